@@ -1,0 +1,55 @@
+# Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench docs format lock clean java
+
+BIN := .venv/bin
+READY := .venv/.ready
+WORKERS ?= 2
+TESTS ?= tests
+ARGS ?=
+
+# Python workers run in the same environment as the driver, whatever `python3` is; a Spark installed elsewhere stays out.
+PYSPARK_PYTHON ?= $(abspath $(BIN)/python)
+export PYSPARK_PYTHON
+unexport SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_DRIVER_PYTHON_OPTS
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: java $(READY) ## the environment in .venv, from the lock files
+
+demo: setup ## real data through a log: produce, roll, read by offset and time, retention, SQL (ARGS=...)
+	@$(BIN)/python examples/demo.py $(ARGS)
+
+test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) $(TESTS)
+
+lint: setup ## ruff, mypy --strict, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy $(wildcard sparklog pyspark_sparklog jobs)
+	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
+
+bench: setup ## measurements beside bare peers on this machine, written to docs/benchmarks.md (ARGS=...)
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+docs: setup ## regenerate the pages under docs/ that are made from the code
+	@$(BIN)/python -m sparklog.cli.generate_docs
+
+format: setup ## let ruff format and mend what it can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: ## resolve requirements/*.lock anew (needs uv; ARGS=--upgrade moves the pins)
+	@scripts/lock.sh $(ARGS)
+
+clean: ## remove caches and build results; .venv stays
+	rm -rf .cache build dist
+	find . -name .venv -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+java:
+	@scripts/check_java.sh
+
+$(READY): pyproject.toml requirements/build.lock requirements/dev.lock | java
+	@scripts/setup.sh
+	@touch $@

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Resolve the lock files anew: pinned versions with hashes for every platform, and no address of any index.
+# Pins stay where they are unless told otherwise, e.g. `make lock ARGS=--upgrade` or `ARGS="-P pyarrow"`.
+set -eu
+cd "$(dirname "$0")/.."
+command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
+compile() {
+    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+        --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" "$@"
+}
+compile requirements/build.in -o requirements/build.lock "$@"
+compile pyproject.toml --extra dev --extra demo -c requirements/build.lock -o requirements/dev.lock "$@"

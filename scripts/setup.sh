@@ -1,0 +1,40 @@
+#!/bin/sh
+# Make .venv from the lock files with nothing but Python's own venv and pip. Safe to run again at any time,
+# also after it was interrupted: what is whole is kept, what is not is made anew.
+set -eu
+cd "$(dirname "$0")/.."
+venv=.venv
+
+say() { echo "setup: $*"; }
+refuse() { echo "$*" >&2; exit 1; }
+is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+find_python() {
+    for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+        if is_new_enough "$candidate"; then echo "$candidate"; return; fi
+    done
+    refuse "sparklog needs Python 3.11 or newer: ${PYTHON:-python3} is $("${PYTHON:-python3}" --version 2>&1 || true)." \
+        "Install one (Debian, Ubuntu: apt-get install python3 python3-venv; macOS: brew install python)," \
+        "or name one you have: make setup PYTHON=/path/to/python3"
+}
+
+install() {
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-build-isolation --use-pep517 "$@"
+}
+
+if ! is_new_enough "$venv/bin/python" || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    python=$(find_python)
+    say "making $venv with $("$python" --version)"
+    "$python" -m venv --clear "$venv" || refuse "sparklog needs Python's venv module:" \
+        "$python has none that works (Debian, Ubuntu: apt-get install python3-venv)"
+fi
+say "installing the build tools of requirements/build.lock"
+install --require-hashes --no-deps -r requirements/build.lock
+say "installing $(grep -c == requirements/dev.lock) packages of requirements/dev.lock" \
+    "(the first time about 600 MB, most of it PySpark: a minute or more)"
+install --require-hashes --no-deps -r requirements/dev.lock
+say "installing sparklog itself, editable"
+install --no-deps -e .
+"$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null ||
+    { "$venv/bin/python" -m pip check --disable-pip-version-check >&2; exit 1; }
+say "ready: $venv/bin/sparklog"

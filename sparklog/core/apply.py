@@ -1,0 +1,279 @@
+"""`apply`: the only place that changes a state. It follows the chain and never refuses a record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import assert_never
+
+import msgspec
+import numpy as np
+
+from sparklog.core.leader_epochs import trimmed_from_start
+from sparklog.core.producers import joined, with_batch
+from sparklog.core.records import (
+    Appended,
+    AppendedByReference,
+    AppliedCommand,
+    At,
+    ClusterCreated,
+    CommandResult,
+    FloorRaised,
+    JobRan,
+    LogStartMoved,
+    ObjectsDeleted,
+    PartitionsAdded,
+    ProducerAllocated,
+    Record,
+    SlicesSwapped,
+    StoreRegistered,
+    TopicAltered,
+    TopicCreated,
+    TopicDeleted,
+)
+from sparklog.core.replicas import Assignment, high_watermark
+from sparklog.core.slice_table import SliceColumns
+from sparklog.core.state import (
+    ApplicationState,
+    ClusterState,
+    Partition,
+    Producer,
+    Retired,
+    SequencedBatch,
+    Store,
+    Topic,
+)
+from sparklog.core.types import (
+    EntryNumber,
+    LeaderEpoch,
+    NamedObject,
+    ObjectNumber,
+    Offset,
+    OffsetRange,
+    PartitionIndex,
+    ProducerSpan,
+    Slice,
+    TopicId,
+    TopicPartition,
+)
+
+
+def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At) -> None:
+    """Change `state` by the next entry: `at.n` is `state.n + 1`."""
+    for command in commands:
+        apply_command(state, command, at)
+    state.n = at.n
+    state.time_ms = at.time_ms
+
+
+def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
+    """Change `state` by the records of one command, and remember what it led to.
+
+    An append of idempotent producers keeps no result of its own: its sequences are remembered instead.
+    """
+    for record in command.records:
+        apply(state, record, at)
+    if not any(isinstance(record, Appended) and record.slices[0].producer is not None for record in command.records):
+        state.results[command.command_id] = result_of(command, at)
+
+
+def result_of(command: AppliedCommand, at: At) -> CommandResult:
+    """What the author of the command is told."""
+    result = CommandResult(at.n, command.n0, at.time_ms)
+    for record in command.records:
+        match record:
+            case Appended() | AppendedByReference():
+                result = _append_result(record, command.n0, at)
+            case TopicCreated():
+                result = msgspec.structs.replace(result, topic_id=record.topic_id)
+            case ProducerAllocated():
+                result = msgspec.structs.replace(
+                    result, producer_id=record.producer_id, producer_epoch=record.producer_epoch
+                )
+            case _:
+                pass
+    return result
+
+
+def apply(state: ClusterState, record: Record, at: At) -> None:
+    """Change `state` by one record of entry `at`. An `AppendedByReference` was expanded before."""
+    match record:
+        case Appended():
+            _append(state, record, at)
+        case SlicesSwapped():
+            _swap(state, record)
+        case LogStartMoved():
+            _move_log_start(state, record)
+        case ObjectsDeleted():
+            state.objects.remove_many(record.numbers)
+            for number in record.numbers:
+                state.retired.pop(number, None)
+        case FloorRaised():
+            _raise_floor(state, record)
+        case ClusterCreated():
+            state.chain_id, state.config = record.chain_id, record.config
+        case StoreRegistered():
+            state.stores[record.store] = Store(
+                record.store, record.registration, record.url, record.incarnation, record.zone
+            )
+            state.next_registration = record.registration + 1
+        case TopicCreated():
+            state.topics[record.topic_id] = Topic(
+                record.topic_id, record.name, len(record.assignment), record.config, at.time_ms
+            )
+            state.topic_ids[record.name] = record.topic_id
+            state.next_topic_id = record.topic_id + 1
+            _add_partitions(state, record.topic_id, 0, record.assignment)
+        case TopicAltered():
+            topic = state.topics[record.topic_id]
+            state.topics[record.topic_id] = msgspec.structs.replace(topic, config=record.config)
+        case PartitionsAdded():
+            topic = state.topics[record.topic_id]
+            total = record.first + len(record.assignment)
+            state.topics[record.topic_id] = msgspec.structs.replace(topic, partitions=total)
+            _add_partitions(state, record.topic_id, record.first, record.assignment)
+        case TopicDeleted():
+            _delete_topic(state, record)
+        case ProducerAllocated():
+            state.producers[record.producer_id] = Producer(record.producer_id, record.producer_epoch, at.time_ms)
+            state.next_producer_id = max(state.next_producer_id, record.producer_id + 1)
+        case JobRan():
+            state.jobs[record.job] = record
+        case AppendedByReference():
+            raise TypeError("an append by reference is expanded before it is applied")
+        case _:
+            assert_never(record)
+
+
+def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment) -> None:
+    zero = Offset(0)
+    for index, replicas in enumerate(assignment, first):
+        key = TopicPartition(topic_id, PartitionIndex(index))
+        state.partitions[key] = Partition(
+            topic_id,
+            key.partition,
+            replicas,
+            replicas[0],
+            LeaderEpoch(0),
+            0,
+            replicas,
+            (zero,) * len(replicas),
+            zero,
+            zero,
+            zero,
+            ((LeaderEpoch(0), zero),),
+        )
+
+
+def _append(state: ClusterState, record: Appended, at: At) -> None:
+    _name_objects(state, record.objects, record.slices)
+    state.slices.add(record.slices)
+    for each in record.ranges:
+        key = TopicPartition(each.topic_id, each.partition)
+        before = state.partitions[key]
+        log_ends = tuple(
+            each.end if store in before.isr else log_end
+            for store, log_end in zip(before.replicas, before.log_ends, strict=True)
+        )
+        state.partitions[key] = msgspec.structs.replace(
+            before,
+            next_offset=each.end,
+            log_ends=log_ends,
+            high_watermark=high_watermark(dict(zip(before.replicas, log_ends, strict=True)), before.isr),
+            size_bytes=before.size_bytes + each.size_bytes,
+        )
+    _remember_producers(state, record, at)
+    if record.application is not None:
+        result = _append_result(record, EntryNumber(at.n), at)
+        state.applications[record.application.app_id] = ApplicationState(record.application.version, result)
+
+
+def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
+    records = sum(each.end - each.start for each in record.ranges)
+    return CommandResult(at.n, n0, at.time_ms, record.ranges, records, record.application, record.label)
+
+
+def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
+    spans: dict[TopicPartition, list[ProducerSpan]] = {}
+    for each in record.slices:
+        if each.producer is not None:
+            spans.setdefault(TopicPartition(each.topic_id, each.partition), []).append(each.producer)
+    if not spans:
+        return
+    for written in record.ranges:
+        key = TopicPartition(written.topic_id, written.partition)
+        span = joined(spans[key], "")
+        batch = SequencedBatch(span.first_sequence, span.last_sequence, written.start, written.end)
+        state.producers[span.producer_id] = with_batch(state.producers[span.producer_id], key, batch, at.time_ms)
+
+
+def _name_objects(state: ClusterState, objects: tuple[NamedObject, ...], slices: tuple[Slice, ...]) -> None:
+    named_by = Counter(each.object_number for each in slices)
+    for each in objects:
+        state.objects.add(each, named_by[each.number])
+        state.next_object_number = each.number + 1
+
+
+def _swap(state: ClusterState, record: SlicesSwapped) -> None:
+    key = TopicPartition(record.topic_id, record.partition)
+    removed = state.slices.remove(key, OffsetRange(record.start, record.end))
+    _name_objects(state, record.objects, record.slices)
+    state.slices.add(record.slices)
+    _release(state, removed, record.delete_after_ms, state.topics[record.topic_id].name)
+    before = state.partitions[key]
+    size_bytes = before.size_bytes - _bytes(removed) + sum(each.length for each in record.slices)
+    state.partitions[key] = msgspec.structs.replace(before, version=before.version + 1, size_bytes=size_bytes)
+
+
+def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
+    key = TopicPartition(record.topic_id, record.partition)
+    removed = state.slices.remove(key, OffsetRange(Offset(0), record.to))
+    _release(state, removed, record.delete_after_ms, state.topics[record.topic_id].name)
+    before = state.partitions[key]
+    state.partitions[key] = msgspec.structs.replace(
+        before,
+        log_start=record.to,
+        epochs=trimmed_from_start(before.epochs, record.to),
+        size_bytes=before.size_bytes - _bytes(removed),
+    )
+
+
+def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
+    topic = state.topics[record.topic_id]
+    for index in range(topic.partitions):
+        key = TopicPartition(record.topic_id, PartitionIndex(index))
+        partition = state.partitions[key]
+        removed = state.slices.remove(key, OffsetRange(Offset(0), partition.next_offset))
+        _release(state, removed, record.delete_after_ms, topic.name)
+        del state.partitions[key]
+    del state.topics[record.topic_id]
+    del state.topic_ids[topic.name]
+    for producer in list(state.producers.values()):
+        kept = {key: value for key, value in producer.batches.items() if key.topic_id != record.topic_id}
+        if len(kept) < len(producer.batches):
+            state.producers[producer.producer_id] = msgspec.structs.replace(producer, batches=kept)
+
+
+def _release(state: ClusterState, removed: SliceColumns, delete_after_ms: int, topic: str) -> None:
+    """Count the slices that no longer name their objects; retire the objects that no slice names any more."""
+    numbers, counts = np.unique(removed.columns["object_number"], return_counts=True)
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        key = ObjectNumber(number)
+        forgotten = state.released.get(key, 0) + count
+        if forgotten < state.objects.slices(key):
+            state.released[key] = forgotten
+        else:
+            state.released.pop(key, None)
+            state.retired[key] = Retired(key, delete_after_ms, topic)
+
+
+def _raise_floor(state: ClusterState, record: FloorRaised) -> None:
+    state.floor = record.floor
+    for command_id in [each for each, result in state.results.items() if result.n0 < record.floor]:
+        del state.results[command_id]
+    for producer_id in record.expired_producers:
+        state.producers.pop(producer_id, None)
+
+
+def _bytes(slices: SliceColumns) -> int:
+    return int(slices.columns["length"].sum())

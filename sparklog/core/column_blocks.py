@@ -1,0 +1,99 @@
+"""Immutable blocks of columns: how the state holds millions of rows without a Python object for each.
+
+A block is a set of numpy columns of one length, sorted by its order columns, with a mask of rows that died
+since it was made. Blocks are never changed: `without_rows` makes another that shares the columns. A list of
+blocks is kept short by merging equals (the binary counter of log-structured merge trees), so adding a row
+costs O(log rows) amortised, whatever the size of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[Any]
+Rows = npt.NDArray[np.int64]
+
+MAX_BLOCK_ROWS = 1 << 18  # a merge touches at most this many rows; a snapshot chunk has at most this many
+MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten: its manifest row stays small
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Columns of equal length, sorted by the table's order. `dead` is None while every row lives.
+
+    `chunk` names the snapshot chunk that holds exactly these columns, once one was written.
+    """
+
+    columns: Mapping[str, Column]
+    rows: int
+    dead: npt.NDArray[np.bool_] | None = None
+    dead_rows: int = 0
+    chunk: str | None = None
+
+    def live(self, low: int, high: int) -> Rows:
+        """Numbers of the live rows among [low, high)."""
+        rows = np.arange(low, high, dtype=np.int64)
+        return rows if self.dead is None else rows[~self.dead[low:high]]
+
+    def dead_runs(self) -> list[tuple[int, int]]:
+        """The dead rows as runs [low, high), ascending."""
+        if self.dead is None:
+            return []
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], self.dead, [False])).astype(np.int8)))
+        return [(int(low), int(high)) for low, high in edges.reshape(-1, 2)]
+
+
+def make_block(columns: Mapping[str, Column], order: Sequence[str]) -> Block:
+    """A block of `columns`, sorted by the `order` columns (the first is the most significant)."""
+    by_order = np.lexsort([columns[name] for name in reversed(order)])
+    rows = len(by_order)
+    if rows and np.array_equal(by_order, np.arange(rows)):
+        return Block(dict(columns), rows)
+    return Block({name: column[by_order] for name, column in columns.items()}, rows)
+
+
+def without_rows(block: Block, rows: Rows) -> Block:
+    """The same block with `rows` dead."""
+    dead = np.zeros(block.rows, dtype=np.bool_) if block.dead is None else block.dead.copy()
+    dead[rows] = True
+    return replace(block, dead=dead, dead_rows=int(np.count_nonzero(dead)))
+
+
+def live_columns(block: Block) -> Mapping[str, Column]:
+    """The columns of the live rows."""
+    if block.dead is None:
+        return block.columns
+    lives = ~block.dead
+    return {name: column[lives] for name, column in block.columns.items()}
+
+
+def merged(blocks: Sequence[Block], order: Sequence[str]) -> Block:
+    """One block of all live rows of `blocks`."""
+    parts = [live_columns(block) for block in blocks]
+    return make_block({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, order)
+
+
+def tidied(blocks: Sequence[Block], order: Sequence[str]) -> list[Block]:
+    """`blocks` with the mostly dead ones rewritten and the newest merged while they are alike in size.
+
+    Call it after a block was added to the end, or rows died. Blocks near MAX_BLOCK_ROWS are left alone.
+    """
+    kept = []
+    for block in blocks:
+        if block.dead_rows == block.rows:
+            continue
+        worn = block.dead_rows * 2 > block.rows or (block.dead_rows > 0 and len(block.dead_runs()) > MAX_DEAD_RUNS)
+        kept.append(merged([block], order) if worn else block)
+    while len(kept) >= 2 and _alike(kept[-2], kept[-1]):
+        kept[-2:] = [merged(kept[-2:], order)]
+    return kept
+
+
+def _alike(older: Block, newer: Block) -> bool:
+    live_older, live_newer = older.rows - older.dead_rows, newer.rows - newer.dead_rows
+    return live_older < 2 * live_newer and live_older + live_newer <= MAX_BLOCK_ROWS

@@ -1,0 +1,191 @@
+"""Commands: what somebody wants the cluster to do. `decide` turns one into records, or refuses it.
+
+A command never names an offset that it wishes to get (invariant 4); topics are named by id, so a command
+that was begun for a topic that was deleted and created again meets UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.types import (
+    CommandId,
+    EntryNumber,
+    LeaderEpoch,
+    NewObject,
+    NewSlice,
+    ObjectNumber,
+    Offset,
+    PartitionIndex,
+    StoreId,
+    TimestampSource,
+    TopicId,
+)
+
+
+class NewStore(msgspec.Struct, frozen=True):
+    """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its INCARNATION."""
+
+    store: StoreId
+    url: str
+    incarnation: str
+    zone: str = ""
+
+
+class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
+    """The first command of a chain. `chain_id` is drawn by the author."""
+
+    chain_id: str
+    stores: tuple[NewStore, ...]
+    config: dict[str, str] = {}
+
+
+class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
+    """`partitions` and `replication_factor` None: the cluster's defaults. `config` was checked by topic_config."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    config: dict[str, str] = {}
+    assignment: tuple[tuple[StoreId, ...], ...] | None = None
+
+
+class AlterTopic(msgspec.Struct, frozen=True, tag="alter-topic"):
+    """Set and remove config keys of a topic."""
+
+    topic_id: TopicId
+    changed: dict[str, str] = {}
+    removed: tuple[str, ...] = ()
+
+
+class AddPartitions(msgspec.Struct, frozen=True, tag="add-partitions"):
+    """Raise the number of partitions of a topic to `total`."""
+
+    topic_id: TopicId
+    total: int
+    assignment: tuple[tuple[StoreId, ...], ...] | None = None
+
+
+class DeleteTopic(msgspec.Struct, frozen=True, tag="delete-topic"):
+    """Forget a topic. Its objects are retired and go after `file.delete.delay.ms`."""
+
+    topic_id: TopicId
+
+
+class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The leader epoch under which a write to a partition was begun."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    leader_epoch: LeaderEpoch
+
+
+class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An application's own count of its writes (`txnAppId`, `txnVersion`): a version is written at most once."""
+
+    app_id: str
+    version: int
+
+
+class Append(msgspec.Struct, frozen=True, tag="append"):
+    """Name uploaded objects: all their slices get offsets, or nothing is written.
+
+    Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched.
+    """
+
+    objects: tuple[NewObject, ...]
+    slices: tuple[NewSlice, ...]
+    epochs: tuple[PartitionEpoch, ...]
+    application: Application | None = None
+    label: str = ""
+
+
+class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A slice of a rewrite: it keeps the offsets [start, end) of the records it was made from."""
+
+    new: NewSlice
+    start: Offset
+    end: Offset
+    append_time_ms: int
+    timestamp_source: TimestampSource
+    leader_epoch: LeaderEpoch
+
+
+class Swap(msgspec.Struct, frozen=True, tag="swap"):
+    """Replace the slices that cover [start, end) of a partition by rewritten ones (roll; later compaction).
+
+    `digest` is that of the slices it was made from (`slice_table.digest`): others there now refuse it.
+    """
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    start: Offset
+    end: Offset
+    digest: str
+    objects: tuple[NewObject, ...]
+    slices: tuple[RewrittenSlice, ...]
+
+
+class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
+    """Raise the log start of a partition to `to` (at most HW); slices wholly below it are forgotten."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    to: Offset
+
+
+class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
+    """Retired objects whose bytes were deleted from every store."""
+
+    numbers: tuple[ObjectNumber, ...]
+
+
+class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
+    """From now on nothing that was begun before chain position `floor` is accepted."""
+
+    floor: EntryNumber
+
+
+class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
+    """A new producer id with epoch 0; or, with `producer_id`, the next epoch of a known one (it fences the older)."""
+
+    producer_id: int | None = None
+
+
+class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
+    """A maintenance job ended: its name and its report, as JSON text."""
+
+    job: str
+    started_ms: int
+    ended_ms: int
+    failed_partitions: int
+    report: str
+
+
+Command = (
+    CreateCluster
+    | CreateTopic
+    | AlterTopic
+    | AddPartitions
+    | DeleteTopic
+    | Append
+    | Swap
+    | MoveLogStart
+    | ConfirmDeleted
+    | RaiseFloor
+    | AllocateProducer
+    | ReportJob
+)
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """A command with its identity. Neither id nor `n0` changes when it is submitted again.
+
+    `n0` is the chain position that the author had read when it began. `in_doubt`: an earlier attempt may have
+    landed, so a refusal says `landed = unknown` unless the state proves otherwise.
+    """
+
+    command_id: CommandId
+    n0: EntryNumber
+    command: Command
+    in_doubt: bool = False

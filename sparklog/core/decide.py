@@ -1,0 +1,116 @@
+"""`decide`: state and command -> records, a known result, or an error. It never changes the state.
+
+Order of the checks (DESIGN 3): command id known -> its stored result; producer or application duplicate ->
+success; FLOOR; then the rest. No clock and no dice: the time of the entry and all ids are arguments.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from sparklog.core.commands import (
+    AddPartitions,
+    AllocateProducer,
+    AlterTopic,
+    Append,
+    ConfirmDeleted,
+    CreateCluster,
+    CreateTopic,
+    DeleteTopic,
+    MoveLogStart,
+    RaiseFloor,
+    ReportJob,
+    Submission,
+    Swap,
+)
+from sparklog.core.decide_append import decide_append, known_append
+from sparklog.core.decide_maintenance import (
+    decide_confirm_deleted,
+    decide_move_log_start,
+    decide_raise_floor,
+    decide_swap,
+)
+from sparklog.core.decide_topics import (
+    decide_add_partitions,
+    decide_alter_topic,
+    decide_create_cluster,
+    decide_create_topic,
+    decide_delete_topic,
+)
+from sparklog.core.errors import Landed, UnknownProducerId, WriteExpired
+from sparklog.core.records import At, CommandResult, JobRan, ProducerAllocated, Record
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber, NewObject, ProducerId
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Either `records` to write, or `known`: the result of an earlier submission; then nothing is to be written."""
+
+    records: tuple[Record, ...] = ()
+    known: CommandResult | None = None
+
+
+def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
+    """What `submission` leads to when entry `at` is the next one. Raises the command's error; nothing was changed."""
+    known = state.results.get(submission.command_id)
+    if known is None and isinstance(submission.command, Append):
+        known = known_append(state, submission.command)
+    if known is not None:
+        return Decision(known=known)
+    _check_floor(state.floor, submission)
+    return Decision(records=_records(state, submission, at))
+
+
+def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Record, ...]:
+    match submission.command:
+        case Append() as command:
+            return (decide_append(state, command, at),)
+        case Swap() as command:
+            return (decide_swap(state, command, at),)
+        case MoveLogStart() as command:
+            return decide_move_log_start(state, command, at)
+        case ConfirmDeleted() as command:
+            return decide_confirm_deleted(state, command)
+        case RaiseFloor() as command:
+            return decide_raise_floor(state, command, at)
+        case CreateCluster() as command:
+            return decide_create_cluster(state, command)
+        case CreateTopic() as command:
+            return (decide_create_topic(state, command),)
+        case AlterTopic() as command:
+            return (decide_alter_topic(state, command),)
+        case AddPartitions() as command:
+            return (decide_add_partitions(state, command),)
+        case DeleteTopic() as command:
+            return (decide_delete_topic(state, command, at),)
+        case AllocateProducer() as command:
+            return (_allocate_producer(state, command),)
+        case ReportJob() as command:
+            return (
+                JobRan(command.job, command.started_ms, command.ended_ms, command.failed_partitions, command.report),
+            )
+        case _:
+            assert_never(submission.command)
+
+
+def _check_floor(floor: EntryNumber, submission: Submission) -> None:
+    """Refuse what was begun, or uploaded, before FLOOR: its objects may be deleted already."""
+    objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
+    oldest = min((submission.n0, *(each.n0 for each in objects)))
+    if oldest < floor:
+        raise WriteExpired(
+            f"a command needs to be begun at chain position {floor} (FLOOR) or later, command "
+            f"{submission.command_id} was begun at {oldest}: start the write again from the beginning",
+            landed=Landed.UNKNOWN if submission.in_doubt else Landed.NO,
+        )
+
+
+def _allocate_producer(state: ClusterState, command: AllocateProducer) -> ProducerAllocated:
+    if command.producer_id is None:
+        return ProducerAllocated(ProducerId(state.next_producer_id), 0)
+    producer = state.producers.get(ProducerId(command.producer_id))
+    if producer is None:
+        raise UnknownProducerId(f"producer {command.producer_id} is not known to the chain: ask for a new one")
+    return ProducerAllocated(producer.producer_id, producer.producer_epoch + 1)

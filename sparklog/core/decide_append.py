@@ -1,0 +1,214 @@
+"""Appends: uploaded objects become records of the log, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparklog.core.commands import Append
+from sparklog.core.errors import (
+    FencedLeaderEpoch,
+    InvalidInput,
+    NotEnoughReplicas,
+    StaleBrokerEpoch,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.producers import joined, repeated_batch
+from sparklog.core.records import Appended, AppendedRange, At, CommandResult
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    NamedObject,
+    NewObject,
+    NewSlice,
+    ObjectNumber,
+    Offset,
+    ProducerSpan,
+    Slice,
+    TimestampSource,
+    TopicPartition,
+)
+
+
+def known_append(state: ClusterState, command: Append) -> CommandResult | None:
+    """The result of an earlier write of the same application version or of the same producer batches, or None.
+
+    Raises the producer's error if its sequences neither repeat a batch nor go on after the last one.
+    """
+    application = command.application
+    if application is not None:
+        before = state.applications.get(application.app_id)
+        if before is not None and application.version <= before.version:
+            return before.result
+    spans = _producer_spans(command.slices)
+    repeats = []
+    for topic_partition, of_partition in spans.items():
+        place = where(state, topic_partition)
+        span = joined(of_partition, place)
+        repeat = repeated_batch(state.producers.get(span.producer_id), topic_partition, span, place)
+        if repeat is not None:
+            repeats.append(
+                AppendedRange(topic_partition.topic_id, topic_partition.partition, repeat.start, repeat.end, 0)
+            )
+    if not repeats:
+        return None
+    if len(repeats) < len(spans):
+        raise InvalidInput("an append repeats batches of its producer in some partitions and is new in others")
+    records = sum(each.end - each.start for each in repeats)
+    at = EntryNumber(state.n)
+    return CommandResult(at, at, state.time_ms, tuple(repeats), records)
+
+
+def decide_append(state: ClusterState, command: Append, at: At) -> Appended:
+    """The record of an append, with the offsets that its slices get."""
+    _check_shape(command)
+    for each in command.objects:
+        _check_holders(state, each)
+    _check_partitions(state, command)
+    return assign_offsets(state, command, at)
+
+
+def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
+    """Give the slices their offsets: dense from each partition's next offset on, in the order of the command."""
+    numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
+    ends: dict[TopicPartition, Offset] = {}
+    starts: dict[TopicPartition, Offset] = {}
+    sizes: dict[TopicPartition, int] = {}
+    sources: dict[int, TimestampSource] = {}
+    append_time_us = at.time_ms * 1000
+    slices = []
+    for new in command.slices:
+        topic_partition = TopicPartition(new.topic_id, new.partition)
+        start = ends.get(topic_partition)
+        if start is None:
+            partition = state.partitions[topic_partition]
+            start = starts[topic_partition] = partition.next_offset
+            sizes[topic_partition] = 0
+        source = sources.get(new.topic_id)
+        if source is None:
+            source = state.topic_config(state.topics[new.topic_id]).message_timestamp_type
+            sources[new.topic_id] = source
+        overlaid = source is TimestampSource.APPEND_TIME
+        end = Offset(start + new.records)
+        slices.append(
+            Slice(
+                new.topic_id,
+                new.partition,
+                start,
+                end,
+                new.records,
+                numbers[new.object_index],
+                new.position,
+                new.length,
+                new.first_batch,
+                new.batches,
+                append_time_us if overlaid else new.min_timestamp_us,
+                append_time_us if overlaid else new.max_timestamp_us,
+                at.time_ms,
+                source,
+                state.partitions[topic_partition].leader_epoch,
+                new.producer,
+            )
+        )
+        ends[topic_partition] = end
+        sizes[topic_partition] += new.length
+    return Appended(
+        tuple(NamedObject(number, each) for number, each in zip(numbers, command.objects, strict=True)),
+        tuple(slices),
+        tuple(
+            AppendedRange(key.topic_id, key.partition, start, ends[key], sizes[key]) for key, start in starts.items()
+        ),
+        command.application,
+        command.label,
+    )
+
+
+def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[ProducerSpan]]:
+    spans: dict[TopicPartition, list[ProducerSpan]] = {}
+    for each in slices:
+        if each.producer is not None:
+            spans.setdefault(TopicPartition(each.topic_id, each.partition), []).append(each.producer)
+    return spans
+
+
+def _check_shape(command: Append) -> None:
+    if not command.slices:
+        raise InvalidInput("an append names at least one slice, found none")
+    named = set()
+    for each in command.slices:
+        if not 0 <= each.object_index < len(command.objects):
+            raise InvalidInput(f"a slice names object {each.object_index} of {len(command.objects)}")
+        named.add(each.object_index)
+        owner = command.objects[each.object_index]
+        fits = 0 <= each.position and each.length > 0 and each.position + each.length <= owner.size_bytes
+        if each.records <= 0 or each.batches <= 0 or not fits or owner.topic_id != each.topic_id:
+            raise InvalidInput(f"a slice needs records inside its object of {owner.size_bytes} bytes, found {each}")
+    if len(named) != len(command.objects):
+        raise InvalidInput(f"an append names {len(command.objects)} objects but slices of only {len(named)}")
+
+
+def _check_holders(state: ClusterState, each: NewObject) -> None:
+    for holder in each.holders:
+        check_holder(state, holder)
+
+
+def check_holder(state: ClusterState, holder: Holder) -> None:
+    """Refuse a holder that is not registered under the number it is named with (rule F1)."""
+    store = state.stores.get(holder.store)
+    if store is None or store.registration != holder.registration:
+        found = "not registered" if store is None else f"registered as {store.registration}"
+        raise StaleBrokerEpoch(f"an object names store {holder.store} as {holder.registration}, the store is {found}")
+
+
+def _check_partitions(state: ClusterState, command: Append) -> None:
+    """Each partition exists, is written under its current epoch, and every in-sync replica holds its objects."""
+    epochs = {TopicPartition(each.topic_id, each.partition): each.leader_epoch for each in command.epochs}
+    holders = [frozenset(holder.store for holder in each.holders) for each in command.objects]
+    checked: set[tuple[TopicPartition, int]] = set()
+    for each in command.slices:
+        topic_partition = TopicPartition(each.topic_id, each.partition)
+        if (topic_partition, each.object_index) in checked:
+            continue
+        checked.add((topic_partition, each.object_index))
+        partition = existing_partition(state, topic_partition)
+        epoch = epochs.get(topic_partition)
+        if epoch is None:
+            raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")
+        check_epoch(state, partition, epoch)
+        missing = [store for store in partition.isr if store not in holders[each.object_index]]
+        if missing:
+            raise NotEnoughReplicas(
+                f"a write to {where(state, topic_partition)} needs to be on every in-sync store "
+                f"{list(partition.isr)}, it is not on {missing}"
+            )
+
+
+def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> Partition:
+    """The partition. Raises UnknownTopicOrPartition."""
+    partition = state.partitions.get(topic_partition)
+    if partition is None:
+        topic = state.topics.get(topic_partition.topic_id)
+        found = (
+            f"topic id {topic_partition.topic_id} is not in the cluster (the topic was deleted, or created again)"
+            if topic is None
+            else f"topic {topic.name} has partitions 0 to {topic.partitions - 1}"
+        )
+        raise UnknownTopicOrPartition(f"wanted partition {topic_partition.partition}, {found}")
+    return partition
+
+
+def check_epoch(state: ClusterState, partition: Partition, epoch: int) -> None:
+    """Refuse what was begun under another leader epoch (rule F1)."""
+    if epoch == partition.leader_epoch:
+        return
+    place = where(state, TopicPartition(partition.topic_id, partition.partition))
+    message = f"the write was begun under epoch {epoch}, {place} is at epoch {partition.leader_epoch}"
+    raise FencedLeaderEpoch(message) if epoch < partition.leader_epoch else UnknownLeaderEpoch(message)
+
+
+def where(state: ClusterState, topic_partition: TopicPartition) -> str:
+    """`topic-partition`, for messages."""
+    topic = state.topics.get(topic_partition.topic_id)
+    name = f"topic id {topic_partition.topic_id}" if topic is None else topic.name
+    return f"{name}-{topic_partition.partition}"

@@ -1,0 +1,120 @@
+"""Rewrites, retention, deletion and FLOOR: what the maintenance jobs ask for."""
+
+from __future__ import annotations
+
+from sparklog.core.cluster_config import effective_cluster
+from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swap
+from sparklog.core.decide_append import check_holder, existing_partition, where
+from sparklog.core.errors import InvalidInput, NotEnoughReplicas, OffsetOutOfRange, SwapRefused
+from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
+from sparklog.core.slice_table import digest
+from sparklog.core.state import ClusterState
+from sparklog.core.types import (
+    NamedObject,
+    ObjectNumber,
+    OffsetRange,
+    Slice,
+    TopicPartition,
+)
+
+
+def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
+    """Replace slices by rewritten ones, if exactly those that were read still cover the range (DESIGN 4)."""
+    key = TopicPartition(command.topic_id, command.partition)
+    partition = existing_partition(state, key)
+    place = where(state, key)
+    if command.start < partition.log_start:
+        raise SwapRefused(
+            f"a rewrite of {place} from offset {command.start} on, but its log start is {partition.log_start} by now"
+        )
+    if command.end > partition.high_watermark:
+        raise SwapRefused(
+            f"a rewrite of {place} up to offset {command.end}, above its high watermark {partition.high_watermark}"
+        )
+    if digest(state.slices.find(key, OffsetRange(command.start, command.end))) != command.digest:
+        raise SwapRefused(
+            f"the slices of {place} [{command.start}, {command.end}) are not those the rewrite read: plan it again"
+        )
+    _check_rewritten(command)
+    for each in command.objects:
+        for holder in each.holders:
+            check_holder(state, holder)
+        missing = set(partition.isr) - {holder.store for holder in each.holders}
+        if missing:
+            raise NotEnoughReplicas(f"a rewrite of {place} needs to be on every in-sync store, not on {missing}")
+    numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
+    topic = state.topics[command.topic_id]
+    return SlicesSwapped(
+        command.topic_id,
+        command.partition,
+        command.start,
+        command.end,
+        tuple(NamedObject(number, each) for number, each in zip(numbers, command.objects, strict=True)),
+        tuple(
+            Slice(
+                command.topic_id,
+                command.partition,
+                each.start,
+                each.end,
+                each.new.records,
+                numbers[each.new.object_index],
+                each.new.position,
+                each.new.length,
+                each.new.first_batch,
+                each.new.batches,
+                each.new.min_timestamp_us,
+                each.new.max_timestamp_us,
+                each.append_time_ms,
+                each.timestamp_source,
+                each.leader_epoch,
+                each.new.producer,
+            )
+            for each in command.slices
+        ),
+        at.time_ms + state.topic_config(topic).rewrite_delete_delay_ms,
+    )
+
+
+def _check_rewritten(command: Swap) -> None:
+    before = command.start
+    for each in command.slices:
+        if not before <= each.start < each.end <= command.end or not 0 < each.new.records <= each.end - each.start:
+            raise InvalidInput(f"rewritten slices lie in [{command.start}, {command.end}) in order, found {each}")
+        if not 0 <= each.new.object_index < len(command.objects):
+            raise InvalidInput(f"a slice names object {each.new.object_index} of {len(command.objects)}")
+        before = each.end
+
+
+def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[Record, ...]:
+    """Raise the log start, up to HW; where it is there already nothing happens."""
+    key = TopicPartition(command.topic_id, command.partition)
+    partition = existing_partition(state, key)
+    if command.to > partition.high_watermark:
+        raise OffsetOutOfRange(
+            f"the log start of {where(state, key)} can rise to its high watermark {partition.high_watermark}, "
+            f"wanted {command.to}"
+        )
+    if command.to <= partition.log_start:
+        return ()
+    delay_ms = state.topic_config(state.topics[command.topic_id]).file_delete_delay_ms
+    return (LogStartMoved(command.topic_id, command.partition, command.to, at.time_ms + delay_ms),)
+
+
+def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tuple[Record, ...]:
+    """Retired objects that are gone from every store; those that another run confirmed before are passed over."""
+    still = [number for number in state.objects.present(command.numbers) if number not in state.retired]
+    if still:
+        raise InvalidInput(f"objects {still[:5]} are not retired: slices name them")
+    numbers = tuple(number for number in command.numbers if number in state.retired)
+    return (ObjectsDeleted(numbers),) if numbers else ()
+
+
+def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tuple[Record, ...]:
+    """Raise FLOOR, and forget producers that were silent for `producer.id.expiration.ms`."""
+    if command.floor > state.n + 1:
+        raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")
+    silent_since_ms = at.time_ms - effective_cluster(state.config).producer_id_expiration_ms
+    expired = tuple(each.producer_id for each in state.producers.values() if each.last_used_ms < silent_since_ms)
+    if command.floor <= state.floor and not expired:
+        return ()
+    return (FloorRaised(max(command.floor, state.floor), expired),)

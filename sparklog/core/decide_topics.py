@@ -1,0 +1,140 @@
+"""Creating the cluster, and creating, altering, widening and deleting topics (N-03)."""
+
+from __future__ import annotations
+
+from sparklog.core.cluster_config import effective_cluster, parse_cluster_config
+from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic
+from sparklog.core.errors import (
+    ClusterAlreadyExists,
+    InvalidInput,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.records import (
+    At,
+    ClusterCreated,
+    PartitionsAdded,
+    Record,
+    StoreRegistered,
+    TopicAltered,
+    TopicCreated,
+    TopicDeleted,
+)
+from sparklog.core.replicas import Assignment, assign
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.topic_config import merge_topic_config, parse_topic_config
+from sparklog.core.topic_names import check_no_collision, check_topic_name
+from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
+
+MAX_PARTITIONS = 100_000  # of one topic: an entry must still hold their assignment
+
+
+def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[Record, ...]:
+    """Entry 0: the cluster and its first stores."""
+    if state.n >= 0:
+        raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {state.chain_id} at the address")
+    if not command.stores:
+        raise InvalidInput("a cluster needs at least one store, found none")
+    ids = [each.store for each in command.stores]
+    if len(set(ids)) != len(ids):
+        raise InvalidInput(f"each store of a cluster needs an id of its own, found {ids}")
+    created: Record = ClusterCreated(command.chain_id, parse_cluster_config(command.config))
+    registered = (
+        StoreRegistered(each.store, number, each.url, each.incarnation, each.zone)
+        for number, each in enumerate(command.stores)
+    )
+    return (created, *registered)
+
+
+def decide_create_topic(state: ClusterState, command: CreateTopic) -> TopicCreated:
+    """A new topic, with its partitions spread over the stores or assigned by hand."""
+    check_topic_name(command.name)
+    if command.name in state.topic_ids:
+        raise TopicAlreadyExists(f"topic {command.name} exists")
+    check_no_collision(command.name, state.topic_ids)
+    config = parse_topic_config(dict(command.config))
+    if command.assignment is not None:
+        if command.partitions is not None or command.replication_factor is not None:
+            raise InvalidReplicaAssignment("a manual assignment gives partitions and replication factor itself")
+        _check_assignment(state, command.assignment)
+        assignment = command.assignment
+    else:
+        defaults = effective_cluster(state.config)
+        partitions = defaults.num_partitions if command.partitions is None else command.partitions
+        factor = command.replication_factor
+        assignment = _spread(state, partitions, defaults.default_replication_factor if factor is None else factor)
+    return TopicCreated(TopicId(state.next_topic_id), command.name, config, assignment)
+
+
+def decide_alter_topic(state: ClusterState, command: AlterTopic) -> TopicAltered:
+    """The topic's config with keys set and removed."""
+    topic = existing_topic(state, command.topic_id)
+    changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
+    return TopicAltered(topic.topic_id, merge_topic_config(topic.config, changes))
+
+
+def decide_add_partitions(state: ClusterState, command: AddPartitions) -> PartitionsAdded:
+    """More partitions: keys move to others, records stay where they are."""
+    topic = existing_topic(state, command.topic_id)
+    if command.total <= topic.partitions:
+        raise InvalidPartitions(
+            f"topic {topic.name} has {topic.partitions} partitions; they can only grow, found {command.total}"
+        )
+    more = command.total - topic.partitions
+    if command.assignment is not None:
+        _check_assignment(state, command.assignment)
+        if len(command.assignment) != more:
+            raise InvalidReplicaAssignment(f"{more} partitions are added, the assignment has {len(command.assignment)}")
+        assignment = command.assignment
+    else:
+        first = state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))]
+        _check_count(command.total)
+        assignment = _spread(state, more, len(first.replicas), topic.partitions)
+    return PartitionsAdded(topic.topic_id, PartitionIndex(topic.partitions), assignment)
+
+
+def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> TopicDeleted:
+    """The topic is forgotten at once; its objects go after `file.delete.delay.ms`."""
+    topic = existing_topic(state, command.topic_id)
+    return TopicDeleted(topic.topic_id, at.time_ms + state.topic_config(topic).file_delete_delay_ms)
+
+
+def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:
+    """The topic. Raises UnknownTopicOrPartition."""
+    topic = state.topics.get(topic_id)
+    if topic is None:
+        raise UnknownTopicOrPartition(
+            f"topic id {topic_id} is not in the cluster: the topic was deleted, or created again under another id"
+        )
+    return topic
+
+
+def _check_count(partitions: int) -> None:
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise InvalidPartitions(f"a topic has 1 to {MAX_PARTITIONS} partitions, found {partitions}")
+
+
+def _spread(state: ClusterState, partitions: int, replication_factor: int, first: int = 0) -> Assignment:
+    _check_count(partitions)
+    stores = tuple(state.stores)
+    if not 1 <= replication_factor <= len(stores):
+        raise InvalidReplicationFactor(
+            f"replication factor {replication_factor} needs as many stores, the cluster has {len(stores)}: "
+            f"{', '.join(stores)}"
+        )
+    return assign(stores, partitions, replication_factor, first + state.next_topic_id)
+
+
+def _check_assignment(state: ClusterState, assignment: Assignment) -> None:
+    _check_count(len(assignment))
+    factor = len(assignment[0])
+    for partition, replicas in enumerate(assignment):
+        unknown = [store for store in replicas if store not in state.stores]
+        if unknown or len(set(replicas)) != len(replicas) or len(replicas) != factor or not replicas:
+            raise InvalidReplicaAssignment(
+                f"partition {partition} needs {factor or 1} different stores of {list(state.stores)}, "
+                f"found {list(replicas)}"
+            )

@@ -1,0 +1,306 @@
+"""Every error a user can meet, with Kafka's code where Kafka has one.
+
+    SparklogError
+    ├── InvalidInput ............ nothing was changed; the same call fails again
+    ├── NotFound ................ what was named is not there
+    ├── Conflict ................ somebody else was first, or owns it now
+    ├── TryAgain ................ nothing was changed; the same call may work later
+    ├── OutcomeUnknown .......... it may have landed: look it up, never repeat blindly
+    └── Damaged ................. bytes are not what the chain says: nothing is served from them
+
+Each answers three questions: a stable `code`, `retriable`, and `landed` (did it change the log?).
+The message says what was wanted, what was found, and where. Errors cross process borders by pickle.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, ClassVar
+
+
+class Landed(StrEnum):
+    """Whether the command that failed changed the log."""
+
+    NO = "no"
+    YES = "yes"
+    UNKNOWN = "unknown"
+
+
+class SparklogError(Exception):
+    """An error with a stable code. `str()` is `CODE: what was wanted, what was found, where`."""
+
+    code: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
+    retriable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, landed: Landed = Landed.NO) -> None:
+        super().__init__(message)
+        self.message = message
+        self.landed = landed
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.landed)
+
+
+def _rebuild(kind: type[SparklogError], message: str, landed: Landed) -> SparklogError:
+    return kind(message, landed=landed)
+
+
+# ---- nothing was changed; the same call fails again -------------------------------------------
+
+
+class InvalidInput(SparklogError):
+    """What was asked for is not legal; nothing was changed."""
+
+    code = "INVALID_REQUEST"
+    exit_code = 2
+
+
+class InvalidConfig(InvalidInput):
+    """A config key is unknown or its value is not legal."""
+
+    code = "INVALID_CONFIG"
+
+
+class InvalidOption(InvalidInput):
+    """An option of a reader, writer or command is unknown or its value is not legal."""
+
+    code = "INVALID_OPTION"
+
+
+class InvalidTopic(InvalidInput):
+    """The topic name is not legal (Kafka's rule: 1 to 249 of a-z A-Z 0-9 . _ -, not . or ..)."""
+
+    code = "INVALID_TOPIC_EXCEPTION"
+
+
+class InvalidPartitions(InvalidInput):
+    """The number of partitions is not legal."""
+
+    code = "INVALID_PARTITIONS"
+
+
+class InvalidReplicationFactor(InvalidInput):
+    """The replication factor is not legal, or greater than the number of live stores."""
+
+    code = "INVALID_REPLICATION_FACTOR"
+
+
+class InvalidReplicaAssignment(InvalidInput):
+    """A manual replica assignment names an unknown store, or one twice."""
+
+    code = "INVALID_REPLICA_ASSIGNMENT"
+
+
+class InvalidRecord(InvalidInput):
+    """A record does not fit its topic; nothing of its write was appended."""
+
+    code = "INVALID_RECORD"
+
+
+class RecordTooLarge(InvalidInput):
+    """A record is larger than `max.message.bytes`; nothing of its write was appended."""
+
+    code = "RECORD_TOO_LARGE"
+
+
+class PolicyViolation(InvalidInput):
+    """The topic's cleanup policy does not allow it."""
+
+    code = "POLICY_VIOLATION"
+
+
+class UnsupportedVersion(InvalidInput):
+    """The cluster, an entry or an object has a format that this version of sparklog does not read."""
+
+    code = "UNSUPPORTED_VERSION"
+
+
+class OffsetOutOfRange(InvalidInput):
+    """An offset is below the log start or above the high watermark."""
+
+    code = "OFFSET_OUT_OF_RANGE"
+
+
+class WriteExpired(InvalidInput):
+    """The write was begun before FLOOR: its uploads may be deleted. Start it again from the beginning."""
+
+    code = "WRITE_EXPIRED"
+    exit_code = 4
+
+
+# ---- what was named is not there ----------------------------------------------------------------
+
+
+class NotFound(SparklogError):
+    """What was named does not exist."""
+
+    code = "RESOURCE_NOT_FOUND"
+    exit_code = 3
+
+
+class UnknownTopicOrPartition(NotFound):
+    """No topic of this name or id, or no partition of this number in it."""
+
+    code = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+class UnknownProducerId(NotFound):
+    """The producer id is not in the state (it expired, or the chain never gave it): ask for a new one."""
+
+    code = "UNKNOWN_PRODUCER_ID"
+
+
+class ClusterNotFound(NotFound):
+    """No metadata chain is at the address."""
+
+    code = "CLUSTER_NOT_FOUND"
+
+
+class KeyNotFound(NotFound):
+    """No object is under this key of a store."""
+
+    code = "KEY_NOT_FOUND"
+
+
+# ---- somebody else was first, or owns it now ----------------------------------------------------
+
+
+class Conflict(SparklogError):
+    """Somebody else was first."""
+
+    code = "CONFLICT"
+    exit_code = 4
+
+
+class TopicAlreadyExists(Conflict):
+    """A topic of this name exists."""
+
+    code = "TOPIC_ALREADY_EXISTS"
+
+
+class ClusterAlreadyExists(Conflict):
+    """A metadata chain is already at the address."""
+
+    code = "CLUSTER_ALREADY_EXISTS"
+
+
+class KeyExists(Conflict):
+    """put-if-absent found the key taken. Read it back: it may be one's own write."""
+
+    code = "KEY_EXISTS"
+
+
+class SwapRefused(Conflict):
+    """The slices that a rewrite replaced are no longer the ones it read: plan it again."""
+
+    code = "SWAP_REFUSED"
+
+
+class FencedLeaderEpoch(Conflict):
+    """A newer leader owns the partition: refresh metadata, then write again."""
+
+    code = "FENCED_LEADER_EPOCH"
+    retriable = True
+
+
+class UnknownLeaderEpoch(Conflict):
+    """The leader epoch is newer than the one of this state: catch up, then try again."""
+
+    code = "UNKNOWN_LEADER_EPOCH"
+    retriable = True
+
+
+class StaleBrokerEpoch(Conflict):
+    """The store was registered again since: its registration number is stale."""
+
+    code = "STALE_BROKER_EPOCH"
+
+
+class InvalidProducerEpoch(Conflict):
+    """A newer instance of this producer is at work."""
+
+    code = "INVALID_PRODUCER_EPOCH"
+
+
+class OutOfOrderSequence(Conflict):
+    """A producer's sequence number has a gap, or repeats only a part of an earlier batch."""
+
+    code = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+# ---- nothing was changed; the same call may work later ------------------------------------------
+
+
+class TryAgain(SparklogError):
+    """It did not work now; the same call may work later."""
+
+    code = "COORDINATOR_NOT_AVAILABLE"
+    retriable = True
+
+
+class StoreUnavailable(TryAgain):
+    """A store did not answer, or refused for now; nothing was written."""
+
+    code = "KAFKA_STORAGE_ERROR"
+
+
+class StoreReadOnly(SparklogError):
+    """A store refuses to be written to; nothing was written."""
+
+    code = "STORE_READ_ONLY"
+
+
+class StoreFull(SparklogError):
+    """A store has no space left; nothing was written."""
+
+    code = "STORE_FULL"
+
+
+class NotEnoughReplicas(TryAgain):
+    """Fewer stores are in sync than `min.insync.replicas`; nothing was written."""
+
+    code = "NOT_ENOUGH_REPLICAS"
+
+
+class RequestTimedOut(TryAgain):
+    """The call did not end in the time it was given."""
+
+    code = "REQUEST_TIMED_OUT"
+
+
+# ---- it may have landed -------------------------------------------------------------------------
+
+
+class OutcomeUnknown(SparklogError):
+    """It may have landed: look it up by its id, never repeat it blindly."""
+
+    code = "COMMIT_OUTCOME_UNKNOWN"
+
+    def __init__(self, message: str, *, landed: Landed = Landed.UNKNOWN) -> None:
+        super().__init__(message, landed=landed)
+
+
+# ---- bytes are not what the chain says ----------------------------------------------------------
+
+
+class Damaged(SparklogError):
+    """Bytes in a store are not what the chain says; nothing is served from them."""
+
+    code = "CORRUPT_MESSAGE"
+    exit_code = 5
+
+
+class ChainDamaged(Damaged):
+    """An entry or snapshot of the metadata chain is missing, cut or altered; nothing is written."""
+
+    code = "CHAIN_DAMAGED"
+
+
+class DataLoss(Damaged):
+    """Records that the log should have can't be read from any holder."""
+
+    code = "DATA_LOSS"

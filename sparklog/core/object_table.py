@@ -1,0 +1,184 @@
+"""All data objects that slices name, by the number the chain gave them: blocks of columns plus a tail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+
+import numpy as np
+
+from sparklog.core.column_blocks import Block, Column, make_block, tidied, without_rows
+from sparklog.core.overlay import OverlayMap
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NamedObject,
+    NewObject,
+    ObjectKind,
+    ObjectNumber,
+    Offset,
+    PartitionIndex,
+    TopicId,
+    UploadId,
+)
+
+TAIL_ROWS = 8192
+ORDER = ("number",)
+
+DTYPES: Mapping[str, str] = {
+    "number": "i8",
+    "kind": "i1",
+    "n0": "i8",
+    "upload_high": "u8",  # the upload id's 32 hex digits as two integers
+    "upload_low": "u8",
+    "topic_id": "i4",
+    "size_bytes": "i8",
+    "crc32c": "u4",
+    "index_size_bytes": "i4",
+    "index_crc32c": "u4",
+    "holders": "i4",  # row of `holder_sets`
+    "partition": "i4",  # -1 in the columns: none
+    "base_offset": "i8",
+    "leader_epoch": "i4",
+    "slices": "i4",  # how many slices named it first
+}
+
+HolderSets = list[tuple[Holder, ...]]
+
+
+class ObjectTable:
+    """Objects by number. A row is written once; how many slices still name it is counted by the state."""
+
+    __slots__ = ("_fork", "_tail", "blocks", "holder_sets")
+
+    def __init__(self, blocks: Iterable[Block] = (), holder_sets: Iterable[tuple[Holder, ...]] = ()) -> None:
+        self.blocks: list[Block] = list(blocks)
+        self.holder_sets: HolderSets = list(holder_sets)
+        self._tail: MutableMapping[ObjectNumber, tuple[NewObject, int]] = {}
+        self._fork = False
+
+    def fork(self) -> ObjectTable:
+        """A table to decide on: it starts equal, and its changes never reach this one."""
+        other = ObjectTable(self.blocks, self.holder_sets)
+        other._tail = OverlayMap(self._tail)
+        other._fork = True
+        return other
+
+    def __len__(self) -> int:
+        return sum(block.rows - block.dead_rows for block in self.blocks) + len(self._tail)
+
+    def add(self, named: NamedObject, slices: int) -> None:
+        """Add an object that `slices` slices name."""
+        self._tail[named.number] = (named.object, slices)
+        if not self._fork and len(self._tail) > TAIL_ROWS:
+            self.seal()
+
+    def get(self, number: ObjectNumber) -> NewObject | None:
+        """The object of this number, or None."""
+        found = self._tail.get(number)
+        if found is not None:
+            return found[0]
+        at = self._row(number)
+        return None if at is None else self._object(self.blocks[at[0]].columns, at[1])
+
+    def slices(self, number: ObjectNumber) -> int:
+        """How many slices named the object first. Raises KeyError."""
+        found = self._tail.get(number)
+        if found is not None:
+            return found[1]
+        at = self._row(number)
+        if at is None:
+            raise KeyError(number)
+        return int(self.blocks[at[0]].columns["slices"][at[1]])
+
+    def present(self, numbers: Iterable[ObjectNumber]) -> list[ObjectNumber]:
+        """Those of `numbers` that the table has, in the order given."""
+        return [number for number in numbers if number in self._tail or self._row(number) is not None]
+
+    def remove_many(self, numbers: Sequence[ObjectNumber]) -> None:
+        """Drop rows; numbers that are not there are passed over."""
+        wanted = np.array(sorted(numbers), dtype=np.int64)
+        for number in numbers:
+            if number in self._tail:
+                del self._tail[number]
+        for at, block in enumerate(self.blocks):
+            column = block.columns["number"]
+            rows = np.searchsorted(column, wanted)
+            inside = rows < block.rows
+            rows = rows[inside][column[rows[inside]] == wanted[inside]]
+            if len(rows):
+                self.blocks[at] = without_rows(block, rows)
+
+    def __iter__(self) -> Iterator[NamedObject]:
+        for block in self.blocks:
+            for row in block.live(0, block.rows).tolist():
+                number = ObjectNumber(int(block.columns["number"][row]))
+                yield NamedObject(number, self._object(block.columns, row))
+        for number, (each, _) in self._tail.items():
+            yield NamedObject(number, each)
+
+    def seal(self) -> None:
+        """Move the tail into the blocks, and tidy those."""
+        if self._tail:
+            rows = [(number, each, slices) for number, (each, slices) in sorted(self._tail.items())]
+            self.blocks.append(make_block(self._columns(rows), ORDER))
+            self._tail.clear()
+        self.blocks = tidied(self.blocks, ORDER)
+
+    def _row(self, number: ObjectNumber) -> tuple[int, int] | None:
+        for at, block in enumerate(self.blocks):
+            column = block.columns["number"]
+            if block.rows and column[0] <= number <= column[-1]:
+                row = int(np.searchsorted(column, number))
+                if column[row] == number and (block.dead is None or not block.dead[row]):
+                    return at, row
+        return None
+
+    def _object(self, columns: Mapping[str, Column], row: int) -> NewObject:
+        partition = int(columns["partition"][row])
+        sealed = partition >= 0
+        return NewObject(
+            ObjectKind(int(columns["kind"][row])),
+            EntryNumber(int(columns["n0"][row])),
+            UploadId(f"{int(columns['upload_high'][row]):016x}{int(columns['upload_low'][row]):016x}"),
+            TopicId(int(columns["topic_id"][row])),
+            int(columns["size_bytes"][row]),
+            int(columns["crc32c"][row]),
+            int(columns["index_size_bytes"][row]),
+            int(columns["index_crc32c"][row]),
+            self.holder_sets[int(columns["holders"][row])],
+            PartitionIndex(partition) if sealed else None,
+            Offset(int(columns["base_offset"][row])) if sealed else None,
+            LeaderEpoch(int(columns["leader_epoch"][row])) if sealed else None,
+        )
+
+    def _columns(self, rows: Sequence[tuple[int, NewObject, int]]) -> dict[str, Column]:
+        tuples = [
+            (
+                number,
+                int(each.kind),
+                each.n0,
+                int(each.upload_id[:16], 16),
+                int(each.upload_id[16:], 16),
+                each.topic_id,
+                each.size_bytes,
+                each.crc32c,
+                each.index_size_bytes,
+                each.index_crc32c,
+                self._holder_set(each.holders),
+                -1 if each.partition is None else each.partition,
+                -1 if each.base_offset is None else each.base_offset,
+                -1 if each.leader_epoch is None else each.leader_epoch,
+                slices,
+            )
+            for number, each, slices in rows
+        ]
+        return {
+            name: np.array(column, dtype=dtype)
+            for (name, dtype), column in zip(DTYPES.items(), zip(*tuples, strict=True), strict=True)
+        }
+
+    def _holder_set(self, holders: tuple[Holder, ...]) -> int:
+        if holders not in self.holder_sets:
+            self.holder_sets.append(holders)
+        return self.holder_sets.index(holders)

@@ -1,0 +1,77 @@
+"""Idempotent producers: sequence numbers decide whether a batch is new, a repeat, or out of order.
+
+Rules of KIP-98 as today's Kafka keeps them: per producer and partition the last five batches are known; an
+exact repeat of one returns its offset; sequences are 31 bit and wrap to 0; a new epoch begins at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
+from sparklog.core.state import Producer, SequencedBatch
+from sparklog.core.types import ProducerId, ProducerSpan, TopicPartition
+
+KEPT_BATCHES = 5
+SEQUENCES = 1 << 31
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """The sequence number `count` after `sequence`: 2^31 - 1 is followed by 0."""
+    return (sequence + count) % SEQUENCES
+
+
+def span_of(producer_id: int, producer_epoch: int, first_sequence: int, records: int) -> ProducerSpan:
+    """The span of `records` records from `first_sequence` on."""
+    return ProducerSpan(
+        ProducerId(producer_id), producer_epoch, first_sequence, sequence_after(first_sequence, records - 1)
+    )
+
+
+def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
+    """One span for consecutive ones. Raises InvalidInput if they are not consecutive or of several producers."""
+    first = spans[0]
+    for before, after in pairwise(spans):
+        if (before.producer_id, before.producer_epoch) != (after.producer_id, after.producer_epoch):
+            raise InvalidInput(f"an append to {where} comes from one producer and epoch, not from {before} and {after}")
+        if sequence_after(before.last_sequence, 1) != after.first_sequence:
+            raise InvalidInput(f"the slices of one append to {where} need consecutive sequences, not {before}, {after}")
+    return ProducerSpan(first.producer_id, first.producer_epoch, first.first_sequence, spans[-1].last_sequence)
+
+
+def repeated_batch(
+    producer: Producer | None, topic_partition: TopicPartition, span: ProducerSpan, where: str
+) -> SequencedBatch | None:
+    """The earlier batch that `span` repeats exactly, or None if it is the next one.
+
+    Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance
+    is at work, or the epoch was never given), OutOfOrderSequence (a gap, or a partial repeat).
+    """
+    if producer is None:
+        raise UnknownProducerId(
+            f"producer {span.producer_id} is not known to the chain (it expired, or was never given out): "
+            f"begin again with a new producer id; nothing was written to {where}"
+        )
+    if span.producer_epoch != producer.producer_epoch:
+        raise InvalidProducerEpoch(
+            f"producer {span.producer_id} is at epoch {producer.producer_epoch}, the write to {where} came with "
+            f"epoch {span.producer_epoch}"
+        )
+    known = producer.batches.get(topic_partition, ())
+    for batch in known:
+        if (batch.first_sequence, batch.last_sequence) == (span.first_sequence, span.last_sequence):
+            return batch
+    expected = sequence_after(known[-1].last_sequence, 1) if known else 0
+    if span.first_sequence != expected:
+        raise OutOfOrderSequence(
+            f"producer {span.producer_id} epoch {span.producer_epoch} must go on at sequence {expected} in {where}, "
+            f"found {span.first_sequence} to {span.last_sequence}"
+        )
+    return None
+
+
+def with_batch(producer: Producer, topic_partition: TopicPartition, batch: SequencedBatch, now_ms: int) -> Producer:
+    """The producer after it wrote `batch`."""
+    kept = (*producer.batches.get(topic_partition, ()), batch)[-KEPT_BATCHES:]
+    return Producer(producer.producer_id, producer.producer_epoch, now_ms, {**producer.batches, topic_partition: kept})

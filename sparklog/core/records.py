@@ -1,0 +1,206 @@
+"""Records: what happened, in the order of the chain. `apply` changes the state by them and never refuses one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.commands import Application
+from sparklog.core.types import (
+    CommandId,
+    EntryNumber,
+    LeaderEpoch,
+    NamedObject,
+    ObjectNumber,
+    Offset,
+    PartitionIndex,
+    ProducerId,
+    Slice,
+    StoreId,
+    TopicId,
+)
+
+
+class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster-created"):
+    """First record of entry 0."""
+
+    chain_id: str
+    config: dict[str, str]
+
+
+class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
+    """A store is a home of replicas from now on, under this registration number."""
+
+    store: StoreId
+    registration: int
+    url: str
+    incarnation: str
+    zone: str
+
+
+class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
+    """`assignment[p]` are the stores of partition p, the preferred leader first."""
+
+    topic_id: TopicId
+    name: str
+    config: dict[str, str]
+    assignment: tuple[tuple[StoreId, ...], ...]
+
+
+class TopicAltered(msgspec.Struct, frozen=True, tag="topic-altered"):
+    """The topic's explicitly set keys are these from now on."""
+
+    topic_id: TopicId
+    config: dict[str, str]
+
+
+class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
+    """Partitions `first`, `first + 1`, … exist from now on."""
+
+    topic_id: TopicId
+    first: PartitionIndex
+    assignment: tuple[tuple[StoreId, ...], ...]
+
+
+class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):
+    """The topic and its slices are forgotten; its objects may be deleted from `delete_after_ms` on."""
+
+    topic_id: TopicId
+    delete_after_ms: int
+
+
+class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Records [start, end) of a partition that one append wrote; `size_bytes` are stored batch bytes."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    start: Offset
+    end: Offset
+    size_bytes: int
+
+
+class Appended(msgspec.Struct, frozen=True, tag="appended"):
+    """Objects were named and their slices got offsets. One range per partition, in order of first appearance."""
+
+    objects: tuple[NamedObject, ...]
+    slices: tuple[Slice, ...]
+    ranges: tuple[AppendedRange, ...]
+    application: Application | None = None
+    label: str = ""
+
+
+class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-reference"):
+    """An append whose objects and slices stand in `meta/commands/`, because they are many.
+
+    Before it is applied it is expanded to `Appended` from that body and the state at n - 1.
+    """
+
+    body_sha256: str
+    body_size_bytes: int
+    object_count: int
+    slice_count: int
+    ranges: tuple[AppendedRange, ...]
+    application: Application | None = None
+    label: str = ""
+
+
+class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
+    """`slices` cover [start, end) of the partition from now on, in place of those that did."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    start: Offset
+    end: Offset
+    objects: tuple[NamedObject, ...]
+    slices: tuple[Slice, ...]
+    delete_after_ms: int
+
+
+class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):
+    """Records below `to` are forgotten; objects that no slice names any more may go from `delete_after_ms` on."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    to: Offset
+    delete_after_ms: int
+
+
+class ObjectsDeleted(msgspec.Struct, frozen=True, tag="objects-deleted"):
+    """The bytes of these retired objects are gone from every store."""
+
+    numbers: tuple[ObjectNumber, ...]
+
+
+class FloorRaised(msgspec.Struct, frozen=True, tag="floor-raised"):
+    """Nothing begun before `floor` is accepted any more; `expired_producers` are forgotten."""
+
+    floor: EntryNumber
+    expired_producers: tuple[ProducerId, ...] = ()
+
+
+class ProducerAllocated(msgspec.Struct, frozen=True, tag="producer-allocated"):
+    """The producer id is legal, with this epoch and no sequences yet."""
+
+    producer_id: ProducerId
+    producer_epoch: int
+
+
+class JobRan(msgspec.Struct, frozen=True, tag="job-ran"):
+    """A maintenance job ended. `report` is JSON text."""
+
+    job: str
+    started_ms: int
+    ended_ms: int
+    failed_partitions: int
+    report: str
+
+
+Record = (
+    ClusterCreated
+    | StoreRegistered
+    | TopicCreated
+    | TopicAltered
+    | PartitionsAdded
+    | TopicDeleted
+    | Appended
+    | AppendedByReference
+    | SlicesSwapped
+    | LogStartMoved
+    | ObjectsDeleted
+    | FloorRaised
+    | ProducerAllocated
+    | JobRan
+)
+
+
+class At(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where in the chain a record stands: the number and the author's time of its entry."""
+
+    n: EntryNumber
+    time_ms: int
+
+
+class AppliedCommand(msgspec.Struct, frozen=True, array_like=True):
+    """A command as an entry of the chain holds it: its identity and what it led to."""
+
+    command_id: CommandId
+    n0: EntryNumber
+    records: tuple[Record, ...]
+
+
+class CommandResult(msgspec.Struct, frozen=True, array_like=True):
+    """What a command led to, kept until FLOOR passes its `n0` so that a repeat gets the same answer.
+
+    `ranges`: what an append wrote. `topic_id`, `producer_id`, `producer_epoch`: what was created.
+    """
+
+    n: EntryNumber
+    n0: EntryNumber
+    time_ms: int
+    ranges: tuple[AppendedRange, ...] = ()
+    records: int = 0
+    application: Application | None = None
+    label: str = ""
+    topic_id: TopicId | None = None
+    producer_id: ProducerId | None = None
+    producer_epoch: int | None = None
+    leader_epoch: LeaderEpoch | None = None

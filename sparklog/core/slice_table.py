@@ -1,0 +1,301 @@
+"""All live slices of a cluster, by partition and offset: blocks of columns plus a small tail of objects.
+
+Ten million slices fit one process; finding a range costs a binary search per block, adding a slice is
+amortised over the slices added, and forgetting some never costs the size of the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparklog.core.column_blocks import Block, Column, make_block, tidied, without_rows
+from sparklog.core.overlay import OverlayMap
+from sparklog.core.types import (
+    LeaderEpoch,
+    ObjectNumber,
+    Offset,
+    OffsetRange,
+    PartitionIndex,
+    ProducerId,
+    ProducerSpan,
+    Slice,
+    TimestampSource,
+    TopicId,
+    TopicPartition,
+)
+
+TAIL_ROWS = 8192  # more slices than this in the tail are sealed into a block
+ORDER = ("partition_key", "start")
+
+DTYPES: Mapping[str, str] = {
+    "partition_key": "i8",  # topic id * 2^32 + partition
+    "start": "i8",
+    "end": "i8",
+    "records": "i8",
+    "object_number": "i8",
+    "position": "i8",
+    "length": "i8",
+    "first_batch": "i4",
+    "batches": "i4",
+    "min_timestamp_us": "i8",
+    "max_timestamp_us": "i8",
+    "append_time_ms": "i8",
+    "timestamp_source": "i1",
+    "leader_epoch": "i4",
+    "producer_id": "i8",  # -1 in the columns: none
+    "producer_epoch": "i4",
+    "first_sequence": "i4",
+    "last_sequence": "i4",
+}
+
+
+def partition_key(topic_partition: TopicPartition) -> int:
+    """One integer for a topic partition, ascending by (topic id, partition)."""
+    return (topic_partition.topic_id << 32) | topic_partition.partition
+
+
+def topic_partition_of(key: int) -> TopicPartition:
+    """Inverse of `partition_key`."""
+    return TopicPartition(TopicId(key >> 32), PartitionIndex(key & 0xFFFFFFFF))
+
+
+def slice_columns(slices: Sequence[Slice]) -> dict[str, Column]:
+    """The slices as columns, one row each, in the order given."""
+    rows = [
+        (
+            (each.topic_id << 32) | each.partition,
+            each.start,
+            each.end,
+            each.records,
+            each.object_number,
+            each.position,
+            each.length,
+            each.first_batch,
+            each.batches,
+            each.min_timestamp_us,
+            each.max_timestamp_us,
+            each.append_time_ms,
+            int(each.timestamp_source),
+            each.leader_epoch,
+            *_span_fields(each.producer),
+        )
+        for each in slices
+    ]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(DTYPES)
+    return {name: np.array(column, dtype=dtype) for (name, dtype), column in zip(DTYPES.items(), columns, strict=True)}
+
+
+def _span_fields(span: ProducerSpan | None) -> tuple[int, int, int, int]:
+    if span is None:
+        return (-1, 0, 0, 0)
+    return (span.producer_id, span.producer_epoch, span.first_sequence, span.last_sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceColumns:
+    """Slices of one partition as columns, ascending by offset. Cheap to hold and to cut by the thousand."""
+
+    columns: Mapping[str, Column]
+
+    def __len__(self) -> int:
+        return len(self.columns["start"])
+
+    def __iter__(self) -> Iterator[Slice]:
+        lists = [self.columns[name].tolist() for name in DTYPES]
+        for (
+            key,
+            start,
+            end,
+            records,
+            number,
+            position,
+            length,
+            first_batch,
+            batches,
+            min_us,
+            max_us,
+            append_ms,
+            source,
+            epoch,
+            producer_id,
+            producer_epoch,
+            first_sequence,
+            last_sequence,
+        ) in zip(*lists, strict=True):
+            yield Slice(
+                TopicId(key >> 32),
+                PartitionIndex(key & 0xFFFFFFFF),
+                Offset(start),
+                Offset(end),
+                records,
+                ObjectNumber(number),
+                position,
+                length,
+                first_batch,
+                batches,
+                min_us,
+                max_us,
+                append_ms,
+                TimestampSource(source),
+                LeaderEpoch(epoch),
+                None
+                if producer_id < 0
+                else ProducerSpan(ProducerId(producer_id), producer_epoch, first_sequence, last_sequence),
+            )
+
+    def rows(self, low: int, high: int) -> SliceColumns:
+        """Slices number low to high - 1."""
+        return SliceColumns({name: column[low:high] for name, column in self.columns.items()})
+
+    def first_ending_after(self, offset: int) -> int:
+        """Number of the first slice whose end is greater than `offset`."""
+        return int(np.searchsorted(self.columns["end"], offset, side="right"))
+
+
+def digest(slices: SliceColumns) -> str:
+    """Fingerprint of exactly these slices: which bytes stand for which offsets."""
+    seen = hashlib.sha256()
+    for name in ("start", "end", "object_number", "position", "length"):
+        seen.update(np.ascontiguousarray(slices.columns[name]).tobytes())
+    return seen.hexdigest()
+
+
+class SliceTable:
+    """Slices of all partitions. Live slices of a partition never overlap."""
+
+    __slots__ = ("_fork", "_tail", "_tail_rows", "blocks")
+
+    def __init__(self, blocks: Iterable[Block] = ()) -> None:
+        self.blocks: list[Block] = list(blocks)
+        self._tail: MutableMapping[int, list[Slice]] = {}
+        self._tail_rows = 0
+        self._fork = False
+
+    def fork(self) -> SliceTable:
+        """A table to decide on: it starts equal, and its changes never reach this one."""
+        other = SliceTable(self.blocks)
+        other._tail = OverlayMap(self._tail)
+        other._tail_rows = self._tail_rows
+        other._fork = True
+        return other
+
+    def __len__(self) -> int:
+        return sum(block.rows - block.dead_rows for block in self.blocks) + self._tail_rows
+
+    def add(self, slices: Iterable[Slice]) -> None:
+        """Add slices that overlap none of their partitions'."""
+        owned: set[int] = set()
+        for each in slices:
+            key = (each.topic_id << 32) | each.partition
+            tail = self._tail.get(key)
+            if tail is None:
+                tail = self._tail[key] = []
+            elif self._fork and key not in owned:
+                tail = self._tail[key] = list(tail)
+            owned.add(key)
+            if tail and tail[-1].start > each.start:
+                tail.insert(bisect_left(tail, each.start, key=_start), each)
+            else:
+                tail.append(each)
+            self._tail_rows += 1
+        if self._tail_rows > TAIL_ROWS and not self._fork:
+            self.seal()
+
+    def seal(self) -> None:
+        """Move the tail into the blocks, and tidy those."""
+        if self._tail_rows:
+            tail = [each for key in sorted(self._tail) for each in self._tail[key]]
+            self.blocks.append(make_block(slice_columns(tail), ORDER))
+            self._tail.clear()
+            self._tail_rows = 0
+        self.blocks = tidied(self.blocks, ORDER)
+
+    def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
+        """The slices that overlap [start, end), ascending."""
+        key = partition_key(topic_partition)
+        found: list[Mapping[str, Column]] = []
+        for block in self.blocks:
+            low, high = _row_range(block, key, offsets.start, offsets.end)
+            if low < high:
+                rows = block.live(low, high)
+                if len(rows):
+                    found.append(_take(block, rows))
+        tail = self._tail.get(key)
+        if tail:
+            low = bisect_right(tail, offsets.start, key=_end)
+            high = bisect_left(tail, offsets.end, key=_start)
+            if low < high:
+                found.append(slice_columns(tail[low:high]))
+        if len(found) == 1:
+            return SliceColumns(found[0])
+        if not found:
+            return SliceColumns(slice_columns(()))
+        joined = {name: np.concatenate([part[name] for part in found]) for name in DTYPES}
+        by_start = np.argsort(joined["start"], kind="stable")
+        return SliceColumns({name: column[by_start] for name, column in joined.items()})
+
+    def remove(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
+        """Forget the slices that lie wholly inside [start, end); returns them, ascending."""
+        key = partition_key(topic_partition)
+        found: list[Mapping[str, Column]] = []
+        for number, block in enumerate(self.blocks):
+            low, high = _row_range(block, key, offsets.start, offsets.end)
+            if low == high:
+                continue
+            rows = block.live(low, high)
+            inside = (block.columns["start"][rows] >= offsets.start) & (block.columns["end"][rows] <= offsets.end)
+            rows = rows[inside]
+            if len(rows):
+                found.append(_take(block, rows))
+                self.blocks[number] = without_rows(block, rows)
+        tail = self._tail.get(key)
+        if tail:
+            goes = [each for each in tail if each.start >= offsets.start and each.end <= offsets.end]
+            if goes:
+                found.append(slice_columns(goes))
+                stays = [each for each in tail if each.start < offsets.start or each.end > offsets.end]
+                if stays:
+                    self._tail[key] = stays
+                else:
+                    del self._tail[key]
+                self._tail_rows -= len(goes)
+        if not found:
+            return SliceColumns(slice_columns(()))
+        joined = {name: np.concatenate([part[name] for part in found]) for name in DTYPES}
+        by_start = np.argsort(joined["start"], kind="stable")
+        return SliceColumns({name: column[by_start] for name, column in joined.items()})
+
+
+def _take(block: Block, rows: Column) -> Mapping[str, Column]:
+    """Rows of a block, ascending: without a copy where they are contiguous."""
+    low, high = int(rows[0]), int(rows[-1]) + 1
+    if high - low == len(rows):
+        return {name: column[low:high] for name, column in block.columns.items()}
+    return {name: column[rows] for name, column in block.columns.items()}
+
+
+def _row_range(block: Block, key: int, start: int, end: int) -> tuple[int, int]:
+    """Rows of a partition that overlap [start, end). Among the rows of one block no two of a partition overlap."""
+    keys = block.columns["partition_key"]
+    if not block.rows or key < keys[0] or key > keys[-1]:
+        return (0, 0)
+    low = int(np.searchsorted(keys, key, side="left"))
+    high = int(np.searchsorted(keys, key, side="right"))
+    ends, starts = block.columns["end"][low:high], block.columns["start"][low:high]
+    return (
+        low + int(np.searchsorted(ends, start, side="right")),
+        low + int(np.searchsorted(starts, end, side="left")),
+    )
+
+
+def _start(each: Slice) -> Offset:
+    return each.start
+
+
+def _end(each: Slice) -> Offset:
+    return each.end

@@ -1,0 +1,57 @@
+"""Which topic names are legal: Kafka's rules (`org.apache.kafka.common.internals.Topic`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from sparklog.core.errors import InvalidTopic
+
+MAX_LENGTH: Final = 249
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_ILLEGAL_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9._-]")
+
+
+def check_topic_name(name: str) -> None:
+    """Raise `InvalidTopic` if no topic may have this name."""
+    found = _what_is_wrong(name)
+    if found is not None:
+        raise InvalidTopic(
+            f"a topic name is 1 to {MAX_LENGTH} of a-z A-Z 0-9 . _ - and neither '.' nor '..', but {found}"
+        )
+
+
+def is_legal_topic_name(name: str) -> bool:
+    """Whether a topic may have this name."""
+    return _what_is_wrong(name) is None
+
+
+def check_no_collision(name: str, existing: Iterable[str]) -> None:
+    """Raise `InvalidTopic` if a topic is there whose name differs from `name` only in '.' against '_'.
+
+    Metric names put '_' for '.', so the two would share their metrics; Kafka refuses the second one too.
+    A topic of exactly this name is not a collision: that is `TopicAlreadyExists`, which the caller knows first.
+    """
+    if "." not in name and "_" not in name:
+        return
+    unified = name.replace(".", "_")
+    for other in existing:
+        if other != name and other.replace(".", "_") == unified:
+            raise InvalidTopic(
+                f"topic '{name}' collides with the existing topic '{other}': "
+                "names may not differ only in '.' against '_', because metrics show both alike"
+            )
+
+
+def _what_is_wrong(name: str) -> str | None:
+    if not name:
+        return "it is empty"
+    if name in (".", ".."):
+        return f"it is '{name}'"
+    if len(name) > MAX_LENGTH:
+        return f"'{name[:40]}…' has {len(name)} characters"
+    if _LEGAL.fullmatch(name) is None:
+        illegal = sorted(set(_ILLEGAL_CHARACTER.findall(name)))
+        return f"{name!r} has {', '.join(map(repr, illegal))}"
+    return None

@@ -1,0 +1,145 @@
+"""The vocabulary of sparklog: ids, offsets, ranges, objects and slices. Nothing here does I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import NewType
+
+import msgspec
+
+Offset = NewType("Offset", int)  # position of a record in its partition; from 0, never used twice
+LeaderEpoch = NewType("LeaderEpoch", int)  # rises by one at each election
+TopicId = NewType("TopicId", int)  # a counter of the chain; a topic created again gets another
+PartitionIndex = NewType("PartitionIndex", int)  # from 0
+EntryNumber = NewType("EntryNumber", int)  # position of an entry in the metadata chain; from 0
+ObjectNumber = NewType("ObjectNumber", int)  # given to a data object by the chain when it is named
+StoreId = NewType("StoreId", str)  # home of replicas: what a broker is to Kafka
+ProducerId = NewType("ProducerId", int)  # given by the chain
+CommandId = NewType("CommandId", str)  # 32 hex digits, drawn once by the author of a command
+UploadId = NewType("UploadId", str)  # 32 hex digits, drawn once per task attempt and object
+
+
+class TopicPartition(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
+    """A partition of one life of a topic."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+
+
+class OffsetRange(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
+    """Offsets [start, end): `end` is the first offset that is not in the range."""
+
+    start: Offset
+    end: Offset
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise ValueError(f"an offset range needs 0 <= start <= end, not [{self.start}, {self.end})")
+
+
+class ObjectKind(IntEnum):
+    """Which name a data object has: `storage/keys.py` builds it from the fields of `NewObject`."""
+
+    APPEND = 0  # what one writer task uploaded: batches of one or more partitions of one topic
+    SEGMENT = 1  # a sealed segment of one partition, named by its base offset
+
+
+class TimestampSource(IntEnum):
+    """Where the timestamp of a slice's records stands (`message.timestamp.type`)."""
+
+    CREATE_TIME = 0  # in the timestamp column, given by the producer
+    APPEND_TIME = 1  # in `Slice.append_time_ms`, laid over the column by the reader
+    APPEND_TIME_IN_COLUMN = 2  # append time that the roll wrote into the column
+
+
+class Holder(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A store that held an object when it was named, and its registration at that time."""
+
+    store: StoreId
+    registration: int
+
+
+class NewObject(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An uploaded data object that a command names for the first time.
+
+    `n0` is the chain position its author had read before the upload; together with `upload_id` it is
+    the object's name. `partition`, `base_offset` and `leader_epoch` are None but for sealed segments.
+    Both checksums are CRC32C over the whole object and the whole index.
+    """
+
+    kind: ObjectKind
+    n0: EntryNumber
+    upload_id: UploadId
+    topic_id: TopicId
+    size_bytes: int
+    crc32c: int
+    index_size_bytes: int
+    index_crc32c: int
+    holders: tuple[Holder, ...]
+    partition: PartitionIndex | None = None
+    base_offset: Offset | None = None
+    leader_epoch: LeaderEpoch | None = None
+
+
+class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Which sequence numbers of an idempotent producer a slice holds; both ends inclusive, as on Kafka's wire."""
+
+    producer_id: ProducerId
+    producer_epoch: int
+    first_sequence: int
+    last_sequence: int
+
+
+class NewSlice(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Records of one partition inside an uploaded object, before the chain gave them offsets.
+
+    `object_index` points into the `objects` of the same command. Bytes [position, position + length)
+    of the object hold `batches` whole batches, whose index rows begin at `first_batch`.
+    Timestamps are microseconds since the epoch, UTC.
+    """
+
+    object_index: int
+    topic_id: TopicId
+    partition: PartitionIndex
+    records: int
+    position: int
+    length: int
+    first_batch: int
+    batches: int
+    min_timestamp_us: int
+    max_timestamp_us: int
+    producer: ProducerSpan | None = None
+
+
+class Slice(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Records [start, end) of a partition, and where their bytes are. `records` < end - start only after compaction."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    start: Offset
+    end: Offset
+    records: int
+    object_number: ObjectNumber
+    position: int
+    length: int
+    first_batch: int
+    batches: int
+    min_timestamp_us: int
+    max_timestamp_us: int
+    append_time_ms: int
+    timestamp_source: TimestampSource
+    leader_epoch: LeaderEpoch
+    producer: ProducerSpan | None = None
+
+
+class NamedObject(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A data object that the chain has named, with the number the chain gave it."""
+
+    number: ObjectNumber
+    object: NewObject
+
+
+def total_records(slices: Iterable[Slice | NewSlice]) -> int:
+    """How many records the slices hold together."""
+    return sum(each.records for each in slices)

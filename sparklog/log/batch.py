@@ -1,0 +1,235 @@
+"""Record batches as they are stored: one encapsulated Arrow IPC message each, compressed, with a CRC32C.
+
+A message names its partition in its own metadata, so that an index can be rebuilt from an object alone. Arrow IPC
+has no checksum, and most flipped bits would decode into wrong rows: `decode` verifies before it decodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.errors import Damaged, InvalidInput
+from sparklog.core.types import PartitionIndex
+from sparklog.log.records_schema import HEADERS, RAW_SCHEMA
+
+PARTITION_KEY: Final = b"sparklog.partition"  # in the metadata of each batch message
+SMALL_BATCH_BYTES: Final = 16 << 10  # a batch below it is stored uncompressed: zstd costs 0.27 ms however small
+ARENA_BYTES: Final = 8 << 20
+_MESSAGE_ROOM: Final = 4 << 10  # more than metadata, partition and padding of one message take
+_HEADERS_AT: Final = RAW_SCHEMA.get_field_index("headers")
+_TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """A batch of one partition as the bytes that will stand in an object. Timestamps: microseconds, both inclusive."""
+
+    partition: PartitionIndex
+    message: pa.Buffer
+    records: int
+    min_timestamp_us: int
+    max_timestamp_us: int
+    crc32c: int
+
+
+class BatchEncoder:
+    """Encodes batches of `RAW_SCHEMA` one after the other. Not safe for threads.
+
+    Messages are written into arenas of 8 MiB and handed out as views of them: nothing is copied twice, and memory
+    is what `arena_bytes` of all live arenas says. A batch too large for an arena gets one of its own.
+    """
+
+    def __init__(self, compression: str) -> None:
+        if compression not in ("zstd", "lz4", "none"):
+            raise InvalidInput(f"compression: wanted zstd, lz4 or none, found {compression!r}")
+        self._codec = None if compression == "none" else compression
+        self._arena: _Arena | None = None
+
+    def encode(self, partition: PartitionIndex, rows: pa.RecordBatch) -> EncodedBatch:
+        """`rows` (at least one, columns of `RAW_SCHEMA`, timestamps not null) as one message."""
+        rows = with_cheap_headers(rows)
+        raw_bytes = pa.ipc.get_record_batch_size(rows)
+        # Both codecs may make what they can't compress a little larger: below 1 %.
+        bound = raw_bytes + raw_bytes // 64 + _MESSAGE_ROOM
+        if self._arena is None or self._arena.room < bound:
+            self._arena = _Arena(max(ARENA_BYTES, bound + 2 * _MESSAGE_ROOM), self._codec)
+        message = self._arena.write(rows, _partition_metadata(partition), small=raw_bytes < SMALL_BATCH_BYTES)
+        low, high = timestamp_bounds(rows)
+        return EncodedBatch(partition, message, rows.num_rows, low, high, google_crc32c.value(message))
+
+    def forget(self) -> None:
+        """Let go of the arena at hand, so that its memory is free when its messages are."""
+        self._arena = None
+
+
+class _Arena:
+    """A buffer that messages are written into, by one stream for compressed and one for small batches."""
+
+    def __init__(self, size_bytes: int, codec: str | None) -> None:
+        self._buffer = pa.py_buffer(_pages(size_bytes))
+        self._size_bytes = size_bytes
+        self._sink = pa.FixedSizeBufferWriter(self._buffer)
+        self._plain = self._stream(None)
+        self._packed = self._stream(codec) if codec else self._plain
+
+    @property
+    def room(self) -> int:
+        return self._size_bytes - int(self._sink.tell())
+
+    def write(self, rows: pa.RecordBatch, metadata: Any, *, small: bool) -> pa.Buffer:
+        start = self._sink.tell()
+        (self._plain if small else self._packed).write_batch(rows, custom_metadata=metadata)
+        return self._buffer.slice(start, self._sink.tell() - start)
+
+    def _stream(self, codec: str | None) -> Any:
+        options = pa.ipc.IpcWriteOptions(compression=codec)
+        stream = pa.ipc.new_stream(self._sink, RAW_SCHEMA, options=options)
+        stream.write_batch(_NO_ROWS)  # the schema message is written with the first batch
+        return stream
+
+
+def _pages(size_bytes: int) -> mmap.mmap:
+    """Fresh memory, in huge pages where the system has them (a third of the page faults' cost), freed to the system."""
+    pages = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return pages
+
+
+@functools.lru_cache(maxsize=1024)
+def _partition_metadata(partition: PartitionIndex) -> Any:
+    return pa.KeyValueMetadata({PARTITION_KEY: str(partition).encode()})
+
+
+# ---- headers that are not there -------------------------------------------------------------------
+
+
+def with_cheap_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows; if no record has headers, with a column for them that costs next to nothing to encode.
+
+    `pa.nulls` and slices of it would be stored with child buffers as long as the column.
+    """
+    headers = rows.column(_HEADERS_AT)
+    if headers.null_count < len(headers):
+        return rows
+    columns = rows.columns
+    columns[_HEADERS_AT] = no_headers(len(headers))
+    return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
+
+
+def no_headers(records: int) -> pa.Array:
+    """A headers column of `records` nulls."""
+    return _no_headers(1 << max(0, records - 1).bit_length()).slice(0, records)
+
+
+@functools.lru_cache(maxsize=4)
+def _no_headers(records: int) -> pa.Array:
+    validity = pa.py_buffer(bytes((records + 7) // 8))
+    offsets = pa.py_buffer(bytes(4 * (records + 1)))
+    return pa.Array.from_buffers(HEADERS, records, [validity, offsets], children=[pa.array([], HEADERS.value_type)])
+
+
+_NO_ROWS: Final = pa.RecordBatch.from_arrays(
+    [no_headers(0) if field.type == HEADERS else pa.array([], field.type) for field in RAW_SCHEMA], schema=RAW_SCHEMA
+)
+
+
+# ---- decoding -------------------------------------------------------------------------------------
+
+
+def crc32c(body: pa.Buffer) -> int:
+    """CRC32C (Castagnoli) of the bytes."""
+    return int(google_crc32c.value(body))
+
+
+def verify(body: pa.Buffer, wanted: int, what: str, key: str, position: int) -> None:
+    """Raises Damaged unless the CRC32C of `body` is `wanted`. `position` is where it begins in object `key`."""
+    found = crc32c(body)
+    if found != wanted:
+        raise Damaged(f"{what} at byte {position} of {key}: wanted CRC32C {wanted:#010x}, found {found:#010x}")
+
+
+def decode(
+    key: str, position: int, body: pa.Buffer, lengths: Sequence[int], crcs: Sequence[int], columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The batches whose messages lie one after the other in `body`, restricted to `columns` of `RAW_SCHEMA`.
+
+    `body` begins at byte `position` of object `key`. At least one column is asked for; they come in the order of
+    `RAW_SCHEMA`. Other columns are not decompressed, and uncompressed ones are views of `body`. Each message's CRC32C
+    is verified before it is decoded.
+    Raises Damaged (key, byte, wanted, found).
+    """
+    fields = sorted(RAW_SCHEMA.get_field_index(name) for name in columns)
+    options = pa.ipc.IpcReadOptions(included_fields=fields)
+    stream = None
+    start = 0
+    for length, crc in zip(lengths, crcs, strict=True):
+        verify(body.slice(start, length), crc, "record batch", key, position + start)
+        try:
+            if stream is None:
+                stream = pa.ipc.open_stream(pa.PythonFile(_Joined(_schema_message(), body), "r"), options=options)
+            batch = stream.read_next_batch()
+        except (pa.ArrowInvalid, OSError, StopIteration) as error:
+            raise Damaged(
+                f"record batch at byte {position + start} of {key}: Arrow can't decode it: {error}"
+            ) from error
+        yield batch
+        start += length
+
+
+@functools.lru_cache(maxsize=1)
+def _schema_message() -> pa.Buffer:
+    return RAW_SCHEMA.serialize()
+
+
+class _Joined:
+    """Two buffers as one file that Arrow reads without a copy: an IPC stream of which the bytes lie in two places.
+
+    Arrow asks for `read_buffer` where a Python file has it. No message crosses the border.
+    """
+
+    closed = False
+
+    def __init__(self, first: pa.Buffer, then: pa.Buffer) -> None:
+        self._parts = [first, then]
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read_buffer(self, size_bytes: int) -> pa.Buffer:
+        first, then = self._parts
+        at = self._position
+        part = first.slice(at, size_bytes) if at < first.size else then.slice(at - first.size, size_bytes)
+        self._position += part.size
+        return part
+
+    def read(self, size_bytes: int) -> bytes:
+        return bytes(self.read_buffer(size_bytes))
+
+    def tell(self) -> int:
+        return self._position
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+
+def timestamp_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
+    """Smallest and largest timestamp of at least one row, in microseconds."""
+    values = timestamps_us(rows.column(_TIMESTAMP_AT))
+    return int(values.min()), int(values.max())
+
+
+def timestamps_us(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A timestamp column without nulls as int64, without a copy."""
+    return np.frombuffer(column.buffers()[1], dtype=np.int64, count=len(column), offset=8 * column.offset)

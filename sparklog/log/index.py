@@ -1,0 +1,154 @@
+"""The index of a data object: one row per record batch, stored beside the object as an Arrow IPC file.
+
+It says nothing that the object does not: a missing or damaged index is rebuilt from its object, exactly as it was.
+The columns are those of `Index`; the schema's metadata carry the format number (columns may be added under the same
+number, for instance minima and maxima per column; what is there keeps its meaning).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparklog.core.errors import Damaged, UnsupportedVersion
+from sparklog.core.types import NewObject
+from sparklog.log.batch import PARTITION_KEY, EncodedBatch, crc32c, timestamp_bounds, verify
+from sparklog.log.ipc_file import FILE_START
+from sparklog.log.records_schema import OBJECT_FORMAT, OBJECT_FORMAT_KEY
+
+INDEX_FORMAT: Final = b"1"
+INDEX_FORMAT_KEY: Final = b"sparklog.index"
+
+INDEX_SCHEMA: Final = pa.schema(
+    [
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("first_record", pa.int64(), nullable=False),
+        pa.field("records", pa.int32(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("length", pa.int64(), nullable=False),
+        pa.field("min_timestamp_us", pa.int64(), nullable=False),
+        pa.field("max_timestamp_us", pa.int64(), nullable=False),
+        pa.field("crc32c", pa.uint32(), nullable=False),
+    ],
+    metadata={INDEX_FORMAT_KEY: INDEX_FORMAT},
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """Where each batch of an object is; arrays of one length, in the order of position.
+
+    `first_record` counts the records of the same partition that stand before the batch in this object (a partition's
+    batches are contiguous), so a reader subtracts that of its slice's first batch. Batch i is bytes
+    [position, position + length), with CRC32C `crc32c`. Both timestamp bounds are inclusive.
+    """
+
+    partition: npt.NDArray[np.int32]
+    first_record: npt.NDArray[np.int64]
+    records: npt.NDArray[np.int32]
+    position: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int64]
+    min_timestamp_us: npt.NDArray[np.int64]
+    max_timestamp_us: npt.NDArray[np.int64]
+    crc32c: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Index):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(Index))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def build_index(batches: Sequence[EncodedBatch], positions: Sequence[int]) -> Index:
+    """The index of an object that holds `batches` at `positions`, batches of a partition side by side."""
+    rows = [
+        (each.partition, each.records, position, each.message.size, each.min_timestamp_us, each.max_timestamp_us)
+        for each, position in zip(batches, positions, strict=True)
+    ]
+    return _from_rows(rows, [each.crc32c for each in batches])
+
+
+def encode_index(index: Index) -> pa.Buffer:
+    """The bytes of the index object: an Arrow IPC file with one uncompressed batch."""
+    arrays = [pa.array(getattr(index, name)) for name in INDEX_SCHEMA.names]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, INDEX_SCHEMA) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=INDEX_SCHEMA))
+    return sink.getvalue()
+
+
+def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
+    """The index in `body`, which was read from `key` and belongs to object `named`.
+
+    Raises Damaged if size or CRC32C are not what the chain says, UnsupportedVersion for another format.
+    """
+    buffer = pa.py_buffer(body)
+    if buffer.size != named.index_size_bytes:
+        raise Damaged(f"index {key}: wanted {named.index_size_bytes} bytes, found {buffer.size}")
+    verify(buffer, named.index_crc32c, "index", key, 0)
+    reader = pa.ipc.open_file(buffer)
+    found = (reader.schema.metadata or {}).get(INDEX_FORMAT_KEY)
+    if found != INDEX_FORMAT:
+        raise UnsupportedVersion(f"index {key}: wanted format {INDEX_FORMAT.decode()}, found {found!r}")
+    rows = reader.get_batch(0)
+    return Index(**{name: rows.column(name).to_numpy() for name in INDEX_SCHEMA.names})
+
+
+def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
+    """The index of the whole object `body`, which was read from `key`: equal to the one written with it.
+
+    Nothing is taken from bytes whose checksum was not verified. Raises Damaged (key, wanted, found) if size or
+    CRC32C of the object are not what the chain says, UnsupportedVersion for another format.
+    """
+    buffer = pa.py_buffer(body)
+    if buffer.size != named.size_bytes:
+        raise Damaged(f"object {key}: wanted {named.size_bytes} bytes, found {buffer.size}")
+    verify(buffer, named.crc32c, "object", key, 0)
+    source = pa.BufferReader(buffer)
+    source.seek(len(FILE_START))
+    stream = pa.ipc.open_stream(source)
+    found = (stream.schema.metadata or {}).get(OBJECT_FORMAT_KEY)
+    if found != OBJECT_FORMAT:
+        raise UnsupportedVersion(f"object {key}: wanted format {OBJECT_FORMAT.decode()}, found {found!r}")
+    rows: list[tuple[int, int, int, int, int, int]] = []
+    crcs: list[int] = []
+    while True:
+        start = source.tell()
+        try:
+            batch, metadata = stream.read_next_batch_with_custom_metadata()
+        except StopIteration:
+            return _from_rows(rows, crcs)
+        length = source.tell() - start
+        rows.append((int(metadata[PARTITION_KEY]), batch.num_rows, start, length, *timestamp_bounds(batch)))
+        crcs.append(crc32c(buffer.slice(start, length)))
+
+
+def _from_rows(rows: Sequence[tuple[int, int, int, int, int, int]], crcs: Sequence[int]) -> Index:
+    """The index of batches given as (partition, records, position, length, smallest and largest timestamp)."""
+    table: npt.NDArray[Any] = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
+    partition, records, position, length, low, high = (np.ascontiguousarray(column) for column in table.T)
+    before = np.cumsum(records) - records
+    # Records before the first batch of each partition's run are not that partition's.
+    starts_run = np.ones(len(rows), dtype=bool)
+    starts_run[1:] = partition[1:] != partition[:-1]
+    run = np.cumsum(starts_run) - 1
+    first_record = before - before[starts_run][run] if len(rows) else before
+    return Index(
+        partition.astype(np.int32),
+        first_record,
+        records.astype(np.int32),
+        position,
+        length,
+        low,
+        high,
+        np.array(crcs, dtype=np.uint32),
+    )

@@ -1,0 +1,252 @@
+"""From slices to rows: fetch the batches that hold an offset range, verify, decode, lay the log's own columns over.
+
+What is read is what is needed: the index once per object (cached), the batches that overlap the range in ranged
+reads of about 8 MiB, and of these only the columns asked for. On a local store the bytes are mapped, and columns
+that were stored uncompressed reach the caller without a copy.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.errors import Damaged, KeyNotFound, UnsupportedVersion
+from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
+from sparklog.log.batch import decode, timestamps_us
+from sparklog.log.index import Index, decode_index, rebuild_index
+from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
+from sparklog.storage.keys import index_key
+from sparklog.storage.object_store import ObjectStore
+
+RANGED_READ_BYTES: Final = 8 << 20
+CACHED_INDEXES: Final = 1024
+_OVERLAID: Final = frozenset({"topic", "partition", "offset", "timestampType"})
+_ROWS_WITHOUT_BODY: Final = 65_536  # a batch of columns that need no bytes
+_CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
+
+
+def read_slice(
+    store: ObjectStore,
+    object_key: str,
+    named: NamedObject,
+    slice: Slice,
+    offsets: OffsetRange,
+    topic: str,
+    columns: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
+    """The records of `slice` with offsets in `offsets`, ascending, as `columns` of the read schema, in that order.
+
+    Batches are those that were stored, cut at the ends of the range; an empty overlap yields none. Columns that the
+    chain alone can answer (all but key, value, headers, and a timestamp given by the producer) read no bytes.
+    Raises InvalidInput for unknown columns; KeyNotFound if the object is gone; Damaged (key, byte, wanted, found) if
+    bytes are not what the chain says: batches yielded before were right; UnsupportedVersion for another format.
+    """
+    schema = read_schema(columns)
+    start, end = max(offsets.start, slice.start), min(offsets.end, slice.end)
+    if start >= end:
+        return
+    overlay = _Overlay(schema, slice, topic)
+    if not overlay.stored_columns:
+        for first in range(start, end, _ROWS_WITHOUT_BODY):
+            yield overlay.batch(Offset(first), min(end - first, _ROWS_WITHOUT_BODY), None)
+        return
+    index = _index_of_slice(store, object_key, named, slice)
+    # Positions within the slice: of the range, and of each batch's first record.
+    low, high = start - slice.start, end - slice.start
+    firsts = index.first_record
+    begin = int(np.searchsorted(firsts, low, side="right")) - 1
+    stop = int(np.searchsorted(firsts, high, side="left"))
+    for at, batch in _read_batches(store, object_key, index, begin, stop, overlay.stored_columns):
+        first = int(firsts[at])
+        cut_start, cut_end = max(low - first, 0), min(high - first, batch.num_rows)
+        if cut_end - cut_start < batch.num_rows:
+            batch = batch.slice(cut_start, cut_end - cut_start)
+        yield overlay.batch(Offset(slice.start + first + cut_start), batch.num_rows, batch)
+
+
+def first_offset_at_or_after(
+    store: ObjectStore,
+    object_key: str,
+    named: NamedObject,
+    slice: Slice,
+    timestamp_us: int,
+    start: Offset | None = None,
+) -> Offset | None:
+    """The smallest offset >= `start` (default: the slice's) whose timestamp is >= `timestamp_us`, or None.
+
+    Nothing is assumed about the order of timestamps. Reads the index, and the timestamps of as few batches as can
+    answer (mostly one). Raises as `read_slice`.
+    """
+    begin = slice.start if start is None else max(start, slice.start)
+    if begin >= slice.end:
+        return None
+    if slice.timestamp_source is TimestampSource.APPEND_TIME:
+        return Offset(begin) if slice.append_time_ms * 1000 >= timestamp_us else None
+    if slice.max_timestamp_us < timestamp_us:
+        return None
+    index = _index_of_slice(store, object_key, named, slice)
+    low = begin - slice.start
+    first_batch = int(np.searchsorted(index.first_record, low, side="right")) - 1
+    for at in (np.flatnonzero(index.max_timestamp_us[first_batch:] >= timestamp_us) + first_batch).tolist():
+        ((_, batch),) = _read_batches(store, object_key, index, at, at + 1, ["timestamp"])
+        first = int(index.first_record[at])
+        skipped = max(low - first, 0)
+        late_enough = timestamps_us(batch.column(0))[skipped:] >= timestamp_us
+        if late_enough.any():
+            return Offset(slice.start + first + skipped + int(late_enough.argmax()))
+    return None
+
+
+# ---- the index ------------------------------------------------------------------------------------
+
+
+class _IndexCache:
+    """The indexes that were used last, by store and object key. Objects are immutable, so nothing goes stale."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = Lock()
+        self._indexes: OrderedDict[tuple[str, str, int], Index] = OrderedDict()
+
+    def get(self, key: tuple[str, str, int]) -> Index | None:
+        with self._lock:
+            found = self._indexes.get(key)
+            if found is not None:
+                self._indexes.move_to_end(key)
+            return found
+
+    def put(self, key: tuple[str, str, int], index: Index) -> None:
+        with self._lock:
+            self._indexes[key] = index
+            if len(self._indexes) > self._capacity:
+                self._indexes.popitem(last=False)
+
+
+_cache = _IndexCache(CACHED_INDEXES)
+
+
+def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index:
+    """The index of an object; rebuilt in memory from the whole object if the stored one is missing or damaged.
+
+    Raises Damaged if the object is damaged as well, KeyNotFound if both are gone.
+    """
+    cached = (store.url, object_key, named.object.index_crc32c)
+    index = _cache.get(cached)
+    if index is None:
+        key = index_key(object_key)
+        try:
+            index = decode_index(key, store.get(key), named.object)
+        except (KeyNotFound, Damaged):
+            index = rebuild_index(object_key, store.get(object_key), named.object)
+        _cache.put(cached, index)
+    return index
+
+
+def _index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> Index:
+    """The rows of the index for the slice's batches, with `first_record` counted from the slice's first record."""
+    if slice.records != slice.end - slice.start:
+        raise UnsupportedVersion(
+            f"slice [{slice.start}, {slice.end}) in {object_key} holds {slice.records} records: "
+            "this version of sparklog does not read compacted segments"
+        )
+    whole = read_index(store, object_key, named)
+    rows = np.s_[slice.first_batch : slice.first_batch + slice.batches]
+    index = Index(**{name: getattr(whole, name)[rows] for name in Index.__slots__})
+    if len(index) == slice.batches and slice.batches > 0:
+        first_record = index.first_record - index.first_record[0]
+        records = int(first_record[-1] + index.records[-1])
+        begin, end = int(index.position[0]), int(index.position[-1] + index.length[-1])
+        if (records, begin, end) == (slice.records, slice.position, slice.position + slice.length):
+            return Index(**{name: getattr(index, name) for name in Index.__slots__} | {"first_record": first_record})
+    raise Damaged(
+        f"index of {object_key}: wanted {slice.batches} batches from number {slice.first_batch} on, with "
+        f"{slice.records} records in bytes [{slice.position}, {slice.position + slice.length}); found others"
+    )
+
+
+# ---- the batches ----------------------------------------------------------------------------------
+
+
+def _read_batches(
+    store: ObjectStore, object_key: str, index: Index, begin: int, stop: int, columns: Sequence[str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches [begin, stop) of the index, with their numbers, read in ranges of about `RANGED_READ_BYTES`."""
+    ends = index.position + index.length
+    while begin < stop:
+        start = int(index.position[begin])
+        last = int(np.searchsorted(ends, start + RANGED_READ_BYTES, side="right"))
+        group = np.s_[begin : min(max(last, begin + 1), stop)]
+        (body,) = store.get_ranges(object_key, [(start, int(ends[group][-1]))])
+        lengths, crcs, records = (column[group].tolist() for column in (index.length, index.crc32c, index.records))
+        batches = decode(object_key, start, pa.py_buffer(body), lengths, crcs, columns)
+        for at, (wanted, batch) in enumerate(zip(records, batches, strict=True), start=begin):
+            if batch.num_rows != wanted:
+                raise Damaged(
+                    f"record batch at byte {index.position[at]} of {object_key}: "
+                    f"wanted {wanted} records as its index says, found {batch.num_rows}"
+                )
+            yield at, batch
+        begin = group.stop
+
+
+# ---- the log's own columns ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlay:
+    """Makes batches of `schema` from stored columns and from what the chain says of the slice."""
+
+    schema: pa.Schema
+    slice: Slice
+    topic: str
+
+    @property
+    def stored_columns(self) -> list[str]:
+        """The columns that must be read from the object."""
+        by_chain = _OVERLAID | {"timestamp"} if self._is_append_time else _OVERLAID
+        return [name for name in self.schema.names if name not in by_chain]
+
+    @property
+    def _is_append_time(self) -> bool:
+        return self.slice.timestamp_source is TimestampSource.APPEND_TIME
+
+    def batch(self, first: Offset, rows: int, stored: pa.RecordBatch | None) -> pa.RecordBatch:
+        """`rows` records from offset `first` on."""
+        columns = [self._column(name, first, rows, stored) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _column(self, name: str, first: Offset, rows: int, stored: pa.RecordBatch | None) -> Any:
+        match name:
+            case "topic":
+                return _repeated(self.topic, READ_SCHEMA.field(name).type, rows)
+            case "partition":
+                return _repeated(self.slice.partition, pa.int32(), rows)
+            case "offset":
+                return pa.array(np.arange(first, first + rows, dtype=np.int64))
+            case "timestampType":
+                created = self.slice.timestamp_source is TimestampSource.CREATE_TIME
+                return _repeated(_CREATE_TIME if created else _APPEND_TIME, pa.int32(), rows)
+            case "timestamp" if self._is_append_time:
+                return _repeated(self.slice.append_time_ms * 1000, TIMESTAMP, rows)
+            case _:
+                assert stored is not None
+                return stored.column(name)
+
+
+def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
+    """`rows` times the value: a view of an array that is made once per power of two."""
+    return _repeated_power_of_two(value, kind, 1 << max(0, rows - 1).bit_length()).slice(0, rows)
+
+
+@functools.lru_cache(maxsize=64)
+def _repeated_power_of_two(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
+    if kind == TIMESTAMP:
+        return pa.repeat(pa.scalar(value, pa.int64()), rows).cast(TIMESTAMP)
+    return pa.repeat(pa.scalar(value, kind), rows)

@@ -1,0 +1,355 @@
+"""What one task writes to one topic: rows in, objects and indexes in the store, slices for the commit out.
+
+    add -> gathered -> routed, split -> pending per partition -> encoded -> held per partition -> closed -> uploaded
+
+Encoded batches are held until their object is closed, because a partition's batches stand side by side in it: a
+reader gets them with one ranged read. What is alive at once stays under `LIVE_BYTES`. Nothing that was uploaded is
+part of the log before the commit names it; what no commit names is an orphan that vacuum removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.core.errors import KeyExists, OutcomeUnknown
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    NewObject,
+    NewSlice,
+    ObjectKind,
+    PartitionIndex,
+    TopicId,
+    UploadId,
+)
+from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c
+from sparklog.log.index import build_index, encode_index
+from sparklog.log.ipc_file import IpcFileWriter
+from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
+from sparklog.log.routing import Piece, Sizes, check_sizes, cumulative_bytes, split
+from sparklog.storage.keys import data_key, index_key
+from sparklog.storage.object_store import ObjectStore
+
+MIB: Final = 1 << 20
+GATHER_ROWS: Final = 8_192  # enough for vectors to pay; more rows leave the processor's caches
+GATHER_ROWS_PER_PARTITION: Final = 64  # a slice costs as much as some tens of rows
+MOST_GATHERED_ROWS: Final = 100_000
+GATHER_BYTES: Final = 16 * MIB
+FULL_BATCH_BYTES: Final = MIB  # raw: from here on what is pending is encoded
+LARGEST_BATCH_BYTES: Final = FULL_BATCH_BYTES * 4 // 3  # raw; a record larger than that has a batch of its own
+SMALLEST_FULL_BATCH_BYTES: Final = 256 << 10
+PENDING_BYTES: Final = 32 * MIB  # of all partitions together: what a partition may gather falls with their number
+PINNED_BYTES: Final = 96 * MIB
+OBJECT_BYTES: Final = 64 * MIB
+LIVE_BYTES: Final = 192 * MIB
+_ROW_BYTES: Final = 16  # timestamp and offsets, beside key, value and headers
+_UPLOAD_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTarget:
+    """The topic a task writes to, as the chain knew it at entry `n0`, and the stores that will hold the objects."""
+
+    topic_id: TopicId
+    topic: str
+    partitions: int
+    max_message_bytes: int
+    n0: EntryNumber
+    holders: tuple[Holder, ...]
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Rows of one partition that wait to be encoded. `size_bytes` is raw."""
+
+    pieces: list[pa.RecordBatch] = field(default_factory=list)
+    size_bytes: int = 0
+
+
+class ObjectWriter:
+    """Writes the rows of one task to one topic. Order of calls: `add` any number of times, then `finish` or `abort`.
+
+    Used as a context manager it aborts unless `finish` was reached. Not safe for threads. Objects but the last are
+    uploaded by a thread of its own while `add` goes on. Within a partition, records keep the order in which they
+    were added, also across objects.
+
+    `new_upload_id` is called once per object, `now_us` once per batch that has null timestamps; `sticky` is the
+    partition of the first keyless records (the next one follows at each gather), taken modulo the partitions.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        target: WriteTarget,
+        *,
+        new_upload_id: Callable[[], UploadId],
+        now_us: Callable[[], int],
+        sticky: int = 0,
+        compression: str = "zstd",
+    ) -> None:
+        self._store = store
+        self._target = target
+        self._new_upload_id = new_upload_id
+        self._now_us = now_us
+        self._sticky = sticky
+        self._encoder = BatchEncoder(compression)
+        # With one partition there is nothing to split, so nothing to gather for.
+        wanted_rows = max(GATHER_ROWS, GATHER_ROWS_PER_PARTITION * target.partitions)
+        self._enough_rows = 1 if target.partitions == 1 else min(wanted_rows, MOST_GATHERED_ROWS)
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_rows = 0
+        self._gathered_bytes = 0
+        self._pending: dict[PartitionIndex, _Pending] = {}
+        self._pending_bytes = 0
+        self._pinned_bytes = 0  # at most so much raw memory is kept alive by pending slices
+        self._held: dict[PartitionIndex, list[EncodedBatch]] = {}
+        self._held_bytes = 0
+        self._written: list[tuple[NewObject, list[NewSlice]]] = []
+        self._uploading: Future[tuple[NewObject, list[NewSlice]]] | None = None
+        self._uploading_bytes = 0
+        self._uploader: ThreadPoolExecutor | None = None
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Take over canonical rows (`records_schema.canonical`, without a topic column).
+
+        Raises RecordTooLarge and UnknownTopicOrPartition, and what an upload raises; then only `abort` is legal.
+        """
+        size = check_sizes(rows, self._target.topic, self._target.max_message_bytes) + _ROW_BYTES * rows.num_rows
+        rows = self._with_timestamps(rows)
+        if rows.num_rows <= MOST_GATHERED_ROWS and size <= GATHER_BYTES:
+            self._gather(rows, size)
+            return
+        sums = raw_sums(rows)
+        for start, end in cuts(sums, GATHER_BYTES, MOST_GATHERED_ROWS):
+            self._gather(rows.slice(start, end - start), int(sums[end] - sums[start]))
+
+    def finish(self) -> list[tuple[NewObject, list[NewSlice]]]:
+        """Upload what is left. Returns the objects in the order of writing, each with its slices, partitions ascending.
+
+        `object_index` of a slice points into this list. Every record that was added is in exactly one slice.
+        """
+        self._split_gathered()
+        closed = self._close()
+        self._await_upload()
+        if closed:
+            self._written.append(self._upload(closed))
+        self._stop_uploader()
+        return self._written
+
+    def abort(self) -> None:
+        """Forget everything; what was uploaded already stays behind as orphans. Legal at any time, also twice."""
+        self._gathered, self._pending, self._held = [], {}, {}
+        self._stop_uploader()
+
+    def __enter__(self) -> ObjectWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.abort()
+
+    # ---- gathered -> pending -> held ----------------------------------------------------------------
+
+    def _with_timestamps(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        at = rows.schema.get_field_index("timestamp")
+        column = rows.column(at)
+        if not column.null_count:
+            return rows
+        now = pa.scalar(self._now_us(), pa.int64()).cast(TIMESTAMP)
+        return rows.set_column(at, rows.schema.field(at), pc.fill_null(column, now))
+
+    def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
+        self._gathered.append(rows)
+        self._gathered_rows += rows.num_rows
+        self._gathered_bytes += size_bytes
+        if self._gathered_rows >= self._enough_rows or self._gathered_bytes >= GATHER_BYTES:
+            self._split_gathered()
+
+    def _split_gathered(self) -> None:
+        if not self._gathered_rows:
+            return
+        self._make_room()
+        rows = pa.concat_batches(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
+        self._gathered = []
+        sticky = PartitionIndex(self._sticky % self._target.partitions)
+        self._sticky += 1
+        pieces = split(rows, self._target.topic, self._target.partitions, sticky)
+        del rows
+        self._pinned_bytes += self._gathered_bytes
+        self._gathered_rows = self._gathered_bytes = 0
+        for piece in pieces:
+            self._add_piece(piece)
+        full_bytes = min(FULL_BATCH_BYTES, max(SMALLEST_FULL_BATCH_BYTES, PENDING_BYTES // len(self._pending)))
+        for piece in pieces:
+            if self._pending[piece.partition].size_bytes >= full_bytes:
+                self._encode(piece.partition)
+        del pieces
+        if self._held_bytes + self._pending_bytes >= OBJECT_BYTES:
+            self._close_and_go_on()
+        elif self._pinned_bytes > PINNED_BYTES:
+            self._unpin()
+
+    def _add_piece(self, piece: Piece) -> None:
+        size = piece.size_bytes + _ROW_BYTES * piece.rows.num_rows
+        pending = self._pending.setdefault(piece.partition, _Pending())
+        pending.pieces.append(piece.rows)
+        pending.size_bytes += size
+        self._pending_bytes += size
+
+    def _unpin(self) -> None:
+        """Copy what is pending, so that the gathers of which only a few rows still wait can be freed."""
+        for pending in self._pending.values():
+            pending.pieces = [copied(pending.pieces)] if pending.pieces else []
+        self._pinned_bytes = self._pending_bytes
+
+    def _encode(self, partition: PartitionIndex) -> None:
+        """Encode all that is pending for the partition, as batches of about equal size."""
+        pending = self._pending[partition]
+        rows = pa.concat_batches(pending.pieces) if len(pending.pieces) > 1 else pending.pieces[0]
+        self._pending_bytes -= pending.size_bytes
+        self._pending[partition] = _Pending()
+        held = self._held.setdefault(partition, [])
+        for start, end in cuts(raw_sums(rows), LARGEST_BATCH_BYTES):
+            batch = self._encoder.encode(partition, rows.slice(start, end - start))
+            held.append(batch)
+            self._held_bytes += batch.message.size
+
+    # ---- held -> closed -> uploaded -----------------------------------------------------------------
+
+    def _close(self) -> list[EncodedBatch]:
+        """The batches of the object at hand, partitions ascending; the next object begins."""
+        for partition, pending in self._pending.items():
+            if pending.pieces:
+                self._encode(partition)
+        closed = [batch for partition in sorted(self._held) for batch in self._held[partition]]
+        self._pending, self._held = {}, {}
+        self._pending_bytes = self._pinned_bytes = self._held_bytes = 0
+        self._encoder.forget()
+        return closed
+
+    def _close_and_go_on(self) -> None:
+        self._await_upload()
+        closed = self._close()
+        self._uploading_bytes = sum(batch.message.size for batch in closed)
+        if self._uploader is None:
+            self._uploader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-upload")
+        self._uploading = self._uploader.submit(self._upload, closed)
+
+    def _make_room(self) -> None:
+        """Wait for the upload at work, if a split (which holds the gathered rows three times) could pass the limit."""
+        live = self._pinned_bytes + self._held_bytes + self._uploading_bytes + 3 * self._gathered_bytes
+        if live > LIVE_BYTES:
+            self._await_upload()
+
+    def _await_upload(self) -> None:
+        if self._uploading is not None:
+            self._written.append(self._uploading.result())
+            self._uploading = None
+            self._uploading_bytes = 0
+
+    def _stop_uploader(self) -> None:
+        if self._uploader is not None:
+            self._uploader.shutdown(wait=True, cancel_futures=True)
+            self._uploader = None
+            self._uploading = None
+
+    def _upload(self, batches: Sequence[EncodedBatch]) -> tuple[NewObject, list[NewSlice]]:
+        """Write object and index. One whose outcome is unknown is left to vacuum, and written again by another name."""
+        object_index = len(self._written)
+        for _ in range(_UPLOAD_ATTEMPTS - 1):
+            try:
+                return self._upload_once(batches, object_index)
+            except (KeyExists, OutcomeUnknown):
+                continue
+        return self._upload_once(batches, object_index)
+
+    def _upload_once(self, batches: Sequence[EncodedBatch], object_index: int) -> tuple[NewObject, list[NewSlice]]:
+        target = self._target
+        named = NewObject(
+            ObjectKind.APPEND, target.n0, self._new_upload_id(), target.topic_id, 0, 0, 0, 0, target.holders
+        )
+        key = data_key(named, target.topic)
+        with self._store.upload(key) as upload:
+            file = IpcFileWriter(upload, RAW_SCHEMA)
+            positions = [file.append(batch.message) for batch in batches]
+            file.finish()
+            upload.publish()
+        index = encode_index(build_index(batches, positions))
+        self._store.put_if_absent(index_key(key), memoryview(index))
+        whole = msgspec.structs.replace(
+            named,
+            size_bytes=file.position,
+            crc32c=file.crc32c,
+            index_size_bytes=index.size,
+            index_crc32c=crc32c(index),
+        )
+        return whole, _slices(object_index, target.topic_id, batches, positions)
+
+
+def _slices(
+    object_index: int, topic_id: TopicId, batches: Sequence[EncodedBatch], positions: Sequence[int]
+) -> list[NewSlice]:
+    """One slice per run of batches of one partition."""
+    slices = []
+    first = 0
+    for partition, run in groupby(batches, key=lambda batch: batch.partition):
+        of_partition = list(run)
+        slices.append(
+            NewSlice(
+                object_index=object_index,
+                topic_id=topic_id,
+                partition=partition,
+                records=sum(batch.records for batch in of_partition),
+                position=positions[first],
+                length=sum(batch.message.size for batch in of_partition),
+                first_batch=first,
+                batches=len(of_partition),
+                min_timestamp_us=min(batch.min_timestamp_us for batch in of_partition),
+                max_timestamp_us=max(batch.max_timestamp_us for batch in of_partition),
+            )
+        )
+        first += len(of_partition)
+    return slices
+
+
+def raw_sums(rows: pa.RecordBatch) -> Sizes:
+    """int64[rows + 1]: raw bytes up to row i, from any start."""
+    sums = cumulative_bytes(rows)
+    sums += _ROW_BYTES * np.arange(len(sums))
+    return sums
+
+
+def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[tuple[int, int]]:
+    """Ranges [start, end) of rows that cover all rows in order, of about equal size and at most the limits.
+
+    A row larger than `limit_bytes` is a range of its own. `sums` are as `raw_sums` gives them.
+    """
+    rows = len(sums) - 1
+    ranges = []
+    start = 0
+    while start < rows:
+        rest = int(sums[rows] - sums[start])
+        aim = -(-rest // max(1, -(-rest // limit_bytes)))
+        end = int(np.searchsorted(sums, sums[start] + aim, side="left"))
+        end = min(max(end, start + 1), rows)
+        if sums[end] - sums[start] > limit_bytes and end - start > 1:
+            end -= 1
+        if limit_rows is not None:
+            end = min(end, start + limit_rows)
+        ranges.append((start, end))
+        start = end
+    return ranges
+
+
+def copied(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of all pieces in memory of their own."""
+    # One piece alone would be handed back as it is: with an empty second one Arrow copies.
+    return pa.concat_batches([*pieces, pieces[0].slice(0, 0)])

@@ -1,0 +1,202 @@
+"""Which partition each record goes to, and the rows split by it, without a loop over rows.
+
+The way of Kafka's default partitioner: the partition that was given, else murmur2 of the key, else (null key) one
+"sticky" partition per gather. Records keep their order within each partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPartition
+from sparklog.core.murmur2 import partitions_for_keys
+from sparklog.core.types import PartitionIndex
+from sparklog.log.batch import no_headers
+from sparklog.log.records_schema import RAW_SCHEMA
+
+Sizes = npt.NDArray[np.int64]
+Chosen = npt.NDArray[np.uint16] | npt.NDArray[np.int32]
+_SHOWN_KEY_CHARS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one partition, columns of `RAW_SCHEMA`; `size_bytes` are those of their keys, values and headers."""
+
+    partition: PartitionIndex
+    rows: pa.RecordBatch
+    size_bytes: int
+
+
+def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Canonical rows split by their `topic` column, which is dropped; topics in order of first appearance.
+
+    Raises InvalidInput if the topic of a row is null.
+    """
+    column = rows.column("topic")
+    if column.null_count:
+        raise InvalidInput(f"column 'topic': wanted a topic in each row, found {column.null_count} nulls")
+    rest = rows.drop_columns(["topic"])
+    topics = column.dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    if len(names) == 1:
+        yield names[0], rest
+        return
+    codes = topics.indices.to_numpy()
+    for code, name in enumerate(names):
+        yield name, rest.take(pa.array(np.flatnonzero(codes == code)))
+
+
+def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> list[Piece]:
+    """Canonical rows of one topic as one piece per partition that gets any, partitions ascending.
+
+    `sticky` is the partition of rows with neither a partition nor a key. Rows that stand together already are
+    sliced, others are taken column by column. Raises UnknownTopicOrPartition for a partition out of range.
+    """
+    if rows.num_rows == 0:
+        return []
+    chosen = _partition_of_rows(rows, topic, partitions, sticky)
+    raw = rows if rows.schema == RAW_SCHEMA else rows.select(RAW_SCHEMA.names)
+    if isinstance(chosen, int):
+        return [Piece(PartitionIndex(chosen), raw, _total(cumulative_bytes(raw)))]
+    runs = _runs(chosen, partitions)
+    if runs is None:
+        raw = _take(raw, np.argsort(chosen, kind="stable"))
+        counts = np.bincount(chosen)
+        owners = np.flatnonzero(counts)
+        ends = np.cumsum(counts[owners])
+        starts = ends - counts[owners]
+    else:
+        owners, starts, ends = runs
+    sums = cumulative_bytes(raw)
+    sizes = sums[ends] - sums[starts]
+    by_partition = sorted(zip(owners.tolist(), starts.tolist(), ends.tolist(), sizes.tolist(), strict=True))
+    return [
+        Piece(PartitionIndex(owner), raw.slice(start, end - start), size) for owner, start, end, size in by_partition
+    ]
+
+
+def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int:
+    """Raises RecordTooLarge if key + value + headers of a record are longer than that; returns the bytes of all."""
+    sums = cumulative_bytes(rows)
+    if len(sums) > 1 and int(np.diff(sums).max()) > max_message_bytes:
+        _refuse_too_large(rows, sums, topic, max_message_bytes)
+    return _total(sums)
+
+
+def cumulative_bytes(rows: pa.RecordBatch) -> Sizes:
+    """int64[rows + 1]: bytes of keys, values and headers up to row i, from any start. Differences are what counts.
+
+    Bytes that a writer left under a null are counted with it.
+    """
+    sums = _offsets(rows.column("key")).astype(np.int64)
+    sums += _offsets(rows.column("value"))
+    headers = rows.column("headers")
+    if headers.null_count < len(headers):
+        places = _offsets(headers)
+        pairs = headers.values
+        sums += _offsets(pairs.field("key"))[places]
+        sums += _offsets(pairs.field("value"))[places]
+    return sums
+
+
+def _partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> Chosen | int:
+    """The partition of each row; one number if it is the same for all."""
+    if partitions == 1 and "partition" not in rows.schema.names:
+        return 0
+    given = _given_partitions(rows, topic, partitions)
+    if given is not None and given.null_count == 0:
+        return _constant_or(given.to_numpy())
+    keys = rows.column("key")
+    if keys.null_count == len(keys):
+        chosen: Chosen | int = int(sticky)
+    else:
+        chosen = partitions_for_keys(_offsets(keys), _data(keys), partitions)
+        if keys.null_count:
+            chosen[keys.is_null().to_numpy(zero_copy_only=False)] = sticky
+    if given is None:
+        return chosen if isinstance(chosen, int) else _constant_or(chosen)
+    asked = given.fill_null(-1).to_numpy()
+    return _constant_or(np.where(asked >= 0, asked, chosen).astype(np.int32))
+
+
+def _runs(chosen: Chosen, partitions: int) -> tuple[Sizes, Sizes, Sizes] | None:
+    """Owner, start and end of each partition's rows, if those of each stand together already."""
+    borders = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
+    if len(borders) >= partitions:
+        return None
+    starts = np.concatenate(([0], borders))
+    owners = chosen[starts].astype(np.int64)
+    if len(np.unique(owners)) < len(owners):
+        return None
+    return owners, starts, np.append(borders, len(chosen))
+
+
+def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.Array | None:
+    if "partition" not in rows.schema.names:
+        return None
+    given = rows.column("partition")
+    if given.null_count == len(given):
+        return None
+    bounds = pc.min_max(given).as_py()
+    for found in (bounds["min"], bounds["max"]):
+        if not 0 <= found < partitions:
+            raise UnknownTopicOrPartition(
+                f"column 'partition': wanted 0 to {partitions - 1}, found {found}: "
+                f"topic {topic} has {partitions} partitions"
+            )
+    return given
+
+
+def _constant_or(chosen: Chosen) -> Chosen | int:
+    """`chosen` with the narrowest numbers (numpy sorts 16 bits by radix), or the one number that all are."""
+    first = int(chosen[0])
+    if (chosen == first).all():
+        return first
+    return chosen if chosen.dtype == np.uint16 or int(chosen.max()) >= 1 << 16 else chosen.astype(np.uint16)
+
+
+def _take(raw: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    places = pa.array(order)
+    columns = [
+        no_headers(len(column)) if field.name == "headers" and column.null_count == len(column) else column.take(places)
+        for field, column in zip(RAW_SCHEMA, raw.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
+
+
+def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
+    """int32[n + 1]: the offsets of a binary, string or list column."""
+    buffer = column.buffers()[1]
+    if buffer is None or buffer.size == 0:  # legal for an array without rows
+        return np.zeros(1, dtype=np.int32)
+    return np.frombuffer(buffer, dtype=np.int32, count=len(column) + 1, offset=4 * column.offset)
+
+
+def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
+    buffer = column.buffers()[2]
+    return np.empty(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
+
+
+def _total(sums: Sizes) -> int:
+    return int(sums[-1] - sums[0])
+
+
+def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:
+    """Names the first record that is too large; none is, if it was only bytes under nulls."""
+    for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
+        key, value, headers, _ = (rows.column(name)[row].as_py() for name in RAW_SCHEMA.names)
+        size = len(key or b"") + len(value or b"")
+        size += sum(len((pair["key"] or "").encode()) + len(pair["value"] or b"") for pair in headers or () if pair)
+        if size > max_message_bytes:
+            shown = repr(key)
+            raise RecordTooLarge(
+                f"topic {topic}, key {shown if len(shown) <= _SHOWN_KEY_CHARS else shown[:_SHOWN_KEY_CHARS] + '…'}: "
+                f"wanted at most {max_message_bytes} bytes of key, value and headers (max.message.bytes), found {size}"
+            )

@@ -1,0 +1,242 @@
+"""Names of objects: the only place that builds or parses a key.
+
+    meta/log/<block>/<n>                         an entry of the metadata chain; block = n div 4096
+    meta/snapshot/<10^20-1-n>                    a snapshot of the state after entry n; the newest is listed first
+    meta/chunks/<sha256>                         a table chunk that snapshots share
+    meta/commands/<n0>-<command id>              the slices of a large command
+    meta/void/<block>                            "this block of entries is going or gone"
+    INCARNATION                                  the uuid of this store's life
+    append/<2 hex>/<n0>-<upload id>.arrow        what one writer task uploaded, and its .index
+    topics/<topic id>-<topic>/<partition>/<base offset>-<leader epoch>-<n0>-<upload id>.arrow    a sealed segment
+
+Entry numbers, n0 and base offsets have 20 digits and blocks 16, so the order of keys is the order of numbers;
+topic ids, partitions and leader epochs are written without leading zeros. There is exactly one key for one
+thing: each parser takes what its builder makes and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sparklog.core.errors import ChainDamaged, InvalidInput
+from sparklog.core.types import (
+    CommandId,
+    EntryNumber,
+    LeaderEpoch,
+    NewObject,
+    ObjectKind,
+    Offset,
+    PartitionIndex,
+    TopicId,
+    UploadId,
+)
+
+ENTRIES_PER_BLOCK = 4096
+LOG = "meta/log/"
+SNAPSHOTS = "meta/snapshot/"
+CHUNKS = "meta/chunks/"
+COMMANDS = "meta/commands/"
+VOID = "meta/void/"
+INCARNATION = "INCARNATION"
+APPENDS = "append/"
+TOPICS = "topics/"
+
+_NUMBER_END = 10**20
+_BLOCK_END = 10**16
+_FOLDER_NAME_CHARS = 255  # the longest name that a directory of ext4, XFS or HDFS holds
+_KEY_CHARS = 1024  # the longest key that S3 holds
+
+_KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}(?:/[A-Za-z0-9_-][A-Za-z0-9._-]{0,254})*")
+_PREFIX = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}/)*(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,254})?")
+_HEX_32 = re.compile(r"[0-9a-f]{32}")
+_HEX_64 = re.compile(r"[0-9a-f]{64}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_ENTRY = re.compile(r"meta/log/([0-9]{16})/([0-9]{20})")
+_SNAPSHOT = re.compile(r"meta/snapshot/([0-9]{20})")
+_VOID = re.compile(r"meta/void/([0-9]{16})")
+_COMMAND = re.compile(r"meta/commands/([0-9]{20})-([0-9a-f]{32})")
+_APPEND = re.compile(r"append/([0-9a-f]{2})/([0-9]{20})-(\1[0-9a-f]{30})\.(arrow|index)")
+_SEGMENT = re.compile(
+    r"topics/(0|[1-9][0-9]*)-([A-Za-z0-9._-]{1,249})/(0|[1-9][0-9]*)/"
+    r"([0-9]{20})-(0|[1-9][0-9]*)-([0-9]{20})-([0-9a-f]{32})\.(arrow|index)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DataName:
+    """What the key of a data object, or of its index, says. The last five are None for an append object.
+
+    `topic` is there for people: a name that would not fit a directory was cut, `topic_id` tells which it is.
+    """
+
+    kind: ObjectKind
+    n0: EntryNumber
+    upload_id: UploadId
+    is_index: bool
+    topic_id: TopicId | None = None
+    topic: str | None = None
+    partition: PartitionIndex | None = None
+    base_offset: Offset | None = None
+    leader_epoch: LeaderEpoch | None = None
+
+
+def check_key(key: str) -> str:
+    """The key itself, if every store can hold it and it stays inside the store; else InvalidInput.
+
+    Parts are divided by '/', have 1 to 255 of a-z A-Z 0-9 . _ - each and do not begin with a dot (so there is
+    no '.', no '..', and stores may keep their own things under names with a dot).
+    """
+    if len(key) > _KEY_CHARS or _KEY.fullmatch(key) is None:
+        raise InvalidInput(
+            f"a key has parts of a-z A-Z 0-9 . _ - that do not begin with a dot, divided by '/', not {key!r}"
+        )
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """The prefix itself, if it is the beginning of a legal key (also an empty one); else InvalidInput."""
+    if len(prefix) > _KEY_CHARS or _PREFIX.fullmatch(prefix) is None:
+        raise InvalidInput(f"a prefix is the beginning of a key, relative and without dots in front, not {prefix!r}")
+    return prefix
+
+
+def is_key_part(name: str) -> bool:
+    """Whether `name` can stand between two '/' of a key."""
+    return "/" not in name and _KEY.fullmatch(name) is not None
+
+
+# ---- the metadata chain -------------------------------------------------------------------------
+
+
+def entry_block(n: int) -> int:
+    """The block that entry `n` is in."""
+    return n // ENTRIES_PER_BLOCK
+
+
+def entry_block_prefix(block: int) -> str:
+    """What the keys of a block's entries begin with."""
+    return f"{LOG}{_block_digits(block)}/"
+
+
+def entry_key(n: int) -> str:
+    """Key of entry `n` of the metadata chain."""
+    return f"{entry_block_prefix(entry_block(n))}{_digits(n, 'an entry number')}"
+
+
+def parse_entry_key(key: str) -> EntryNumber:
+    """The number of the entry under `key`. Raises ChainDamaged if it is no entry's key, or in the wrong block."""
+    found = _ENTRY.fullmatch(key)
+    if found is None or entry_block(int(found[2])) != int(found[1]):
+        raise ChainDamaged(f"an entry is named {LOG}<16 digits>/<20 digits> inside its block, found {key!r}")
+    return EntryNumber(int(found[2]))
+
+
+def snapshot_key(n: int) -> str:
+    """Key of the snapshot of the state after entry `n`: a later one has a smaller key."""
+    return f"{SNAPSHOTS}{_NUMBER_END - 1 - int(_digits(n, 'an entry number')):020d}"
+
+
+def parse_snapshot_key(key: str) -> EntryNumber:
+    """The entry after which the snapshot under `key` was taken. Raises ChainDamaged if it is no snapshot's key."""
+    found = _SNAPSHOT.fullmatch(key)
+    if found is None:
+        raise ChainDamaged(f"a snapshot is named {SNAPSHOTS}<20 digits>, found {key!r}")
+    return EntryNumber(_NUMBER_END - 1 - int(found[1]))
+
+
+def chunk_key(sha256: str) -> str:
+    """Key of a snapshot's chunk by the checksum of its bytes, 64 hex digits."""
+    if _HEX_64.fullmatch(sha256) is None:
+        raise InvalidInput(f"a chunk is named by 64 lower-case hex digits, not {sha256!r}")
+    return f"{CHUNKS}{sha256}"
+
+
+def command_key(n0: int, command_id: str) -> str:
+    """Key of the object that holds the slices of a large command."""
+    return f"{COMMANDS}{_digits(n0, 'n0')}-{_hex_32(command_id, 'a command id')}"
+
+
+def parse_command_key(key: str) -> tuple[EntryNumber, CommandId] | None:
+    """(n0, command id) of the object under `key`, or None if it is not a large command's."""
+    found = _COMMAND.fullmatch(key)
+    return None if found is None else (EntryNumber(int(found[1])), CommandId(found[2]))
+
+
+def void_key(block: int) -> str:
+    """Key of the mark that says that a block of entries is going or gone."""
+    return f"{VOID}{_block_digits(block)}"
+
+
+def parse_void_key(key: str) -> int:
+    """The block that the mark under `key` is for. Raises ChainDamaged if it is no mark's key."""
+    found = _VOID.fullmatch(key)
+    if found is None:
+        raise ChainDamaged(f"a void mark is named {VOID}<16 digits>, found {key!r}")
+    return int(found[1])
+
+
+# ---- data objects -------------------------------------------------------------------------------
+
+
+def data_key(obj: NewObject, topic_name: str) -> str:
+    """Key of a data object, from what the chain says of it. `topic_name` counts for sealed segments only."""
+    n0 = _digits(obj.n0, "n0")
+    upload_id = _hex_32(obj.upload_id, "an upload id")
+    if obj.kind is ObjectKind.APPEND:
+        return f"{APPENDS}{upload_id[:2]}/{n0}-{upload_id}.arrow"
+    if obj.partition is None or obj.base_offset is None or obj.leader_epoch is None:
+        raise InvalidInput(f"a sealed segment is named by partition, base offset and leader epoch, found {obj!r}")
+    if min(obj.topic_id, obj.partition, obj.leader_epoch) < 0:
+        raise InvalidInput(f"topic id, partition and leader epoch are not negative, found {obj!r}")
+    if _TOPIC.fullmatch(topic_name) is None:
+        raise InvalidInput(f"a topic name is 1 to 249 of a-z A-Z 0-9 . _ -, not {topic_name!r}")
+    folder = f"{obj.topic_id}-{topic_name}"[:_FOLDER_NAME_CHARS]
+    base_offset = _digits(obj.base_offset, "a base offset")
+    return f"{TOPICS}{folder}/{obj.partition}/{base_offset}-{obj.leader_epoch}-{n0}-{upload_id}.arrow"
+
+
+def index_key(key: str) -> str:
+    """Key of the index that belongs to the data object under `key`."""
+    if not key.endswith(".arrow"):
+        raise InvalidInput(f"a data object's key ends with .arrow, not {key!r}")
+    return f"{key.removesuffix('.arrow')}.index"
+
+
+def parse_data_key(key: str) -> DataName | None:
+    """What the key of a data object or of its index says, or None if it is neither."""
+    if (found := _APPEND.fullmatch(key)) is not None:
+        return DataName(
+            ObjectKind.APPEND, EntryNumber(int(found[2])), UploadId(found[3]), is_index=found[4] == "index"
+        )
+    if (found := _SEGMENT.fullmatch(key)) is None:
+        return None
+    return DataName(
+        ObjectKind.SEGMENT,
+        EntryNumber(int(found[6])),
+        UploadId(found[7]),
+        is_index=found[8] == "index",
+        topic_id=TopicId(int(found[1])),
+        topic=found[2],
+        partition=PartitionIndex(int(found[3])),
+        base_offset=Offset(int(found[4])),
+        leader_epoch=LeaderEpoch(int(found[5])),
+    )
+
+
+def _digits(number: int, what: str) -> str:
+    if not 0 <= number < _NUMBER_END:
+        raise InvalidInput(f"{what} has at most 20 digits and is not negative, found {number}")
+    return f"{number:020d}"
+
+
+def _block_digits(block: int) -> str:
+    if not 0 <= block < _BLOCK_END:
+        raise InvalidInput(f"a block number has at most 16 digits and is not negative, found {block}")
+    return f"{block:016d}"
+
+
+def _hex_32(text: str, what: str) -> str:
+    if _HEX_32.fullmatch(text) is None:
+        raise InvalidInput(f"{what} is 32 lower-case hex digits, not {text!r}")
+    return text

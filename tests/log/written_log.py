@@ -1,0 +1,133 @@
+"""A log for tests: what `ObjectWriter` wrote, with the offsets that the chain would give, and a model beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NamedObject,
+    NewObject,
+    NewSlice,
+    ObjectNumber,
+    Offset,
+    OffsetRange,
+    Slice,
+    StoreId,
+    TimestampSource,
+    TopicId,
+    UploadId,
+)
+from sparklog.log.object_reader import read_slice
+from sparklog.log.object_writer import ObjectWriter, WriteTarget
+from sparklog.log.records_schema import READ_SCHEMA, canonical
+from sparklog.storage.keys import data_key
+from sparklog.storage.object_store import ObjectStore
+
+TASK_CLOCK_US = 1_700_000_000_000_000
+APPEND_TIME_MS = 1_800_000_000_000
+
+
+def upload_ids() -> Iterator[UploadId]:
+    """Upload ids as a test knows them: 1, 2, … in 32 hex digits."""
+    number = 0
+    while True:
+        number += 1
+        yield UploadId(f"{number:032x}")
+
+
+def target(partitions: int, max_message_bytes: int = 1_048_588) -> WriteTarget:
+    return WriteTarget(
+        TopicId(5), "orders", partitions, max_message_bytes, EntryNumber(7), (Holder(StoreId("a"), 1),)
+    )
+
+
+def writer(store: ObjectStore, partitions: int, *, compression: str = "zstd", **limits: int) -> ObjectWriter:
+    ids = upload_ids()
+    return ObjectWriter(
+        store,
+        target(partitions, **limits),
+        new_upload_id=lambda: next(ids),
+        now_us=lambda: TASK_CLOCK_US,
+        compression=compression,
+    )
+
+
+@dataclass
+class WrittenLog:
+    """Objects in the order of writing, and per partition the slices that cover it from offset 0 on."""
+
+    store: ObjectStore
+    objects: list[NamedObject]
+    slices: list[Slice] = field(default_factory=list)
+
+    def key(self, slice: Slice) -> str:
+        return data_key(self.objects[slice.object_number].object, "orders")
+
+    def partition(self, partition: int) -> list[Slice]:
+        return [each for each in self.slices if each.partition == partition]
+
+    def read(self, partition: int, start: int, end: int, columns: Sequence[str] = READ_SCHEMA.names) -> pa.Table:
+        batches = [
+            batch
+            for each in self.partition(partition)
+            for batch in read_slice(
+                self.store,
+                self.key(each),
+                self.objects[each.object_number],
+                each,
+                OffsetRange(Offset(start), Offset(end)),
+                "orders",
+                columns,
+            )
+        ]
+        return pa.Table.from_batches(batches, schema=pa.schema([READ_SCHEMA.field(name) for name in columns]))
+
+
+def write(
+    store: ObjectStore, batches: Sequence[pa.RecordBatch], partitions: int, *, compression: str = "zstd"
+) -> WrittenLog:
+    """The log that one task makes of the batches."""
+    with writer(store, partitions, compression=compression) as open_writer:
+        for batch in batches:
+            open_writer.add(canonical(batch))
+        return name(store, open_writer.finish())
+
+
+def name(
+    store: ObjectStore,
+    written: Sequence[tuple[NewObject, Sequence[NewSlice]]],
+    source: TimestampSource = TimestampSource.CREATE_TIME,
+) -> WrittenLog:
+    """Give offsets as one command of the chain would: per partition dense, in the order of objects."""
+    log = WrittenLog(store, [NamedObject(ObjectNumber(at), each) for at, (each, _) in enumerate(written)])
+    ends: dict[int, int] = {}
+    for _, slices in written:
+        for new in slices:
+            start = ends.get(new.partition, 0)
+            ends[new.partition] = start + new.records
+            log.slices.append(
+                Slice(
+                    new.topic_id,
+                    new.partition,
+                    Offset(start),
+                    Offset(start + new.records),
+                    new.records,
+                    ObjectNumber(new.object_index),
+                    new.position,
+                    new.length,
+                    new.first_batch,
+                    new.batches,
+                    new.min_timestamp_us,
+                    new.max_timestamp_us,
+                    APPEND_TIME_MS,
+                    source,
+                    LeaderEpoch(0),
+                )
+            )
+    return log
