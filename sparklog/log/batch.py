@@ -25,7 +25,7 @@ PARTITION_KEY: Final = b"sparklog.partition"  # in the metadata of each batch me
 SMALL_BATCH_BYTES: Final = 16 << 10  # a batch below it is stored uncompressed: zstd costs 0.27 ms however small
 ARENA_BYTES: Final = 8 << 20
 _MESSAGE_ROOM: Final = 4 << 10  # more than metadata, partition and padding of one message take
-_HEADERS_AT: Final = RAW_SCHEMA.get_field_index("headers")
+_WITHOUT_HEADERS: Final = [name for name in RAW_SCHEMA.names if name != "headers"]
 _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
@@ -55,8 +55,8 @@ class BatchEncoder:
         self._arena: _Arena | None = None
 
     def encode(self, partition: PartitionIndex, rows: pa.RecordBatch) -> EncodedBatch:
-        """`rows` (at least one, columns of `RAW_SCHEMA`, timestamps not null) as one message."""
-        rows = with_cheap_headers(rows)
+        """`rows` (at least one; columns of `RAW_SCHEMA`, or without headers; timestamps not null) as one message."""
+        rows = with_headers(rows)
         raw_bytes = pa.ipc.get_record_batch_size(rows)
         # Both codecs may make what they can't compress a little larger: below 1 %.
         bound = raw_bytes + raw_bytes // 64 + _MESSAGE_ROOM
@@ -114,17 +114,23 @@ def _partition_metadata(partition: PartitionIndex) -> Any:
 # ---- headers that are not there -------------------------------------------------------------------
 
 
-def with_cheap_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows; if no record has headers, with a column for them that costs next to nothing to encode.
+def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Columns of `RAW_SCHEMA` from canonical rows; without headers if no record has any: nobody copies nulls."""
+    headers = rows.column("headers")
+    return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
 
-    `pa.nulls` and slices of it would be stored with child buffers as long as the column.
+
+def with_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows with all columns of `RAW_SCHEMA`.
+
+    If no record has headers their column is one that costs next to nothing to encode: slices of `pa.nulls` would be
+    stored with child buffers as long as the column.
     """
-    headers = rows.column(_HEADERS_AT)
-    if headers.null_count < len(headers):
-        return rows
-    columns = rows.columns
-    columns[_HEADERS_AT] = no_headers(len(headers))
-    return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
+    columns = {name: rows.column(name) for name in rows.schema.names}
+    headers = columns.get("headers")
+    if headers is None or headers.null_count == len(headers):
+        columns["headers"] = no_headers(rows.num_rows)
+    return pa.RecordBatch.from_arrays([columns[name] for name in RAW_SCHEMA.names], schema=RAW_SCHEMA)
 
 
 def no_headers(records: int) -> pa.Array:

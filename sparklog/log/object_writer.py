@@ -31,7 +31,7 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c
+from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c, with_headers
 from sparklog.log.index import build_index, encode_index
 from sparklog.log.ipc_file import IpcFileWriter
 from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
@@ -41,15 +41,15 @@ from sparklog.storage.object_store import ObjectStore
 
 MIB: Final = 1 << 20
 GATHER_ROWS: Final = 8_192  # enough for vectors to pay; more rows leave the processor's caches
-GATHER_ROWS_PER_PARTITION: Final = 64  # a slice costs as much as some tens of rows
+GATHER_ROWS_PER_PARTITION: Final = 256  # a slice costs as much as some tens of rows
 MOST_GATHERED_ROWS: Final = 100_000
 GATHER_BYTES: Final = 16 * MIB
 FULL_BATCH_BYTES: Final = MIB  # raw: from here on what is pending is encoded
 LARGEST_BATCH_BYTES: Final = FULL_BATCH_BYTES * 4 // 3  # raw; a record larger than that has a batch of its own
 SMALLEST_FULL_BATCH_BYTES: Final = 256 << 10
-PENDING_BYTES: Final = 32 * MIB  # of all partitions together: what a partition may gather falls with their number
-PINNED_BYTES: Final = 96 * MIB
 OBJECT_BYTES: Final = 64 * MIB
+PENDING_BYTES: Final = OBJECT_BYTES  # of all partitions together: what a partition may gather falls with their number
+PINNED_BYTES: Final = 96 * MIB
 LIVE_BYTES: Final = 192 * MIB
 _ROW_BYTES: Final = 16  # timestamp and offsets, beside key, value and headers
 _UPLOAD_ATTEMPTS: Final = 3
@@ -163,7 +163,7 @@ class ObjectWriter:
         column = rows.column(at)
         if not column.null_count:
             return rows
-        now = pa.scalar(self._now_us(), pa.int64()).cast(TIMESTAMP)
+        now = pa.scalar(self._now_us(), TIMESTAMP)
         return rows.set_column(at, rows.schema.field(at), pc.fill_null(column, now))
 
     def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
@@ -177,7 +177,7 @@ class ObjectWriter:
         if not self._gathered_rows:
             return
         self._make_room()
-        rows = pa.concat_batches(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
+        rows = joined(self._gathered)
         self._gathered = []
         sticky = PartitionIndex(self._sticky % self._target.partitions)
         self._sticky += 1
@@ -207,17 +207,20 @@ class ObjectWriter:
     def _unpin(self) -> None:
         """Copy what is pending, so that the gathers of which only a few rows still wait can be freed."""
         for pending in self._pending.values():
-            pending.pieces = [copied(pending.pieces)] if pending.pieces else []
+            if pending.pieces:
+                # One piece alone would be handed back as it is: with an empty second one Arrow copies.
+                pending.pieces = [joined([*pending.pieces, pending.pieces[0].slice(0, 0)])]
         self._pinned_bytes = self._pending_bytes
 
     def _encode(self, partition: PartitionIndex) -> None:
         """Encode all that is pending for the partition, as batches of about equal size."""
         pending = self._pending[partition]
-        rows = pa.concat_batches(pending.pieces) if len(pending.pieces) > 1 else pending.pieces[0]
+        rows = joined(pending.pieces)
         self._pending_bytes -= pending.size_bytes
         self._pending[partition] = _Pending()
         held = self._held.setdefault(partition, [])
-        for start, end in cuts(raw_sums(rows), LARGEST_BATCH_BYTES):
+        fits = pending.size_bytes <= LARGEST_BATCH_BYTES
+        for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows), LARGEST_BATCH_BYTES):
             batch = self._encoder.encode(partition, rows.slice(start, end - start))
             held.append(batch)
             self._held_bytes += batch.message.size
@@ -349,7 +352,10 @@ def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[t
     return ranges
 
 
-def copied(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of all pieces in memory of their own."""
-    # One piece alone would be handed back as it is: with an empty second one Arrow copies.
-    return pa.concat_batches([*pieces, pieces[0].slice(0, 0)])
+def joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of all pieces (at least one) in one batch: with headers if some have them."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if len({piece.num_columns for piece in pieces}) > 1:
+        pieces = [with_headers(piece) for piece in pieces]
+    return pa.concat_batches(pieces)

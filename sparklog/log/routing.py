@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPartition
 from sparklog.core.murmur2 import partitions_for_keys
 from sparklog.core.types import PartitionIndex
-from sparklog.log.batch import no_headers
+from sparklog.log.batch import without_headers
 from sparklog.log.records_schema import RAW_SCHEMA
 
 Sizes = npt.NDArray[np.int64]
@@ -27,7 +28,7 @@ _SHOWN_KEY_CHARS = 50
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of one partition, columns of `RAW_SCHEMA`; `size_bytes` are those of their keys, values and headers."""
+    """Rows of one partition as `without_headers` gives them; `size_bytes` are those of keys, values and headers."""
 
     partition: PartitionIndex
     rows: pa.RecordBatch
@@ -62,9 +63,11 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
     if rows.num_rows == 0:
         return []
     chosen = _partition_of_rows(rows, topic, partitions, sticky)
-    raw = rows if rows.schema == RAW_SCHEMA else rows.select(RAW_SCHEMA.names)
+    raw = without_headers(rows)
     if isinstance(chosen, int):
-        return [Piece(PartitionIndex(chosen), raw, _total(cumulative_bytes(raw)))]
+        return [
+            Piece(PartitionIndex(chosen), raw, int(np.diff(cumulative_bytes(raw, np.array([0, rows.num_rows])))[0]))
+        ]
     runs = _runs(chosen, partitions)
     if runs is None:
         raw = _take(raw, np.argsort(chosen, kind="stable"))
@@ -74,8 +77,7 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
         starts = ends - counts[owners]
     else:
         owners, starts, ends = runs
-    sums = cumulative_bytes(raw)
-    sizes = sums[ends] - sums[starts]
+    sizes = cumulative_bytes(raw, ends) - cumulative_bytes(raw, starts)
     by_partition = sorted(zip(owners.tolist(), starts.tolist(), ends.tolist(), sizes.tolist(), strict=True))
     return [
         Piece(PartitionIndex(owner), raw.slice(start, end - start), size) for owner, start, end, size in by_partition
@@ -87,22 +89,23 @@ def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int
     sums = cumulative_bytes(rows)
     if len(sums) > 1 and int(np.diff(sums).max()) > max_message_bytes:
         _refuse_too_large(rows, sums, topic, max_message_bytes)
-    return _total(sums)
+    return int(sums[-1] - sums[0])
 
 
-def cumulative_bytes(rows: pa.RecordBatch) -> Sizes:
-    """int64[rows + 1]: bytes of keys, values and headers up to row i, from any start. Differences are what counts.
+def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None) -> Sizes:
+    """Bytes of keys, values and headers up to the rows `at` (default: int64[rows + 1], before each row and at the end).
 
-    Bytes that a writer left under a null are counted with it.
+    They count from any start: differences are what matters. Bytes that a writer left under a null are counted too.
     """
-    sums = _offsets(rows.column("key")).astype(np.int64)
-    sums += _offsets(rows.column("value"))
-    headers = rows.column("headers")
-    if headers.null_count < len(headers):
-        places = _offsets(headers)
+    places: Any = slice(None) if at is None else at
+    sums: Sizes = _offsets(rows.column("key"))[places].astype(np.int64)
+    sums += _offsets(rows.column("value"))[places]
+    headers = rows.column("headers") if "headers" in rows.schema.names else None
+    if headers is not None and headers.null_count < len(headers):
         pairs = headers.values
-        sums += _offsets(pairs.field("key"))[places]
-        sums += _offsets(pairs.field("value"))[places]
+        firsts = _offsets(headers)[places]
+        sums += _offsets(pairs.field("key"))[firsts]
+        sums += _offsets(pairs.field("value"))[firsts]
     return sums
 
 
@@ -164,11 +167,7 @@ def _constant_or(chosen: Chosen) -> Chosen | int:
 
 def _take(raw: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
     places = pa.array(order)
-    columns = [
-        no_headers(len(column)) if field.name == "headers" and column.null_count == len(column) else column.take(places)
-        for field, column in zip(RAW_SCHEMA, raw.columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
+    return pa.RecordBatch.from_arrays([column.take(places) for column in raw.columns], schema=raw.schema)
 
 
 def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
@@ -182,10 +181,6 @@ def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
 def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
     buffer = column.buffers()[2]
     return np.empty(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
-
-
-def _total(sums: Sizes) -> int:
-    return int(sums[-1] - sums[0])
 
 
 def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:

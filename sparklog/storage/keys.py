@@ -206,9 +206,7 @@ def index_key(key: str) -> str:
 def parse_data_key(key: str) -> DataName | None:
     """What the key of a data object or of its index says, or None if it is neither."""
     if (found := _APPEND.fullmatch(key)) is not None:
-        return DataName(
-            ObjectKind.APPEND, EntryNumber(int(found[2])), UploadId(found[3]), is_index=found[4] == "index"
-        )
+        return DataName(ObjectKind.APPEND, EntryNumber(int(found[2])), UploadId(found[3]), is_index=found[4] == "index")
     if (found := _SEGMENT.fullmatch(key)) is None:
         return None
     return DataName(

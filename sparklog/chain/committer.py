@@ -1,0 +1,275 @@
+"""Commits commands to the chain: all that wait go into one entry (group commit).
+
+There is no thread of its own: of the callers that wait, one commits for all. So it survives a fork between
+calls, and an idle process costs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sparklog.chain import snapshot
+from sparklog.chain.clock import Clock, Deadline, SystemClock
+from sparklog.chain.command_body import SLICES_INLINE, write_body
+from sparklog.chain.entry import Author, Entry
+from sparklog.chain.follower import Follower
+from sparklog.chain.slots import Lost, Won, claim_slot, pauses
+from sparklog.chain.void_marks import Voided
+from sparklog.core.apply import apply_command, result_of
+from sparklog.core.commands import Append, Command, Submission
+from sparklog.core.decide import Decision, decide
+from sparklog.core.errors import RequestTimedOut, SparklogError
+from sparklog.core.records import Appended, AppliedCommand, At, CommandResult, Record
+from sparklog.core.state import ClusterState
+from sparklog.core.types import CommandId, EntryNumber
+
+SNAPSHOT_EVERY = 1_000  # entries
+GROUP_SLICES = 1_000  # an entry takes commands until they have this many slices
+DEFAULT_TIMEOUT_MS = 120_000
+
+
+@dataclass(slots=True)
+class _Waiting:
+    submission: Submission
+    deadline: Deadline
+    result: CommandResult | None = None
+    error: Exception | None = None
+    decided: AppliedCommand | None = None  # what it leads to in the entry being tried
+    expanded: Record | None = None  # its append, if the entry names it by reference
+
+    @property
+    def done(self) -> bool:
+        return self.result is not None or self.error is not None
+
+
+@dataclass(slots=True)
+class CommitCounts:
+    """What the committer did so far. `group_sizes[k]`: entries that held k commands (F-02)."""
+
+    entries: int = 0
+    lost_slots: int = 0
+    group_sizes: dict[int, int] = field(default_factory=dict)
+
+
+class Committer:
+    """Submits commands to one chain. Safe for threads."""
+
+    def __init__(self, follower: Follower, author: Author, clock: Clock | None = None) -> None:
+        self.follower = follower
+        self.author = author
+        self.clock = clock or SystemClock()
+        self.counts = CommitCounts()
+        self._queue: list[_Waiting] = []
+        self._queue_lock = threading.Lock()
+        self._commit_lock = threading.Lock()
+        self._snapshot_thread: threading.Thread | None = None
+
+    def begin(self, command: Command) -> Submission:
+        """Give a command its identity: an id, and the chain position that is known here now."""
+        return Submission(new_command_id(), self.position(), command)
+
+    def position(self) -> EntryNumber:
+        """The chain position that a command begun now has read: the number of the next entry."""
+        return EntryNumber(max(self.follower.state.n, 0))
+
+    def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
+        """Commit one command and return what it led to; a repeat of a known one returns the same.
+
+        Raises the command's own error (nothing was changed), OutcomeUnknown (look it up by its id, or submit the
+        same `Submission` again), RequestTimedOut (nothing was changed).
+        """
+        waiting = _Waiting(submission, Deadline(self.clock, timeout_ms))
+        with self._queue_lock:
+            self._queue.append(waiting)
+        with self._commit_lock:
+            while not waiting.done:
+                self._commit(self._take())
+        self._snapshot_if_due()
+        if waiting.error is not None:
+            raise waiting.error
+        if waiting.result is None:
+            raise AssertionError("a command that is done has a result or an error")
+        return waiting.result
+
+    def close(self) -> None:
+        """Wait for a snapshot that is being written."""
+        thread = self._snapshot_thread
+        if thread is not None:
+            thread.join()
+
+    def _take(self) -> list[_Waiting]:
+        """The longest-waiting commands that together fit one entry: at least one."""
+        with self._queue_lock:
+            count, slices = 0, 0
+            for each in self._queue:
+                command = each.submission.command
+                own = len(command.slices) if isinstance(command, Append) else 1
+                if count and slices + min(own, SLICES_INLINE) > GROUP_SLICES:
+                    break
+                count, slices = count + 1, slices + min(own, SLICES_INLINE)
+            taken, self._queue = self._queue[:count], self._queue[count:]
+            return taken
+
+    def _commit(self, group: Sequence[_Waiting]) -> None:
+        """Bring every command of the group to a result or an error."""
+        try:
+            with self.follower.lock:
+                self._commit_locked(group)
+        except SparklogError as error:
+            _fail(group, error)
+        except BaseException as error:
+            _fail(group, RequestTimedOut(f"the commit ended early: {error!r}"))
+            raise
+
+    def _commit_locked(self, group: Sequence[_Waiting]) -> None:
+        caught_up = False
+        for pause_ms in pauses():
+            open_now = [each for each in group if not each.done]
+            at = At(EntryNumber(self.follower.state.n + 1), self.clock.now_ms())
+            refused = self._decide_all(open_now, at)
+            if refused and not caught_up:
+                self.follower.catch_up()  # a refusal, too, is decided on the newest state
+                caught_up = True
+                continue
+            for each, error in refused:
+                each.error = error
+            decided = [each for each in open_now if each.decided is not None]
+            if not decided:
+                return
+            try:
+                outcome = claim_slot(self.follower.store, self._entry(decided, at), decided[0].deadline)
+            except Voided:
+                self._doubt(decided)
+                self.follower.reload()
+                self.follower.catch_up()
+                caught_up = True
+                continue
+            if isinstance(outcome, Won):
+                self._acknowledge(decided, outcome, at)
+                return
+            self._follow(outcome, at)
+            caught_up = False
+            if self._expire(decided):
+                return
+            if self.counts.lost_slots % 8 == 7:
+                self.clock.pause(min(pause_ms, 50))
+
+    def _decide_all(self, group: Sequence[_Waiting], at: At) -> list[tuple[_Waiting, SparklogError]]:
+        """Decide each on the state after those before it. Fills in `result` of known ones; returns the refused."""
+        state = self.follower.state
+        overlay: ClusterState | None = state.fork() if len(group) > 1 else None
+        refused = []
+        for each in group:
+            each.decided = each.expanded = None
+            try:
+                decision = decide(overlay or state, each.submission, at)
+                if decision.known is not None:
+                    each.result = decision.known
+                    continue
+                each.decided = self._applied(each, decision)
+            except SparklogError as error:
+                refused.append((each, error))
+                continue
+            if overlay is not None:
+                apply_command(overlay, _with_expanded(each), at)
+        return refused
+
+    def _applied(self, each: _Waiting, decision: Decision) -> AppliedCommand:
+        submission, records = each.submission, decision.records
+        if isinstance(submission.command, Append) and len(submission.command.slices) > SLICES_INLINE:
+            appended = records[0]
+            if not isinstance(appended, Appended):
+                raise AssertionError("an append leads to Appended")
+            reference = write_body(
+                self.follower.store, submission.command_id, submission.n0, submission.command, appended
+            )
+            each.expanded, records = appended, (reference,)
+        return AppliedCommand(submission.command_id, submission.n0, records)
+
+    def _entry(self, decided: Sequence[_Waiting], at: At) -> Entry:
+        chain_id = self.follower.state.chain_id
+        commands = tuple(each.decided for each in decided if each.decided is not None)
+        if not chain_id:
+            chain_id = getattr(commands[0].records[0], "chain_id", "")
+        nonce = uuid.uuid4().hex
+        return Entry(chain_id, at.n, self.author, nonce, self.follower.entry_hash, at.time_ms, commands)
+
+    def _acknowledge(self, decided: Sequence[_Waiting], won: Won, at: At) -> None:
+        expanded = {each.submission.command_id: each.expanded for each in decided if each.expanded is not None}
+        self.follower.apply_body(at.n, won.body, expanded)
+        for each in decided:
+            if each.decided is not None:
+                each.result = result_of(each.decided, at)
+        self.counts.entries += 1
+        self.counts.group_sizes[len(decided)] = self.counts.group_sizes.get(len(decided), 0) + 1
+
+    def _follow(self, lost: Lost, at: At) -> None:
+        self.counts.lost_slots += 1
+        self.follower.apply_body(at.n, lost.body)
+        self.follower.catch_up()
+
+    def _doubt(self, group: Sequence[_Waiting]) -> None:
+        for each in group:
+            each.submission = msgspec.structs.replace(each.submission, in_doubt=True)
+
+    def _expire(self, group: Sequence[_Waiting]) -> bool:
+        """Whether all of the group ran out of time while others won every slot."""
+        if not all(each.deadline.passed() for each in group):
+            return False
+        for each in group:
+            each.error = RequestTimedOut(
+                f"command {each.submission.command_id} found every slot taken for {each.deadline.timeout_ms} ms"
+            )
+        return True
+
+    def _snapshot_if_due(self) -> None:
+        if self.follower.state.n - self.follower.snapshot_n < SNAPSHOT_EVERY:
+            return
+        with self._queue_lock:
+            if self._snapshot_thread is not None and self._snapshot_thread.is_alive():
+                return
+            self._snapshot_thread = threading.Thread(target=self._try_snapshot, name="sparklog-snapshot")
+            self._snapshot_thread.start()
+
+    def _try_snapshot(self) -> None:
+        try:
+            self.write_snapshot()
+        except SparklogError as error:  # nothing is lost: the next committer tries again
+            logging.getLogger("sparklog").warning("no snapshot of the metadata chain was written: %s", error)
+
+    def write_snapshot(self) -> int:
+        """Write a snapshot of the state as it is now, unless there is one; returns its entry number."""
+        with self.follower.lock:
+            if self.follower.state.n == self.follower.snapshot_n:
+                return self.follower.snapshot_n
+            prepared = snapshot.prepare(self.follower.state, self.follower.entry_hash, dict(self.follower.known_chunks))
+        snapshot.write(self.follower.store, prepared)
+        with self.follower.lock:
+            self.follower.snapshot_n = max(self.follower.snapshot_n, prepared.manifest.n)
+            self.follower.known_chunks.update(snapshot.known_chunks(prepared.manifest))
+        return prepared.manifest.n
+
+
+def new_command_id() -> CommandId:
+    """A command id that nobody drew before."""
+    return CommandId(uuid.uuid4().hex)
+
+
+def _with_expanded(each: _Waiting) -> AppliedCommand:
+    if each.decided is None:
+        raise AssertionError("only a decided command is applied")
+    if each.expanded is None:
+        return each.decided
+    return msgspec.structs.replace(each.decided, records=(each.expanded,))
+
+
+def _fail(group: Sequence[_Waiting], error: Exception) -> None:
+    for each in group:
+        if not each.done:
+            each.error = error

@@ -1,0 +1,67 @@
+"""An entry of the metadata chain: its bytes, and the hash that links it to the one before."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from sparklog.chain.framing import frame, unframe
+from sparklog.core.errors import ChainDamaged
+from sparklog.core.records import AppliedCommand, At
+from sparklog.core.types import EntryNumber
+from sparklog.storage.keys import entry_key
+
+NO_PREVIOUS = "0" * 64  # what entry 0 names as the hash of the one before
+
+
+class Author(msgspec.Struct, frozen=True):
+    """Who wrote an entry: kind is client, coordinator or job; `epoch` is a coordinator's, else 0."""
+
+    kind: str
+    name: str
+    epoch: int = 0
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One entry: the commands of one group commit. `nonce` differs for any two distinct bodies."""
+
+    chain_id: str
+    n: EntryNumber
+    author: Author
+    nonce: str
+    previous: str
+    time_ms: int
+    commands: tuple[AppliedCommand, ...]
+
+    @property
+    def at(self) -> At:
+        """Number and time, as the core wants them."""
+        return At(self.n, self.time_ms)
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Entry)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The body of the entry's object."""
+    return frame("entry", _encoder.encode(entry))
+
+
+def decode_entry(n: int, body: bytes | memoryview) -> Entry:
+    """The entry in slot `n`. Raises ChainDamaged, UnsupportedVersion."""
+    key = entry_key(n)
+    payload = unframe("entry", body, key)
+    try:
+        entry = _decoder.decode(payload)
+    except msgspec.DecodeError as error:
+        raise ChainDamaged(f"{key}: the entry's checksum is right but it can't be read: {error}") from error
+    if entry.n != n:
+        raise ChainDamaged(f"{key}: wanted entry {n}, found entry {entry.n}")
+    return entry
+
+
+def hash_of(body: bytes | memoryview) -> str:
+    """What the next entry names as `previous`."""
+    return hashlib.sha256(body).hexdigest()

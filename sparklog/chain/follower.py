@@ -1,0 +1,158 @@
+"""Follows the metadata chain: opens it, reads on, and holds the state that it says.
+
+Opening costs the newest snapshot and the entries after it; reading on costs one request for the next entry and
+one for its block's void mark. What was read takes effect only after the mark was found absent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import msgspec
+
+from sparklog.chain import snapshot
+from sparklog.chain.command_body import expand
+from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, hash_of
+from sparklog.chain.void_marks import Voided, check_not_void
+from sparklog.core.apply import apply_command
+from sparklog.core.errors import ChainDamaged, ClusterNotFound, KeyNotFound
+from sparklog.core.records import AppendedByReference, AppliedCommand, At, Record
+from sparklog.core.state import ClusterState
+from sparklog.core.types import CommandId
+from sparklog.storage.keys import ENTRIES_PER_BLOCK, entry_block, entry_block_prefix, entry_key, parse_entry_key
+from sparklog.storage.object_store import ObjectStore
+
+READ_WIDTH = 32  # entries asked for at once while there is a backlog
+
+
+class Follower:
+    """The state of one chain in this process. Safe for threads; make another after a fork."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.store = store
+        self.lock = threading.RLock()
+        self.state = ClusterState()
+        self.entry_hash = NO_PREVIOUS
+        self.snapshot_n = -1  # the newest snapshot that is known here
+        self.known_chunks: dict[str, snapshot.TableChunk] = {}
+
+    def open(self) -> None:
+        """Load the newest snapshot and the entries after it. Raises ClusterNotFound, ChainDamaged."""
+        with self.lock:
+            self.reload()
+            self.catch_up()
+            if self.state.n < 0:
+                raise ClusterNotFound(
+                    f"no cluster at {self.store.url}: wanted {entry_key(0)} there; run 'cluster init'"
+                )
+            self._check_end()
+
+    def reload(self) -> None:
+        """Forget the state and begin again at the newest snapshot."""
+        with self.lock:
+            manifest = snapshot.newest(self.store)
+            if manifest is None:
+                self.state, self.entry_hash, self.snapshot_n, self.known_chunks = ClusterState(), NO_PREVIOUS, -1, {}
+                return
+            self.state = snapshot.load(self.store, manifest)
+            self.entry_hash, self.snapshot_n = manifest.entry_hash, manifest.n
+            self.known_chunks = snapshot.known_chunks(manifest)
+
+    def catch_up(self) -> None:
+        """Apply what was written since. Raises StoreUnavailable, ChainDamaged, UnsupportedVersion."""
+        with self.lock:
+            while True:
+                try:
+                    first = self.state.n + 1
+                    bodies = self._read_on(first)
+                    check_not_void(self.store, first)
+                    if not bodies:
+                        return
+                    last = first + len(bodies) - 1
+                    if entry_block(last) != entry_block(first):
+                        check_not_void(self.store, last)
+                    for n, body in enumerate(bodies, first):
+                        self.apply_body(n, body)
+                except Voided:
+                    before = self.snapshot_n
+                    self.reload()
+                    if self.snapshot_n <= before:
+                        raise ChainDamaged(
+                            f"{self.store.url}: block {entry_block(self.state.n + 1)} is marked as deleted, "
+                            "but no snapshot covers it"
+                        ) from None
+
+    def apply_body(self, n: int, body: bytes | memoryview, expanded: Mapping[CommandId, Record] | None = None) -> Entry:
+        """Change the state by the body of entry `n`, whose block is known not to be void. Raises ChainDamaged."""
+        entry = decode_entry(n, body)
+        if entry.previous != self.entry_hash or (self.state.chain_id and entry.chain_id != self.state.chain_id):
+            check_not_void(self.store, n)
+            raise ChainDamaged(
+                f"{entry_key(n)}: wanted chain {self.state.chain_id} after hash {self.entry_hash}, "
+                f"found chain {entry.chain_id} after {entry.previous}"
+            )
+        for command in entry.commands:
+            apply_command(self.state, self._expanded(command, entry.at, expanded or {}), entry.at)
+        self.state.n, self.state.time_ms = entry.n, entry.time_ms
+        self.entry_hash = hash_of(body)
+        return entry
+
+    @contextmanager
+    def current(self) -> Iterator[ClusterState]:
+        """The state, caught up; nobody changes it inside the block."""
+        with self.lock:
+            self.catch_up()
+            yield self.state
+
+    def _expanded(self, command: AppliedCommand, at: At, expanded: Mapping[CommandId, Record]) -> AppliedCommand:
+        if not any(isinstance(record, AppendedByReference) for record in command.records):
+            return command
+        known = expanded.get(command.command_id)
+        records = tuple(
+            (known or expand(self.store, command.command_id, command.n0, record, self.state, at))
+            if isinstance(record, AppendedByReference)
+            else record
+            for record in command.records
+        )
+        return msgspec.structs.replace(command, records=records)
+
+    def _read_on(self, first: int) -> list[memoryview]:
+        """The bodies of consecutive entries from `first` on; as soon as there are two, many at once."""
+        bodies: list[memoryview] = []
+        for n in (first, first + 1):
+            body = self._entry(n)
+            if body is None:
+                return bodies
+            bodies.append(body)
+        with ThreadPoolExecutor(READ_WIDTH) as pool:
+            while True:
+                start = first + len(bodies)
+                wide = list(pool.map(self._entry, range(start, start + READ_WIDTH)))
+                for body in wide:
+                    if body is None:
+                        return bodies
+                    bodies.append(body)
+                if len(bodies) >= ENTRIES_PER_BLOCK // 2:
+                    return bodies
+
+    def _entry(self, n: int) -> memoryview | None:
+        try:
+            return self.store.get(entry_key(n))
+        except KeyNotFound:
+            return None
+
+    def _check_end(self) -> None:
+        """Entries beyond a missing one mean damage; a reader that took the gap for the end would fork the log."""
+        while True:
+            n = self.state.n
+            beyond = self.store.first_key_after(entry_block_prefix(entry_block(n + 1)), entry_key(n))
+            if beyond is None:
+                return
+            self.catch_up()
+            if self.state.n == n:
+                raise ChainDamaged(
+                    f"{entry_key(n + 1)} at {self.store.url} is missing, but entry {parse_entry_key(beyond)} is there"
+                )

@@ -1,0 +1,305 @@
+"""Snapshots: the whole state after entry n, as a manifest that names immutable chunks by checksum.
+
+    meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
+    meta/chunks/<sha256>        the slice and object tables as Arrow IPC files, the rest as msgpack
+
+A chunk that has not changed since the last snapshot is named again, not written again; rows of a table that
+died since are listed in the manifest. So a snapshot costs what changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import google_crc32c
+import msgspec
+import numpy as np
+
+from sparklog.chain.framing import frame, unframe
+from sparklog.core import object_table, slice_table
+from sparklog.core.column_blocks import Block, Column
+from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound
+from sparklog.core.object_table import ObjectTable
+from sparklog.core.records import CommandResult, JobRan
+from sparklog.core.slice_table import SliceTable
+from sparklog.core.state import (
+    ApplicationState,
+    ClusterState,
+    Partition,
+    Producer,
+    Retired,
+    SequencedBatch,
+    Store,
+    Topic,
+)
+from sparklog.core.types import (
+    CommandId,
+    EntryNumber,
+    Holder,
+    ObjectNumber,
+    ProducerId,
+    TopicPartition,
+)
+from sparklog.storage.keys import SNAPSHOTS, chunk_key, parse_snapshot_key, snapshot_key
+from sparklog.storage.object_store import ObjectStore
+
+T = TypeVar("T")
+PARALLEL_CHUNKS = 8
+
+
+class TableChunk(msgspec.Struct, frozen=True):
+    """A chunk of a table: its checksums, size and rows, and runs [low, high) of rows that died since."""
+
+    sha256: str
+    crc32c: int
+    size_bytes: int
+    rows: int
+    dead: tuple[tuple[int, int], ...] = ()
+
+
+class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
+    """`Producer` without a map whose keys are structs."""
+
+    producer_id: ProducerId
+    producer_epoch: int
+    last_used_ms: int
+    batches: tuple[tuple[TopicPartition, tuple[SequencedBatch, ...]], ...]
+
+
+class SmallState(msgspec.Struct, frozen=True):
+    """What changes with nearly every entry and is small."""
+
+    stores: tuple[Store, ...]
+    producers: tuple[StoredProducer, ...]
+    applications: dict[str, ApplicationState]
+    jobs: tuple[JobRan, ...]
+    released: dict[ObjectNumber, int]
+    retired: tuple[Retired, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n."""
+
+    chain_id: str
+    n: EntryNumber
+    time_ms: int
+    entry_hash: str
+    floor: EntryNumber
+    config: dict[str, str]
+    counters: dict[str, int]
+    holder_sets: tuple[tuple[Holder, ...], ...]
+    slices: tuple[TableChunk, ...]
+    objects: tuple[TableChunk, ...]
+    topics: TableChunk
+    partitions: TableChunk
+    results: TableChunk
+    small: TableChunk
+
+
+_COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration")
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A snapshot that was taken from the state, not yet written. Chunks of None are in the store already."""
+
+    manifest: Manifest
+    bodies: dict[str, bytes] = field(default_factory=dict)
+
+
+def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) -> Prepared:
+    """Take a snapshot of `state`; call it while nobody changes that. `known`: table chunks already in the store.
+
+    Seals the tails of the tables and notes in each block which chunk holds it; both change no meaning.
+    """
+    prepared: dict[str, bytes] = {}
+    state.slices.seal()
+    state.objects.seal()
+    slices = _table_chunks(state.slices.blocks, prepared, known)
+    objects = _table_chunks(state.objects.blocks, prepared, known)
+    producers = tuple(
+        StoredProducer(each.producer_id, each.producer_epoch, each.last_used_ms, tuple(each.batches.items()))
+        for each in state.producers.values()
+    )
+    small = SmallState(
+        tuple(state.stores.values()),
+        producers,
+        dict(state.applications),
+        tuple(state.jobs.values()),
+        dict(state.released),
+        tuple(state.retired.values()),
+    )
+    manifest = Manifest(
+        state.chain_id,
+        EntryNumber(state.n),
+        state.time_ms,
+        entry_hash,
+        state.floor,
+        state.config,
+        {name: getattr(state, name) for name in _COUNTERS},
+        tuple(state.objects.holder_sets),
+        slices,
+        objects,
+        _packed(tuple(state.topics.values()), prepared),
+        _packed(tuple(state.partitions.values()), prepared),
+        _packed(dict(state.results), prepared),
+        _packed(small, prepared),
+    )
+    return Prepared(manifest, prepared)
+
+
+def write(store: ObjectStore, prepared: Prepared) -> None:
+    """Put the new chunks, then the manifest. Somebody else's snapshot of the same entry is as good."""
+    for sha256, body in prepared.bodies.items():
+        try:
+            store.put_if_absent(chunk_key(sha256), body)
+        except KeyExists:
+            continue
+    try:
+        store.put_if_absent(
+            snapshot_key(prepared.manifest.n), frame("snapshot", msgspec.json.encode(prepared.manifest))
+        )
+    except KeyExists:
+        return
+
+
+def newest(store: ObjectStore) -> Manifest | None:
+    """The manifest of the newest snapshot, or None before the first. Raises ChainDamaged."""
+    key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
+    if key is None:
+        return None
+    payload = unframe("snapshot", store.get(key), key)
+    try:
+        manifest = msgspec.json.decode(payload, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise ChainDamaged(f"{key}: the snapshot's checksum is right but it can't be read: {error}") from error
+    if manifest.n != parse_snapshot_key(key):
+        raise ChainDamaged(f"{key}: wanted the snapshot of entry {parse_snapshot_key(key)}, found {manifest.n}")
+    return manifest
+
+
+def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
+    """The state that the snapshot holds. Raises ChainDamaged if a chunk is missing, cut or altered."""
+    with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
+        slices = pool.map(lambda chunk: _block(store, chunk, slice_table.DTYPES), manifest.slices)
+        objects = pool.map(lambda chunk: _block(store, chunk, object_table.DTYPES), manifest.objects)
+        topics = _unpacked(store, manifest.topics, tuple[Topic, ...])
+        partitions = _unpacked(store, manifest.partitions, tuple[Partition, ...])
+        results = _unpacked(store, manifest.results, dict[CommandId, CommandResult])
+        small = _unpacked(store, manifest.small, SmallState)
+        return ClusterState(
+            n=manifest.n,
+            time_ms=manifest.time_ms,
+            chain_id=manifest.chain_id,
+            floor=manifest.floor,
+            config=manifest.config,
+            stores={each.store: each for each in small.stores},
+            topics={each.topic_id: each for each in topics},
+            topic_ids={each.name: each.topic_id for each in topics},
+            partitions={TopicPartition(each.topic_id, each.partition): each for each in partitions},
+            slices=SliceTable(slices),
+            objects=ObjectTable(objects, manifest.holder_sets),
+            released=small.released,
+            retired={each.number: each for each in small.retired},
+            producers={
+                each.producer_id: Producer(each.producer_id, each.producer_epoch, each.last_used_ms, dict(each.batches))
+                for each in small.producers
+            },
+            applications=small.applications,
+            results=results,
+            jobs={each.job: each for each in small.jobs},
+            **manifest.counters,
+        )
+
+
+def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
+    """The table chunks that a snapshot names: those of its kind need not be written again."""
+    return {chunk.sha256: chunk for chunk in (*manifest.slices, *manifest.objects)}
+
+
+def _table_chunks(
+    blocks: list[Block], prepared: dict[str, bytes], known: dict[str, TableChunk]
+) -> tuple[TableChunk, ...]:
+    chunks = []
+    for index, block in enumerate(blocks):
+        chunk = known.get(block.chunk) if block.chunk else None
+        if chunk is None:
+            body = _encode_columns(block.columns)
+            chunk = replace_dead(_chunk_of(body, block.rows), ())
+            prepared[chunk.sha256] = body
+            known[chunk.sha256] = chunk
+            blocks[index] = replace(block, chunk=chunk.sha256)
+        chunks.append(replace_dead(chunk, tuple(block.dead_runs())))
+    return tuple(chunks)
+
+
+def replace_dead(chunk: TableChunk, dead: tuple[tuple[int, int], ...]) -> TableChunk:
+    """The same chunk with other dead rows."""
+    return msgspec.structs.replace(chunk, dead=dead)
+
+
+def _chunk_of(body: bytes, rows: int) -> TableChunk:
+    return TableChunk(hashlib.sha256(body).hexdigest(), google_crc32c.value(body), len(body), rows)
+
+
+def _packed(value: object, prepared: dict[str, bytes]) -> TableChunk:
+    body = msgspec.msgpack.encode(value)
+    chunk = _chunk_of(body, 0)
+    prepared[chunk.sha256] = body
+    return chunk
+
+
+def _unpacked(store: ObjectStore, chunk: TableChunk, kind: Callable[..., T] | type[T]) -> T:
+    body = _body(store, chunk)
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise ChainDamaged(f"{chunk_key(chunk.sha256)}: checksum right, but it can't be read: {error}") from error
+
+
+def _body(store: ObjectStore, chunk: TableChunk) -> memoryview:
+    import pyarrow as pa
+
+    key = chunk_key(chunk.sha256)
+    try:
+        body = store.get(key)
+    except KeyNotFound as error:
+        raise ChainDamaged(f"{key}: the newest snapshot names it, it is not there") from error
+    found = google_crc32c.value(pa.py_buffer(body))
+    if len(body) != chunk.size_bytes or found != chunk.crc32c:
+        raise ChainDamaged(
+            f"{key}: wanted {chunk.size_bytes} bytes with CRC32C {chunk.crc32c:08x}, "
+            f"found {len(body)} bytes with {found:08x}"
+        )
+    return body
+
+
+def _encode_columns(columns: Mapping[str, Column]) -> bytes:
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_arrays([pa.array(np.asarray(each)) for each in columns.values()], list(columns))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _block(store: ObjectStore, chunk: TableChunk, dtypes: Mapping[str, str]) -> Block:
+    import pyarrow as pa
+
+    batch: Any = pa.ipc.open_file(pa.py_buffer(_body(store, chunk))).get_batch(0)
+    columns = {name: batch.column(name).to_numpy(zero_copy_only=True) for name in dtypes}
+    dead = None
+    if chunk.dead:
+        dead = np.zeros(chunk.rows, dtype=np.bool_)
+        for low, high in chunk.dead:
+            dead[low:high] = True
+    return Block(columns, chunk.rows, dead, _dead_rows(chunk.dead), chunk.sha256)
+
+
+def _dead_rows(runs: Sequence[tuple[int, int]]) -> int:
+    return sum(high - low for low, high in runs)

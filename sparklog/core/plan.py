@@ -1,0 +1,172 @@
+"""From an offset range of a partition to the slices that hold it, and from many ranges to tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.slice_table import SliceColumns
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.types import NamedObject, Offset, OffsetRange, PartitionIndex, Slice, TopicId, TopicPartition
+
+
+class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
+    """A slice, and the object it lies in."""
+
+    slice: Slice
+    object: NamedObject
+
+
+class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
+    """Offsets [start, end) of one partition, and the slices that cover them, ascending.
+
+    `position` is the chain position of the plan.
+    """
+
+    topic: str
+    topic_id: TopicId
+    partition: PartitionIndex
+    start: Offset
+    end: Offset
+    slices: tuple[SliceToRead, ...]
+    position: int
+
+
+class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
+    """Offsets [start, end) of a partition and their stored bytes, for sizing tasks."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    start: Offset
+    end: Offset
+    size_bytes: int
+
+
+def topic_of(state: ClusterState, name: str) -> Topic:
+    """The topic of this name. Raises UnknownTopicOrPartition that names those there are."""
+    topic = state.topic_named(name)
+    if topic is None:
+        known = sorted(state.topic_ids)
+        shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+        raise UnknownTopicOrPartition(f"wanted topic {name!r}, the cluster has {shown or 'no topics'}")
+    return topic
+
+
+def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition:
+    """A partition of a topic. Raises UnknownTopicOrPartition."""
+    found = state.partition(topic.topic_id, partition)
+    if found is None:
+        raise UnknownTopicOrPartition(
+            f"wanted partition {partition} of topic {topic.name}, it has partitions 0 to {topic.partitions - 1}"
+        )
+    return found
+
+
+def check_range(topic: str, partition: Partition, start: int, end: int) -> OffsetRange:
+    """[start, end) if it lies between log start and high watermark, else OffsetOutOfRange (S-10)."""
+    if start > end:
+        raise OffsetOutOfRange(f"{topic}-{partition.partition}: the start {start} is greater than the end {end}")
+    if start < partition.log_start or end > partition.high_watermark:
+        raise OffsetOutOfRange(
+            f"{topic}-{partition.partition}: wanted [{start}, {end}), readable is "
+            f"[{partition.log_start}, {partition.high_watermark})"
+        )
+    return OffsetRange(Offset(start), Offset(end))
+
+
+def plan_range(state: ClusterState, topic: Topic, partition: int, offsets: OffsetRange) -> RangeToRead:
+    """The slices of [start, end), which lies between log start and high watermark."""
+    key = TopicPartition(topic.topic_id, PartitionIndex(partition))
+    found = state.slices.find(key, offsets) if offsets.start < offsets.end else ()
+    return RangeToRead(
+        topic.name,
+        topic.topic_id,
+        key.partition,
+        offsets.start,
+        offsets.end,
+        tuple(SliceToRead(each, named_object(state, each)) for each in found),
+        state.n,
+    )
+
+
+def named_object(state: ClusterState, each: Slice) -> NamedObject:
+    """The object that a slice of the state names."""
+    found = state.objects.get(each.object_number)
+    if found is None:
+        raise AssertionError(f"slice {each} names an object that the state does not have")
+    return NamedObject(each.object_number, found)
+
+
+def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:
+    """The range with its stored bytes; slices that lie partly in it count by their share of records."""
+    slices = state.slices.find(TopicPartition(topic_id, partition), offsets)
+    return WeighedRange(topic_id, partition, offsets.start, offsets.end, _stored_bytes(slices, offsets))
+
+
+def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
+    if not len(slices):
+        return 0
+    lengths = slices.columns["length"]
+    total = int(lengths.sum())
+    for row, cut in (
+        (0, offsets.start - int(slices.columns["start"][0])),
+        (-1, int(slices.columns["end"][-1]) - offsets.end),
+    ):
+        span = int(slices.columns["end"][row]) - int(slices.columns["start"][row])
+        if cut > 0:
+            total -= int(lengths[row]) * cut // span
+    return max(total, 0)
+
+
+def pack(
+    ranges: Sequence[WeighedRange], max_bytes: int, max_records: int | None = None, min_tasks: int | None = None
+) -> list[list[WeighedRange]]:
+    """Tasks of about `max_bytes` each: large ranges are cut, small ones share a task. Order is kept.
+
+    Ranges come ordered by (topic, partition, start). A task holds at most `max_records` records. If there are
+    fewer tasks than `min_tasks`, ranges are cut further by their share of records, as Spark's Kafka source does.
+    """
+    ranges = [each for each in ranges if each.start < each.end]
+    cut = [part for each in ranges for part in _cut(each, _pieces(each, max_bytes, max_records))]
+    tasks = _packed(cut, max_bytes, max_records)
+    if min_tasks is None or len(tasks) >= min_tasks or not ranges:
+        return tasks
+    total = sum(each.end - each.start for each in ranges)
+    shares = [max(1, round((each.end - each.start) / total * min_tasks)) for each in ranges]
+    return [
+        [part]
+        for each, share in zip(ranges, shares, strict=True)
+        for part in _cut(each, max(share, _pieces(each, max_bytes, max_records)))
+    ]
+
+
+def _pieces(each: WeighedRange, max_bytes: int, max_records: int | None) -> int:
+    by_bytes = -(-each.size_bytes // max_bytes)
+    by_records = -(-(each.end - each.start) // max_records) if max_records else 1
+    return max(1, by_bytes, by_records)
+
+
+def _cut(each: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
+    records = each.end - each.start
+    pieces = min(pieces, records)
+    edges = [each.start + records * index // pieces for index in range(pieces + 1)]
+    for low, high in pairwise(edges):
+        share = each.size_bytes * (high - low) // records
+        yield WeighedRange(each.topic_id, each.partition, Offset(low), Offset(high), share)
+
+
+def _packed(ranges: Iterable[WeighedRange], max_bytes: int, max_records: int | None) -> list[list[WeighedRange]]:
+    tasks: list[list[WeighedRange]] = []
+    size_bytes = records = 0
+    for each in ranges:
+        own = each.end - each.start
+        full = size_bytes + each.size_bytes > max_bytes or (max_records is not None and records + own > max_records)
+        if not tasks or full:
+            tasks.append([])
+            size_bytes = records = 0
+        tasks[-1].append(each)
+        size_bytes, records = size_bytes + each.size_bytes, records + own
+    return tasks

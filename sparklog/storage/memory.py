@@ -1,0 +1,177 @@
+"""A store in the memory of this process: for tests, and gone with it."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
+
+from sparklog.core.errors import Damaged, InvalidInput, KeyExists, KeyNotFound, StoreUnavailable
+from sparklog.storage.keys import check_key, check_prefix
+from sparklog.storage.object_store import Bytes, StoredKey
+
+_URL = re.compile(r"memory://([A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)/?")
+
+
+class _Contents:
+    """What lies under one name. `keys` is sorted and has the keys of `objects`; `lock` guards everything."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.keys: list[str] = []
+        self.objects: dict[str, tuple[bytes, int]] = {}  # body, time of the put in ms
+        self.uploads: dict[MemoryUpload, int] = {}  # neither published nor aborted: time of the beginning in ms
+
+    def put_if_absent(self, url: str, key: str, body: bytes) -> None:
+        """Raises KeyExists. The caller holds the lock."""
+        if key in self.objects:
+            raise KeyExists(f"wanted to put {key} into {url} if absent, found an object there")
+        self.objects[key] = body, _now_ms()
+        insort(self.keys, key)
+
+
+_contents_by_name: dict[str, _Contents] = {}
+_contents_lock = threading.Lock()
+
+
+class MemoryStore:
+    """The store `memory://name`: every instance of that name in this process has the same objects."""
+
+    url: str
+
+    def __init__(self, url: str) -> None:
+        found = _URL.fullmatch(url)
+        if found is None:
+            raise InvalidInput(f"a store in memory is memory://name, not {url!r}")
+        self.url = f"memory://{found[1]}"
+        with _contents_lock:
+            self._contents = _contents_by_name.setdefault(found[1], _Contents())
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self.url!r})"
+
+    def put_if_absent(self, key: str, body: Bytes) -> None:
+        """Write a whole object if nothing is under `key`. Raises KeyExists."""
+        check_key(key)
+        whole = bytes(body)
+        with self._contents.lock:
+            self._contents.put_if_absent(self.url, key, whole)
+
+    def upload(self, key: str) -> MemoryUpload:
+        """Begin a put-if-absent whose body comes as a stream."""
+        return MemoryUpload(self.url, self._contents, check_key(key))
+
+    def get(self, key: str) -> memoryview:
+        """The whole object, without a copy. Raises KeyNotFound."""
+        return memoryview(self._body(key))
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """The bytes [start, end) of each range, without a copy. Raises KeyNotFound, Damaged."""
+        body = self.get(key)
+        for start, end in ranges:
+            if not 0 <= start <= end:
+                raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
+            if end > len(body):
+                raise Damaged(
+                    f"wanted bytes [{start}, {end}) of {key} in {self.url}, found that it ends at byte {len(body)}"
+                )
+        return [body[start:end] for start, end in ranges]
+
+    def size(self, key: str) -> int:
+        """Length in bytes. Raises KeyNotFound."""
+        return len(self._body(key))
+
+    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
+        """All objects whose key begins with `prefix`, in ascending order of key, as they are now."""
+        check_prefix(prefix)
+        with self._contents.lock:
+            found: list[StoredKey] = []
+            for position in range(bisect_left(self._contents.keys, prefix), len(self._contents.keys)):
+                key = self._contents.keys[position]
+                if not key.startswith(prefix):
+                    break
+                body, modified_ms = self._contents.objects[key]
+                found.append(StoredKey(key, len(body), modified_ms))
+        return iter(found)
+
+    def first_key_after(self, prefix: str, key: str) -> str | None:
+        """The smallest key > `key` among those that begin with `prefix`, or None. `prefix` ends with '/'."""
+        if not check_prefix(prefix).endswith("/"):
+            raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
+        with self._contents.lock:
+            keys = self._contents.keys
+            position = max(bisect_right(keys, key), bisect_left(keys, prefix))
+            return keys[position] if position < len(keys) and keys[position].startswith(prefix) else None
+
+    def delete(self, key: str) -> None:
+        """Remove one object by its exact key. An absent key is no error."""
+        check_key(key)
+        with self._contents.lock:
+            if self._contents.objects.pop(key, None) is not None:
+                del self._contents.keys[bisect_left(self._contents.keys, key)]
+
+    def remove_abandoned(self, before_ms: int) -> int:
+        """Drop the uploads that began before `before_ms`; to publish one is StoreUnavailable then. Returns how many."""
+        with self._contents.lock:
+            gone = [upload for upload, began_ms in self._contents.uploads.items() if began_ms < before_ms]
+            for upload in gone:
+                del self._contents.uploads[upload]
+        return len(gone)
+
+    def _body(self, key: str) -> bytes:
+        check_key(key)
+        with self._contents.lock:
+            found = self._contents.objects.get(key)
+        if found is None:
+            raise KeyNotFound(f"wanted {key}, found nothing in {self.url}")
+        return found[0]
+
+
+class MemoryUpload:
+    """A put-if-absent as a stream. One thread at a time."""
+
+    def __init__(self, url: str, contents: _Contents, key: str) -> None:
+        self._url = url
+        self._contents = contents
+        self._key = key
+        self._body = bytearray()
+        self._ended = False
+        with contents.lock:
+            contents.uploads[self] = _now_ms()
+
+    def write(self, body: Bytes) -> None:
+        """Add bytes to the end."""
+        self._check_open()
+        self._body += memoryview(body).cast("B")
+
+    def publish(self) -> None:
+        """Make the whole object visible if the key is absent. Raises KeyExists, StoreUnavailable."""
+        self._check_open()
+        self._ended = True
+        with self._contents.lock:
+            if self._contents.uploads.pop(self, None) is None:
+                raise StoreUnavailable(f"wanted to publish {self._key}, found that its upload was removed as abandoned")
+            self._contents.put_if_absent(self._url, self._key, bytes(self._body))
+
+    def abort(self) -> None:
+        """Drop what was written. Legal at any time, also twice; after `publish` it does nothing."""
+        self._ended = True
+        self._body = bytearray()
+        with self._contents.lock:
+            self._contents.uploads.pop(self, None)
+
+    def __enter__(self) -> MemoryUpload:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.abort()
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

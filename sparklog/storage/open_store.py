@@ -1,0 +1,70 @@
+"""From the address of a store to the store: the only place that knows which scheme is which adapter."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from urllib.parse import quote
+
+from sparklog.core.errors import InvalidInput
+from sparklog.storage.local import LocalStore, local_path
+from sparklog.storage.memory import MemoryStore
+from sparklog.storage.object_store import ObjectStore
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_KAFKA_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
+_LATER = {"s3", "s3a", "s3n", "hdfs"}
+
+
+def open_store(url: str) -> ObjectStore:
+    """The store at `url`: a bare path (also relative, also with ~), file:///path or memory://name.
+
+    Nothing is read or made. Raises InvalidInput for an address that is no store's, or not yet one.
+    """
+    _check_scheme(url)
+    if url.startswith("memory://"):
+        return MemoryStore(url)
+    return LocalStore(url)
+
+
+def absolute_url(url: str) -> str:
+    """The one spelling of a store's address: a bare path becomes file:///absolute/path. Raises InvalidInput."""
+    return open_store(url).url
+
+
+def join_url(cluster_url: str, store_url: str) -> str:
+    """The address of a store that may be registered relative to the cluster: '.' lives at the cluster's own root.
+
+    `store_url` with a scheme, absolute or with ~ stands for itself; 'zone-a' and '../zone-b' are taken from
+    `cluster_url` as from a directory. Raises InvalidInput, also if '..' leads out of the cluster's host or bucket.
+    """
+    if not store_url:
+        raise InvalidInput("the address of a store is a URL, a path, or '.' for the cluster's own root, not empty")
+    if store_url.startswith(("/", "~", "file:")) or _SCHEME.match(store_url) or _KAFKA_ADDRESS.fullmatch(store_url):
+        return absolute_url(store_url)
+    scheme, _, root = absolute_url(cluster_url).partition("://")
+    # In a file URL the path begins at '/'; in others the first part is a host, a bucket or a name, and stays.
+    fixed, slash, path = root.partition("/")
+    relative = quote(store_url) if scheme == "file" else store_url
+    joined = posixpath.normpath(posixpath.join(path, relative))
+    if joined == ".." or joined.startswith("../"):
+        raise InvalidInput(f"the store {store_url!r} is not inside the cluster's address {cluster_url!r}")
+    return absolute_url(
+        f"{scheme}://{fixed}" if joined == "." and fixed else f"{scheme}://{fixed}{slash or '/'}{joined}"
+    )
+
+
+def _check_scheme(url: str) -> None:
+    found = _SCHEME.match(url)
+    if found is None:
+        if _KAFKA_ADDRESS.fullmatch(url):
+            raise InvalidInput(f"{url!r}: this is a Kafka address; a cluster is file://, s3://, hdfs:// or http://")
+        return
+    scheme = found[1]
+    if scheme in ("file", "memory"):
+        return
+    if scheme.lower() in _LATER:
+        raise InvalidInput(f"stores at {scheme.lower()}:// are not yet in this version, found {url!r}")
+    if scheme in ("http", "https"):
+        raise InvalidInput(f"{scheme}:// is the address of a coordinator, not of a store, found {url!r}")
+    raise InvalidInput(f"a store is a path, file:///path or memory://name, not {url!r}")
