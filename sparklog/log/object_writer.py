@@ -3,8 +3,8 @@
     add -> gathered -> routed, split -> pending per partition -> encoded -> held per partition -> closed -> uploaded
 
 Encoded batches are held until their object is closed, because a partition's batches stand side by side in it: a
-reader gets them with one ranged read. What is alive at once stays under `LIVE_BYTES`. Nothing that was uploaded is
-part of the log before the commit names it; what no commit names is an orphan that vacuum removes.
+reader gets them with one ranged read. What is alive at once has a limit. Nothing that was uploaded is part of the
+log before the commit names it; what no commit names is an orphan that vacuum removes.
 """
 
 from __future__ import annotations
@@ -40,19 +40,47 @@ from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.object_store import ObjectStore
 
 MIB: Final = 1 << 20
-GATHER_ROWS: Final = 8_192  # enough for vectors to pay; more rows leave the processor's caches
-GATHER_ROWS_PER_PARTITION: Final = 256  # a slice costs as much as some tens of rows
-MOST_GATHERED_ROWS: Final = 100_000
-GATHER_BYTES: Final = 16 * MIB
-FULL_BATCH_BYTES: Final = MIB  # raw: from here on what is pending is encoded
-LARGEST_BATCH_BYTES: Final = FULL_BATCH_BYTES * 4 // 3  # raw; a record larger than that has a batch of its own
-SMALLEST_FULL_BATCH_BYTES: Final = 256 << 10
-OBJECT_BYTES: Final = 64 * MIB
-PENDING_BYTES: Final = OBJECT_BYTES  # of all partitions together: what a partition may gather falls with their number
-PINNED_BYTES: Final = 96 * MIB
-LIVE_BYTES: Final = 192 * MIB
-_ROW_BYTES: Final = 16  # timestamp and offsets, beside key, value and headers
+_ROW_BYTES: Final = 16  # raw bytes of timestamp and offsets, beside key, value and headers
 _UPLOAD_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WriterLimits:
+    """How much a writer holds where. All bytes but `object_bytes` and `live_bytes` are raw.
+
+    Rows are gathered until `gather_rows` (enough for vectors to pay; many more leave the processor's caches), or
+    `gather_rows_per_partition` for each partition if that is more (a slice costs as much as some tens of rows), but
+    never more than `most_gathered_rows` or `gather_bytes`. A partition's rows are encoded when they are
+    `full_batch_bytes`, or, with many partitions, their share of `object_bytes`, but not less than
+    `smallest_full_batch_bytes`; a batch is a third larger at most, unless it is one record. An object is closed when
+    what it holds, encoded and pending, passes `object_bytes`. All that is alive at once stays under `live_bytes`.
+    """
+
+    gather_rows: int = 8_192
+    gather_rows_per_partition: int = 256
+    most_gathered_rows: int = 100_000
+    gather_bytes: int = 16 * MIB
+    full_batch_bytes: int = MIB
+    smallest_full_batch_bytes: int = 256 << 10
+    object_bytes: int = 64 * MIB
+    pinned_in_vain_bytes: int = 32 * MIB
+    live_bytes: int = 192 * MIB
+
+    @property
+    def largest_batch_bytes(self) -> int:
+        return self.full_batch_bytes * 4 // 3
+
+    def enough_rows(self, partitions: int) -> int:
+        """How many rows to gather. With one partition there is nothing to split, so nothing to gather for."""
+        wanted = max(self.gather_rows, self.gather_rows_per_partition * partitions)
+        return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
+
+    def enough_bytes(self, pending_partitions: int) -> int:
+        """How many raw bytes of a partition to gather before they are encoded."""
+        return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // pending_partitions))
+
+
+_LIMITS: Final = WriterLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +123,7 @@ class ObjectWriter:
         now_us: Callable[[], int],
         sticky: int = 0,
         compression: str = "zstd",
+        limits: WriterLimits = _LIMITS,
     ) -> None:
         self._store = store
         self._target = target
@@ -102,9 +131,8 @@ class ObjectWriter:
         self._now_us = now_us
         self._sticky = sticky
         self._encoder = BatchEncoder(compression)
-        # With one partition there is nothing to split, so nothing to gather for.
-        wanted_rows = max(GATHER_ROWS, GATHER_ROWS_PER_PARTITION * target.partitions)
-        self._enough_rows = 1 if target.partitions == 1 else min(wanted_rows, MOST_GATHERED_ROWS)
+        self._limits = limits
+        self._enough_rows = limits.enough_rows(target.partitions)
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
@@ -125,11 +153,11 @@ class ObjectWriter:
         """
         size = check_sizes(rows, self._target.topic, self._target.max_message_bytes) + _ROW_BYTES * rows.num_rows
         rows = self._with_timestamps(rows)
-        if rows.num_rows <= MOST_GATHERED_ROWS and size <= GATHER_BYTES:
+        if rows.num_rows <= self._limits.most_gathered_rows and size <= self._limits.gather_bytes:
             self._gather(rows, size)
             return
         sums = raw_sums(rows)
-        for start, end in cuts(sums, GATHER_BYTES, MOST_GATHERED_ROWS):
+        for start, end in cuts(sums, self._limits.gather_bytes, self._limits.most_gathered_rows):
             self._gather(rows.slice(start, end - start), int(sums[end] - sums[start]))
 
     def finish(self) -> list[tuple[NewObject, list[NewSlice]]]:
@@ -170,13 +198,13 @@ class ObjectWriter:
         self._gathered.append(rows)
         self._gathered_rows += rows.num_rows
         self._gathered_bytes += size_bytes
-        if self._gathered_rows >= self._enough_rows or self._gathered_bytes >= GATHER_BYTES:
+        if self._gathered_rows >= self._enough_rows or self._gathered_bytes >= self._limits.gather_bytes:
             self._split_gathered()
 
     def _split_gathered(self) -> None:
         if not self._gathered_rows:
             return
-        self._make_room()
+        self._make_room(3 * self._gathered_bytes)  # as given, joined, and taken
         rows = joined(self._gathered)
         self._gathered = []
         sticky = PartitionIndex(self._sticky % self._target.partitions)
@@ -187,14 +215,14 @@ class ObjectWriter:
         self._gathered_rows = self._gathered_bytes = 0
         for piece in pieces:
             self._add_piece(piece)
-        full_bytes = min(FULL_BATCH_BYTES, max(SMALLEST_FULL_BATCH_BYTES, PENDING_BYTES // len(self._pending)))
+        full_bytes = self._limits.enough_bytes(len(self._pending))
         for piece in pieces:
             if self._pending[piece.partition].size_bytes >= full_bytes:
                 self._encode(piece.partition)
         del pieces
-        if self._held_bytes + self._pending_bytes >= OBJECT_BYTES:
+        if self._held_bytes + self._pending_bytes >= self._limits.object_bytes:
             self._close_and_go_on()
-        elif self._pinned_bytes > PINNED_BYTES:
+        elif self._pinned_bytes - self._pending_bytes > self._limits.pinned_in_vain_bytes:
             self._unpin()
 
     def _add_piece(self, piece: Piece) -> None:
@@ -205,12 +233,14 @@ class ObjectWriter:
         self._pending_bytes += size
 
     def _unpin(self) -> None:
-        """Copy what is pending, so that the gathers of which only a few rows still wait can be freed."""
+        """Copy what is pending, so that the gathers of which only some rows still wait can be freed."""
+        self._make_room(self._pending_bytes)
         for pending in self._pending.values():
             if pending.pieces:
                 # One piece alone would be handed back as it is: with an empty second one Arrow copies.
                 pending.pieces = [joined([*pending.pieces, pending.pieces[0].slice(0, 0)])]
         self._pinned_bytes = self._pending_bytes
+        pa.default_memory_pool().release_unused()  # it keeps what was freed for a second, and counts as ours
 
     def _encode(self, partition: PartitionIndex) -> None:
         """Encode all that is pending for the partition, as batches of about equal size."""
@@ -219,8 +249,9 @@ class ObjectWriter:
         self._pending_bytes -= pending.size_bytes
         self._pending[partition] = _Pending()
         held = self._held.setdefault(partition, [])
-        fits = pending.size_bytes <= LARGEST_BATCH_BYTES
-        for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows), LARGEST_BATCH_BYTES):
+        largest = self._limits.largest_batch_bytes
+        fits = pending.size_bytes <= largest
+        for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows), largest):
             batch = self._encoder.encode(partition, rows.slice(start, end - start))
             held.append(batch)
             self._held_bytes += batch.message.size
@@ -236,6 +267,7 @@ class ObjectWriter:
         self._pending, self._held = {}, {}
         self._pending_bytes = self._pinned_bytes = self._held_bytes = 0
         self._encoder.forget()
+        pa.default_memory_pool().release_unused()
         return closed
 
     def _close_and_go_on(self) -> None:
@@ -246,10 +278,9 @@ class ObjectWriter:
             self._uploader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-upload")
         self._uploading = self._uploader.submit(self._upload, closed)
 
-    def _make_room(self) -> None:
-        """Wait for the upload at work, if a split (which holds the gathered rows three times) could pass the limit."""
-        live = self._pinned_bytes + self._held_bytes + self._uploading_bytes + 3 * self._gathered_bytes
-        if live > LIVE_BYTES:
+    def _make_room(self, wanted_bytes: int) -> None:
+        """Wait for the upload at work, if with `wanted_bytes` more the limit would be passed."""
+        if self._pinned_bytes + self._held_bytes + self._uploading_bytes + wanted_bytes > self._limits.live_bytes:
             self._await_upload()
 
     def _await_upload(self) -> None:

@@ -116,7 +116,8 @@ def _is_bytes(found: pa.DataType) -> bool:
 def _is_headers(found: pa.DataType) -> bool:
     if pat.is_null(found):
         return True
-    lists = (pat.is_list, pat.is_large_list, pat.is_list_view, pat.is_large_list_view, pat.is_fixed_size_list)
+    # Not list views: pyarrow 26 casts them to lists whose buffer of offsets is one too short.
+    lists = (pat.is_list, pat.is_large_list, pat.is_fixed_size_list)
     if not any(test(found) for test in lists) or not pat.is_struct(found.value_type):
         return False
     pair = {field.name: field.type for field in found.value_type}

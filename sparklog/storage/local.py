@@ -51,8 +51,8 @@ def local_path(url_or_path: str) -> str:
     Raises InvalidInput for a URL that names another host or a relative path. %xx is decoded in URLs only.
     """
     path = url_or_path
-    if url_or_path.startswith("file:"):
-        path = unquote(url_or_path.removeprefix("file:"))
+    if url_or_path[:5].lower() == "file:":
+        path = unquote(url_or_path[5:])
         if path.startswith("//"):
             host, slash, rest = path[2:].partition("/")
             if host not in ("", "localhost") or not slash:

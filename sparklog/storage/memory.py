@@ -12,7 +12,7 @@ from sparklog.core.errors import Damaged, InvalidInput, KeyExists, KeyNotFound, 
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, StoredKey
 
-_URL = re.compile(r"memory://([A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)/?")
+_URL = re.compile(r"(?i:memory)://([A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)/?")
 
 
 class _Contents:

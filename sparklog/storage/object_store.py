@@ -51,7 +51,7 @@ class Upload(Protocol):
 
 
 class ObjectStore(Protocol):
-    """A store of immutable objects under relative keys. Instances are cheap, and safe for threads; make one per process."""
+    """A store of immutable objects under relative keys. Instances are cheap and safe for threads; one per process."""
 
     url: str
 

@@ -7,13 +7,12 @@ import re
 from urllib.parse import quote
 
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.local import LocalStore, local_path
+from sparklog.storage.local import LocalStore
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _KAFKA_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
-_LATER = {"s3", "s3a", "s3n", "hdfs"}
 
 
 def open_store(url: str) -> ObjectStore:
@@ -21,10 +20,24 @@ def open_store(url: str) -> ObjectStore:
 
     Nothing is read or made. Raises InvalidInput for an address that is no store's, or not yet one.
     """
-    _check_scheme(url)
-    if url.startswith("memory://"):
-        return MemoryStore(url)
-    return LocalStore(url)
+    found = _SCHEME.match(url)
+    match found[1].lower() if found else None:
+        case "memory":
+            return MemoryStore(url)
+        case "file":
+            return LocalStore(url)
+        case "s3" | "s3a" | "s3n" | "hdfs" as scheme:
+            raise InvalidInput(f"stores at {scheme}:// are not yet in this version, found {url!r}")
+        case "http" | "https" as scheme:
+            raise InvalidInput(f"{scheme}:// is the address of a coordinator, not of a store, found {url!r}")
+        case None if _KAFKA_ADDRESS.fullmatch(url):
+            raise InvalidInput(
+                f"this is a Kafka address; a cluster is file://, s3://, hdfs:// or http://, found {url!r}"
+            )
+        case None:
+            return LocalStore(url)
+        case scheme:
+            raise InvalidInput(f"a store is a path, file:///path or memory://name, not {scheme}:// in {url!r}")
 
 
 def absolute_url(url: str) -> str:
@@ -40,31 +53,12 @@ def join_url(cluster_url: str, store_url: str) -> str:
     """
     if not store_url:
         raise InvalidInput("the address of a store is a URL, a path, or '.' for the cluster's own root, not empty")
-    if store_url.startswith(("/", "~", "file:")) or _SCHEME.match(store_url) or _KAFKA_ADDRESS.fullmatch(store_url):
+    if store_url.startswith(("/", "~")) or _SCHEME.match(store_url) or _KAFKA_ADDRESS.fullmatch(store_url):
         return absolute_url(store_url)
-    scheme, _, root = absolute_url(cluster_url).partition("://")
-    # In a file URL the path begins at '/'; in others the first part is a host, a bucket or a name, and stays.
-    fixed, slash, path = root.partition("/")
-    relative = quote(store_url) if scheme == "file" else store_url
-    joined = posixpath.normpath(posixpath.join(path, relative))
-    if joined == ".." or joined.startswith("../"):
-        raise InvalidInput(f"the store {store_url!r} is not inside the cluster's address {cluster_url!r}")
-    return absolute_url(
-        f"{scheme}://{fixed}" if joined == "." and fixed else f"{scheme}://{fixed}{slash or '/'}{joined}"
-    )
-
-
-def _check_scheme(url: str) -> None:
-    found = _SCHEME.match(url)
-    if found is None:
-        if _KAFKA_ADDRESS.fullmatch(url):
-            raise InvalidInput(f"{url!r}: this is a Kafka address; a cluster is file://, s3://, hdfs:// or http://")
-        return
-    scheme = found[1]
-    if scheme in ("file", "memory"):
-        return
-    if scheme.lower() in _LATER:
-        raise InvalidInput(f"stores at {scheme.lower()}:// are not yet in this version, found {url!r}")
-    if scheme in ("http", "https"):
-        raise InvalidInput(f"{scheme}:// is the address of a coordinator, not of a store, found {url!r}")
-    raise InvalidInput(f"a store is a path, file:///path or memory://name, not {url!r}")
+    scheme, _, rest = absolute_url(cluster_url).partition("://")
+    # Before the path stands a host, a bucket or a name, which stays; in a file URL it is empty.
+    authority, _, path = rest.partition("/")
+    joined = posixpath.normpath(posixpath.join(path, quote(store_url) if scheme == "file" else store_url))
+    if joined.split("/")[0] == "..":
+        raise InvalidInput(f"the store {store_url!r} leads out of the cluster's address {cluster_url!r}")
+    return absolute_url(f"{scheme}://{authority}/{joined if joined != '.' else ''}")

@@ -24,7 +24,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.object_reader import read_slice
-from sparklog.log.object_writer import ObjectWriter, WriteTarget
+from sparklog.log.object_writer import ObjectWriter, WriterLimits, WriteTarget
 from sparklog.log.records_schema import READ_SCHEMA, canonical
 from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
@@ -42,19 +42,39 @@ def upload_ids() -> Iterator[UploadId]:
 
 
 def target(partitions: int, max_message_bytes: int = 1_048_588) -> WriteTarget:
-    return WriteTarget(
-        TopicId(5), "orders", partitions, max_message_bytes, EntryNumber(7), (Holder(StoreId("a"), 1),)
-    )
+    return WriteTarget(TopicId(5), "orders", partitions, max_message_bytes, EntryNumber(7), (Holder(StoreId("a"), 1),))
 
 
-def writer(store: ObjectStore, partitions: int, *, compression: str = "zstd", **limits: int) -> ObjectWriter:
+# Batches of a few dozen records and objects of a few batches, so that small tests have many.
+TINY = WriterLimits(
+    gather_rows=16,
+    gather_rows_per_partition=1,
+    most_gathered_rows=40,
+    gather_bytes=2_000,
+    full_batch_bytes=600,
+    smallest_full_batch_bytes=300,
+    object_bytes=4_000,
+    pinned_in_vain_bytes=1_000,
+    live_bytes=8_000,
+)
+
+
+def writer(
+    store: ObjectStore,
+    partitions: int,
+    *,
+    compression: str = "zstd",
+    limits: WriterLimits = TINY,
+    max_message_bytes: int = 1_048_588,
+) -> ObjectWriter:
     ids = upload_ids()
     return ObjectWriter(
         store,
-        target(partitions, **limits),
+        target(partitions, max_message_bytes),
         new_upload_id=lambda: next(ids),
         now_us=lambda: TASK_CLOCK_US,
         compression=compression,
+        limits=limits,
     )
 
 
@@ -90,13 +110,19 @@ class WrittenLog:
 
 
 def write(
-    store: ObjectStore, batches: Sequence[pa.RecordBatch], partitions: int, *, compression: str = "zstd"
+    store: ObjectStore,
+    batches: Sequence[pa.RecordBatch],
+    partitions: int,
+    *,
+    compression: str = "zstd",
+    limits: WriterLimits = TINY,
+    source: TimestampSource = TimestampSource.CREATE_TIME,
 ) -> WrittenLog:
     """The log that one task makes of the batches."""
-    with writer(store, partitions, compression=compression) as open_writer:
+    with writer(store, partitions, compression=compression, limits=limits) as open_writer:
         for batch in batches:
             open_writer.add(canonical(batch))
-        return name(store, open_writer.finish())
+        return name(store, open_writer.finish(), source)
 
 
 def name(

@@ -1,0 +1,74 @@
+"""Making a cluster: marks on its stores, then entry 0 of its metadata chain."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+import msgspec
+
+from sparklog.chain.committer import Committer
+from sparklog.chain.entry import Author
+from sparklog.chain.follower import Follower
+from sparklog.client.connection import default_author
+from sparklog.core.cluster_config import parse_cluster_config
+from sparklog.core.commands import CreateCluster, NewStore
+from sparklog.core.errors import ClusterAlreadyExists, Conflict, InvalidInput, KeyExists
+from sparklog.core.types import StoreId
+from sparklog.storage.keys import INCARNATION
+from sparklog.storage.open_store import absolute_url, join_url, open_store
+
+DEFAULT_STORE = StoreId("local")  # the one store of a cluster that names none: its own root
+
+
+class Incarnation(msgspec.Struct, frozen=True):
+    """What stands in a store's INCARNATION: the uuid of this store's life, and the chain it belongs to."""
+
+    incarnation: str
+    chain_id: str
+
+
+def init_cluster(
+    url: str,
+    *,
+    stores: Mapping[str, str] | None = None,
+    config: Mapping[str, object] | None = None,
+    author: Author | None = None,
+) -> str:
+    """Create a cluster at `url` and return its chain id.
+
+    `stores` maps store ids to addresses, relative ones from `url`; default: one store at the cluster's own root.
+    Raises ClusterAlreadyExists, Conflict (a store belongs to another cluster), InvalidInput, or a store's error.
+    """
+    root = absolute_url(url)
+    follower = Follower(open_store(root))
+    follower.reload()
+    follower.catch_up()
+    if follower.state.n >= 0:
+        raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {follower.state.chain_id} at {root}")
+    named = {StoreId(each): address for each, address in (stores or {DEFAULT_STORE: "."}).items()}
+    if not named or any(not each for each in named):
+        raise InvalidInput("a cluster needs at least one store, as ID=URL")
+    settings = parse_cluster_config(config or {})
+    chain_id = uuid.uuid4().hex
+    registered = tuple(
+        NewStore(store, address, _mark(join_url(root, address), store, chain_id)) for store, address in named.items()
+    )
+    committer = Committer(follower, author or default_author())
+    committer.submit(committer.begin(CreateCluster(chain_id, registered, settings)))
+    return chain_id
+
+
+def _mark(url: str, store: StoreId, chain_id: str) -> str:
+    """Begin a store's life: its INCARNATION. A mark that a creation left which never reached entry 0 is taken over."""
+    target = open_store(url)
+    mark = Incarnation(uuid.uuid4().hex, chain_id)
+    try:
+        target.put_if_absent(INCARNATION, msgspec.json.encode(mark))
+    except KeyExists:
+        found = msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
+        raise Conflict(
+            f"store {store} at {url} belongs to the cluster with chain id {found.chain_id}: give another address, "
+            f"or, if that cluster is gone for good, remove {INCARNATION} there"
+        ) from None
+    return mark.incarnation

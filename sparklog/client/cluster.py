@@ -1,0 +1,262 @@
+"""`sparklog.connect(url)`: what a Python program does with a cluster."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, new_command_id
+from sparklog.client.connection import Connection
+from sparklog.client.write_plan import append_command, plan_write, producer_slices, write_rows
+from sparklog.core.cluster_config import topic_defaults
+from sparklog.core.commands import (
+    AddPartitions,
+    AllocateProducer,
+    AlterTopic,
+    Application,
+    Command,
+    CreateTopic,
+    DeleteTopic,
+    Submission,
+)
+from sparklog.core.config_key import text_of
+from sparklog.core.errors import InvalidInput
+from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
+from sparklog.core.records import CommandResult
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.topic_config import parse_topic_config, topic_values
+from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicPartition
+from sparklog.log.records_schema import READ_COLUMNS, read_schema
+from sparklog.log.scan import scan
+from sparklog.log.time_lookup import candidates, first_in
+
+
+class TopicDescription(msgspec.Struct, frozen=True):
+    """A topic as `describe` shows it. `config` maps each key in force to (value, "topic" | "cluster" | "default")."""
+
+    name: str
+    topic_id: int
+    created_ms: int
+    partitions: tuple[Partition, ...]
+    config: dict[str, tuple[str, str]]
+
+    @property
+    def records(self) -> int:
+        """How many records can be read."""
+        return sum(each.high_watermark - each.log_start for each in self.partitions)
+
+    @property
+    def size_bytes(self) -> int:
+        """Stored batch bytes."""
+        return sum(each.size_bytes for each in self.partitions)
+
+
+class Cluster:
+    """One cluster, as this process sees it. Safe for threads. Use it as a context manager, or call `close`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for what is still being written in the background."""
+        self.connection.close()
+
+    # ---- topics ---------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        config: Mapping[str, object] | None = None,
+        assignment: Sequence[Sequence[str]] | None = None,
+    ) -> TopicDescription:
+        """Create a topic; `assignment` names the stores of each partition by hand, the preferred leader first.
+
+        Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidReplicationFactor, InvalidConfig.
+        """
+        by_hand = None if assignment is None else tuple(tuple(StoreId(one) for one in each) for each in assignment)
+        settings = parse_topic_config(config or {})
+        self.submit(CreateTopic(name, partitions, replication_factor, settings, by_hand))
+        return self.describe(name)
+
+    def topics(self) -> list[str]:
+        """The names of all topics, ascending."""
+        with self.connection.follower.current() as state:
+            return sorted(state.topic_ids)
+
+    def describe(self, name: str) -> TopicDescription:
+        """A topic with its partitions and config. Raises UnknownTopicOrPartition."""
+        with self.connection.follower.current() as state:
+            topic = topic_of(state, name)
+            values = topic_values(topic.config, topic_defaults(state.config))
+            return TopicDescription(
+                name,
+                topic.topic_id,
+                topic.created_ms,
+                tuple(_partitions(state, topic)),
+                {key: (text_of(value), origin) for key, (value, origin) in values.items()},
+            )
+
+    def alter(self, name: str, *, config: Mapping[str, object]) -> None:
+        """Set config keys of a topic; a value of None takes the key away. Raises InvalidConfig."""
+        removed = tuple(key for key, value in config.items() if value is None)
+        changed = parse_topic_config({key: value for key, value in config.items() if value is not None})
+        self.submit(AlterTopic(self._topic(name).topic_id, changed, removed))
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Raise the number of partitions to `total`; keys may move to others. Raises InvalidPartitions."""
+        self.submit(AddPartitions(self._topic(name).topic_id, total))
+
+    def delete_topic(self, name: str) -> None:
+        """Forget a topic at once; its objects go with the next retention run after `file.delete.delay.ms`."""
+        self.submit(DeleteTopic(self._topic(name).topic_id))
+
+    # ---- records --------------------------------------------------------------------------------
+
+    def append(
+        self,
+        topic: str | None,
+        rows: pa.Table | pa.RecordBatch,
+        *,
+        compression: str | None = None,
+        producer: tuple[int, int, int] | None = None,
+        application: tuple[str, int] | None = None,
+        write_id: str = "",
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    ) -> CommandResult:
+        """Append rows in one atomic commit: all of them, over all partitions and topics, or nothing.
+
+        `rows` have the columns value, and optionally key, topic, partition, headers, timestamp (INTERFACE, "columns
+        written"); with `topic` None each row names its topic. `producer` = (id, epoch, first sequence) makes a repeat
+        of the same call return the original offsets (rows for one partition only); `application` = (id, version)
+        does the same per version. Raises InvalidInput and its kin (nothing was written), OutcomeUnknown.
+        """
+        with self.connection.follower.current() as state:
+            plan = plan_write(
+                state,
+                self.connection.url,
+                new_command_id(),
+                topic=topic,
+                compression=compression,
+                now_ms=time.time_ns() // 1_000_000,
+            )
+        batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches()
+        written = write_rows(plan, batches, task=int(plan.command_id[:4], 16))
+        named = None if application is None else Application(*application)
+        command = append_command(plan, [written], application=named, label=write_id)
+        if command is None:
+            return CommandResult(plan.n0, plan.n0, 0)
+        if producer is not None:
+            command = msgspec.structs.replace(command, slices=producer_slices(command.slices, producer))
+        return self.connection.committer.submit(Submission(plan.command_id, plan.n0, command), timeout_ms)
+
+    def allocate_producer(self, producer_id: int | None = None) -> tuple[int, int]:
+        """(producer id, epoch): a new idempotent producer, or the next epoch of a known one, which fences the older."""
+        result = self.submit(AllocateProducer(producer_id))
+        if result.producer_id is None or result.producer_epoch is None:
+            raise AssertionError("an allocation leads to a producer id and an epoch")
+        return result.producer_id, result.producer_epoch
+
+    def scan(
+        self,
+        topic: str,
+        *,
+        partition: int,
+        start: int | None = None,
+        end: int | None = None,
+        columns: Sequence[str] | None = None,
+        include_headers: bool = False,
+    ) -> pa.RecordBatchReader:
+        """Records [start, end) of a partition as a stream of batches (INTERFACE, "columns read"), ascending by offset.
+
+        Default: log start to high watermark, as they are now. Raises OffsetOutOfRange, UnknownTopicOrPartition;
+        while reading DataLoss or Damaged.
+        """
+        chosen = list(columns) if columns is not None else [*READ_COLUMNS, *(["headers"] if include_headers else [])]
+        schema = read_schema(chosen)
+        with self.connection.follower.current() as state:
+            stores = self.connection.stores(state)
+            plan = self._plan(state, topic, partition, start, end)
+        return pa.RecordBatchReader.from_batches(schema, scan(plan, stores, chosen, self.connection.replan))
+
+    def read(
+        self,
+        topic: str,
+        *,
+        partition: int,
+        start: int | None = None,
+        end: int | None = None,
+        columns: Sequence[str] | None = None,
+        include_headers: bool = False,
+    ) -> pa.Table:
+        """The same as `scan`, as one table in memory."""
+        return self.scan(
+            topic, partition=partition, start=start, end=end, columns=columns, include_headers=include_headers
+        ).read_all()
+
+    def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
+        """Per partition the first offset, by offset, whose record is at or after the time; None if there is none."""
+        with self.connection.follower.current() as state:
+            count = topic_of(state, topic).partitions
+        return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in range(count)}
+
+    def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:
+        """The first offset of a partition whose timestamp is at or after `timestamp_us`, or None (S-05)."""
+        start = Offset(0)
+        while True:
+            with self.connection.follower.current() as state:
+                found_topic = topic_of(state, topic)
+                found = candidates(state, found_topic, partition_of(state, found_topic, partition), timestamp_us, start)
+                stores = self.connection.stores(state)
+            if not found:
+                return None
+            offset = first_in(found, stores, topic, timestamp_us, start)
+            if offset is not None:
+                return offset
+            start = found[-1].slice.end
+
+    # ---- inside ---------------------------------------------------------------------------------
+
+    def submit(self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
+        """Commit one command. Raises the command's error, OutcomeUnknown, RequestTimedOut."""
+        committer = self.connection.committer
+        return committer.submit(committer.begin(command), timeout_ms)
+
+    def _topic(self, name: str) -> Topic:
+        with self.connection.follower.current() as state:
+            return topic_of(state, name)
+
+    def _plan(self, state: ClusterState, topic: str, partition: int, start: int | None, end: int | None) -> RangeToRead:
+        found_topic = topic_of(state, topic)
+        found = partition_of(state, found_topic, partition)
+        low = found.log_start if start is None else start
+        high = found.high_watermark if end is None else end
+        return plan_range(state, found_topic, partition, check_range(topic, found, low, high))
+
+
+def connect(url: str | None = None) -> Cluster:
+    """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER): file:///path or a bare path, memory://name.
+
+    Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput.
+    """
+    address = url or os.environ.get("SPARKLOG_CLUSTER")
+    if not address:
+        raise InvalidInput("which cluster? give its address, or set SPARKLOG_CLUSTER (for example file:///path)")
+    return Cluster(Connection(address))
+
+
+def _partitions(state: ClusterState, topic: Topic) -> Iterator[Partition]:
+    for index in range(topic.partitions):
+        yield state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))]

@@ -1,0 +1,261 @@
+"""A write over several partitions and topics: planned once, written by many tasks, committed by one command.
+
+    plan_write (driver) -> write_rows (each task, uploads) -> append_command (driver) -> one chain entry
+
+Plan and task results are plain values that travel between processes as bytes. Nothing of it is visible before the
+commit; what no commit names is an orphan that vacuum removes.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.core.commands import Append, Application, PartitionEpoch
+from sparklog.core.config_key import did_you_mean
+from sparklog.core.errors import InvalidInput, InvalidRecord, UnknownTopicOrPartition
+from sparklog.core.producers import sequence_after, span_of
+from sparklog.core.state import ClusterState
+from sparklog.core.types import (
+    CommandId,
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NewObject,
+    NewSlice,
+    PartitionIndex,
+    StoreId,
+    TimestampSource,
+    TopicId,
+    TopicPartition,
+    UploadId,
+)
+from sparklog.log.object_writer import ObjectWriter, WriteTarget
+from sparklog.log.records_schema import canonical
+from sparklog.log.routing import by_topic
+from sparklog.log.stores import Stores
+
+
+class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
+    """A topic to write to, as the chain knew it when the write began. `epochs[p]` is partition p's leader epoch."""
+
+    topic_id: TopicId
+    name: str
+    partitions: int
+    epochs: tuple[LeaderEpoch, ...]
+    holders: tuple[Holder, ...]
+    max_message_bytes: int
+    compression: str
+    needs_key: bool
+    oldest_us: int | None
+    newest_us: int | None
+
+
+class WritePlan(msgspec.Struct, frozen=True):
+    """Everything a task needs to know. `n0` and `command_id` stay the same for every attempt and resubmission.
+
+    `topic` None: each row names its topic. `oldest_us`, `newest_us` of a topic bound create times.
+    """
+
+    cluster: str
+    chain_id: str
+    n0: EntryNumber
+    command_id: CommandId
+    store_urls: dict[StoreId, str]
+    topics: dict[str, PlannedTopic]
+    topic: str | None
+
+
+class TaskWritten(msgspec.Struct, frozen=True):
+    """What one task uploaded; `object_index` of a slice points into its own `objects`."""
+
+    objects: tuple[NewObject, ...] = ()
+    slices: tuple[NewSlice, ...] = ()
+
+
+def plan_write(
+    state: ClusterState,
+    cluster: str,
+    command_id: CommandId,
+    *,
+    topic: str | None,
+    compression: str | None,
+    now_ms: int,
+) -> WritePlan:
+    """Plan a write to `topic`, or to the topics that rows will name. Raises UnknownTopicOrPartition."""
+    if topic is not None and topic not in state.topic_ids:
+        known = sorted(state.topic_ids)
+        raise UnknownTopicOrPartition(
+            f"wanted topic {topic!r}, the cluster at {cluster} has "
+            f"{', '.join(known[:10]) or 'no topics'}{did_you_mean(topic, known)}"
+        )
+    names = [topic] if topic is not None else list(state.topic_ids)
+    return WritePlan(
+        cluster,
+        state.chain_id,
+        EntryNumber(max(state.n, 0)),
+        command_id,
+        {each.store: each.url for each in state.stores.values()},
+        {name: _planned(state, name, compression, now_ms) for name in names},
+        topic,
+    )
+
+
+def _planned(state: ClusterState, name: str, compression: str | None, now_ms: int) -> PlannedTopic:
+    topic = state.topics[state.topic_ids[name]]
+    config = state.topic_config(topic)
+    partitions = [
+        state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))] for index in range(topic.partitions)
+    ]
+    stores = {store for each in partitions for store in each.isr}
+    by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
+    after_ms = config.message_timestamp_after_max_ms if by_creation else None
+    before_ms = config.message_timestamp_before_max_ms if by_creation else None
+    return PlannedTopic(
+        topic.topic_id,
+        name,
+        topic.partitions,
+        tuple(each.leader_epoch for each in partitions),
+        tuple(Holder(store, state.stores[store].registration) for store in sorted(stores)),
+        config.max_message_bytes,
+        config.compression_type or compression or "zstd",
+        config.compact,
+        None if before_ms is None else (now_ms - before_ms) * 1000,
+        None if after_ms is None else (now_ms + after_ms) * 1000,
+    )
+
+
+def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int = 0) -> TaskWritten:
+    """Upload the rows of one task; `task` is its number, by which keyless records begin at different partitions.
+
+    Raises InvalidInput and its kin (wrong columns, unknown topic, partition out of range, record too large, a key
+    missing on a compacted topic); what was uploaded before stays behind as orphans.
+    """
+    stores = Stores(plan.cluster, plan.store_urls)
+    writers: dict[str, ObjectWriter] = {}
+    try:
+        for batch in batches:
+            for name, rows in _rows_by_topic(plan, batch):
+                planned = _topic_of(plan, name)
+                _check_rows(planned, rows)
+                writer = writers.get(name)
+                if writer is None:
+                    writer = writers[name] = _writer(plan, planned, stores, task)
+                writer.add(rows)
+        objects: list[NewObject] = []
+        slices: list[NewSlice] = []
+        for writer in writers.values():
+            for written, of_object in writer.finish():
+                slices += [msgspec.structs.replace(each, object_index=len(objects)) for each in of_object]
+                objects.append(written)
+        return TaskWritten(tuple(objects), tuple(slices))
+    finally:
+        for writer in writers.values():
+            writer.abort()
+
+
+def append_command(
+    plan: WritePlan,
+    written: Sequence[TaskWritten],
+    *,
+    application: Application | None = None,
+    label: str = "",
+) -> Append | None:
+    """One command over everything the tasks uploaded, in their order; None if there was nothing."""
+    objects: list[NewObject] = []
+    slices: list[NewSlice] = []
+    for each in written:
+        slices += [msgspec.structs.replace(one, object_index=one.object_index + len(objects)) for one in each.slices]
+        objects += each.objects
+    if not slices:
+        return None
+    by_id = {each.topic_id: each for each in plan.topics.values()}
+    touched = dict.fromkeys((each.topic_id, each.partition) for each in slices)
+    epochs = tuple(
+        PartitionEpoch(topic_id, partition, by_id[topic_id].epochs[partition]) for topic_id, partition in touched
+    )
+    return Append(tuple(objects), tuple(slices), epochs, application, label)
+
+
+def _rows_by_topic(plan: WritePlan, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    rows = canonical(batch)
+    if not rows.num_rows:
+        return
+    if plan.topic is not None:
+        yield plan.topic, rows.drop_columns(["topic"]) if "topic" in rows.schema.names else rows
+        return
+    if "topic" not in rows.schema.names:
+        raise InvalidInput("which topic? set the option 'topic', or give the rows a column 'topic'")
+    yield from by_topic(rows)
+
+
+def _topic_of(plan: WritePlan, name: str) -> PlannedTopic:
+    planned = plan.topics.get(name)
+    if planned is None:
+        known = sorted(plan.topics)
+        raise UnknownTopicOrPartition(
+            f"a row names topic {name!r}, the cluster had {', '.join(known[:10]) or 'no topics'} "
+            f"when this write began{did_you_mean(name, known)}"
+        )
+    return planned
+
+
+def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
+    if planned.needs_key and rows.column("key").null_count:
+        raise InvalidRecord(
+            f"topic {planned.name} is compacted, so each record needs a key; found {rows.column('key').null_count} "
+            f"without in a batch of {rows.num_rows}"
+        )
+    if planned.oldest_us is None and planned.newest_us is None:
+        return
+    bounds = pc.min_max(rows.column("timestamp").cast(pa.int64()))
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None:
+        return
+    if planned.oldest_us is not None and low < planned.oldest_us:
+        raise InvalidRecord(
+            f"topic {planned.name} takes timestamps from {planned.oldest_us} us on "
+            f"(message.timestamp.before.max.ms), found {low} us"
+        )
+    if planned.newest_us is not None and high > planned.newest_us:
+        raise InvalidRecord(
+            f"topic {planned.name} takes timestamps up to {planned.newest_us} us "
+            f"(message.timestamp.after.max.ms), found {high} us"
+        )
+
+
+def _writer(plan: WritePlan, planned: PlannedTopic, stores: Stores, task: int) -> ObjectWriter:
+    target = WriteTarget(
+        planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0, planned.holders
+    )
+    return ObjectWriter(
+        stores.get(planned.holders[0].store),
+        target,
+        new_upload_id=new_upload_id,
+        now_us=lambda: time.time_ns() // 1000,
+        sticky=task,
+        compression=planned.compression,
+    )
+
+
+def new_upload_id() -> UploadId:
+    """An upload id that nobody drew before; drawn in the process that uploads, so after any fork."""
+    return UploadId(uuid.uuid4().hex)
+
+
+def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) -> tuple[NewSlice, ...]:
+    """The slices of one partition with the sequences of an idempotent producer: (id, epoch, first sequence)."""
+    producer_id, epoch, sequence = producer
+    if len({(each.topic_id, each.partition) for each in slices}) > 1:
+        raise InvalidInput("an append with a producer goes to one partition: sequences are counted per partition")
+    numbered = []
+    for each in slices:
+        span = span_of(producer_id, epoch, sequence, each.records)
+        numbered.append(msgspec.structs.replace(each, producer=span))
+        sequence = sequence_after(sequence, each.records)
+    return tuple(numbered)

@@ -1,0 +1,5 @@
+"""Lets asserts of the shared suite say what they found."""
+
+import pytest
+
+pytest.register_assert_rewrite("tests.contract.object_store_contract")

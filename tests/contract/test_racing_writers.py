@@ -1,0 +1,51 @@
+"""The races of the contract can see a store that breaks its promise."""
+
+from __future__ import annotations
+
+import threading
+
+from sparklog.core.errors import KeyExists
+from sparklog.storage.memory import MemoryStore
+from sparklog.storage.object_store import Bytes
+from tests.contract.racing_writers import WRITERS, Round, race_threads
+
+
+class _CheckThenWriteStore(MemoryStore):
+    """Looks, then writes; meanwhile others look too. That is what fsspec's local and HDFS file systems do."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._all_looked = threading.Barrier(WRITERS)
+
+    def put_if_absent(self, key: str, body: Bytes) -> None:
+        taken = self.first_key_after("race/", "") is not None
+        self._all_looked.wait(60)
+        if taken:
+            raise KeyExists(key)
+
+
+class _UploadByPutStore(_CheckThenWriteStore):
+    def upload(self, key: str) -> _PutUpload:  # type: ignore[override]
+        return _PutUpload(self, key)
+
+
+class _PutUpload:
+    def __init__(self, store: _CheckThenWriteStore, key: str) -> None:
+        self._store, self._key = store, key
+
+    def write(self, body: Bytes) -> None:
+        pass
+
+    def publish(self) -> None:
+        self._store.put_if_absent(self._key, b"")
+
+    def __enter__(self) -> _PutUpload:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+def test_a_store_that_looks_before_it_writes_has_several_winners() -> None:
+    store = _UploadByPutStore("memory://negative-control")
+    assert race_threads(store, [Round("race/a", 0)]) == [list(range(WRITERS))]  # type: ignore[arg-type]

@@ -1,0 +1,121 @@
+"""Addresses of stores: which are taken, how they are spelled, what the others are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.core.errors import InvalidInput
+from sparklog.storage.local import LocalStore
+from sparklog.storage.memory import MemoryStore
+from sparklog.storage.open_store import absolute_url, join_url, open_store
+
+
+def test_the_scheme_chooses_the_adapter(tmp_path: Path) -> None:
+    assert isinstance(open_store("memory://open"), MemoryStore)
+    for address in (str(tmp_path), tmp_path.as_uri(), f"file:{tmp_path}", f"file://localhost{tmp_path}"):
+        store = open_store(address)
+        assert isinstance(store, LocalStore)
+        assert store.url == tmp_path.as_uri()
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("/a/b", "file:///a/b"),
+        ("//a//b/", "file:///a/b"),
+        ("/a/../b/.", "file:///b"),
+        ("/", "file:///"),
+        ("/a b%20#?", "file:///a%20b%2520%23%3F"),
+        ("file:///a%20b%2520%23%3F", "file:///a%20b%2520%23%3F"),
+        ("file:///a/", "file:///a"),
+        ("FILE:///a", "file:///a"),
+        ("rel/ative", "file:///here/rel/ative"),
+        (".", "file:///here"),
+        ("../up", "file:///up"),
+        ("~", "file:///home/me"),
+        ("~/log", "file:///home/me/log"),
+        ("memory://name/", "memory://name"),
+        ("Memory://Name", "memory://Name"),
+    ],
+)
+def test_an_address_has_one_spelling(address: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getcwd", lambda: "/here")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert absolute_url(address) == url
+    assert absolute_url(url) == url
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("s3://bucket/prefix", "not yet in this version"),
+        ("s3a://bucket/prefix", "not yet in this version"),
+        ("s3n://bucket", "not yet in this version"),
+        ("S3://bucket", "not yet in this version"),
+        ("hdfs://name-node:9000/log", "not yet in this version"),
+        ("http://host:8080", "a coordinator"),
+        ("https://host:8080,https://other:8080", "a coordinator"),
+        ("host:9092", "this is a Kafka address; a cluster is file://, s3://, hdfs:// or http://"),
+        ("localhost:9092", "this is a Kafka address"),
+        ("a.example.com:9092,b.example.com:9092", "this is a Kafka address"),
+        ("10.0.0.1:9092", "this is a Kafka address"),
+        ("[::1]:9092", "this is a Kafka address"),
+        ("gs://bucket/prefix", "not gs://"),
+        ("file://host/path", "on this machine"),
+        ("file://", "file:///absolute/path"),
+        ("file:relative", "file:///absolute/path"),
+        ("file://~/log", "file:///absolute/path"),
+        ("memory:/name", "memory://name"),
+        ("", "not empty"),
+        ("/a\0b", "no zero byte"),
+        ("~no-such-user/log", "user of this machine"),
+    ],
+)
+def test_what_is_no_store_is_told_what_would_be_one(address: str, said: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        open_store(address)
+    assert said in str(refused.value)
+    assert repr(address) in str(refused.value)
+
+
+def test_opening_a_store_makes_nothing(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "store"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("cluster", "store", "url"),
+    [
+        ("/data/cluster", ".", "file:///data/cluster"),
+        ("file:///data/cluster", "zone-a", "file:///data/cluster/zone-a"),
+        ("file:///data/cluster", "./zone a%", "file:///data/cluster/zone%20a%25"),
+        ("file:///data/with%20space", "../zone-b", "file:///data/zone-b"),
+        ("/data", "..", "file:///"),
+        ("/data", "/other/disk", "file:///other/disk"),
+        ("/data", "file:///other/disk", "file:///other/disk"),
+        ("/data", "memory://elsewhere", "memory://elsewhere"),
+        ("memory://name", ".", "memory://name"),
+        ("memory://name", "zone-a", "memory://name/zone-a"),
+        ("memory://name/a", "../b", "memory://name/b"),
+    ],
+)
+def test_a_relative_store_is_found_from_the_cluster(cluster: str, store: str, url: str) -> None:
+    assert join_url(cluster, store) == url
+
+
+@pytest.mark.parametrize(
+    ("cluster", "store"),
+    [
+        ("/data", "../../up"),
+        ("memory://name", "../other"),
+        ("/data", ""),
+        ("/data", "host:9092"),
+        ("/data", "s3://bucket"),
+        ("http://coordinator:8080", "."),
+    ],
+)
+def test_a_store_that_leads_nowhere_is_refused(cluster: str, store: str) -> None:
+    with pytest.raises(InvalidInput):
+        join_url(cluster, store)
