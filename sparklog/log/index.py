@@ -31,9 +31,10 @@ INDEX_SCHEMA: Final = pa.schema(
         pa.field("records", pa.int32(), nullable=False),
         pa.field("position", pa.int64(), nullable=False),
         pa.field("length", pa.int64(), nullable=False),
+        # Before the timestamps: behind bytes that a batch ends with, its checksum would cancel them out of the index's.
+        pa.field("crc32c", pa.uint32(), nullable=False),
         pa.field("min_timestamp_us", pa.int64(), nullable=False),
         pa.field("max_timestamp_us", pa.int64(), nullable=False),
-        pa.field("crc32c", pa.uint32(), nullable=False),
     ],
     metadata={INDEX_FORMAT_KEY: INDEX_FORMAT},
 )
@@ -53,9 +54,9 @@ class Index:
     records: npt.NDArray[np.int32]
     position: npt.NDArray[np.int64]
     length: npt.NDArray[np.int64]
+    crc32c: npt.NDArray[np.uint32]
     min_timestamp_us: npt.NDArray[np.int64]
     max_timestamp_us: npt.NDArray[np.int64]
-    crc32c: npt.NDArray[np.uint32]
 
     def __len__(self) -> int:
         return len(self.position)
@@ -148,7 +149,7 @@ def _from_rows(rows: Sequence[tuple[int, int, int, int, int, int]], crcs: Sequen
         records.astype(np.int32),
         position,
         length,
+        np.array(crcs, dtype=np.uint32),
         low,
         high,
-        np.array(crcs, dtype=np.uint32),
     )

@@ -137,7 +137,7 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
 
     Raises Damaged if the object is damaged as well, KeyNotFound if both are gone.
     """
-    cached = (store.url, object_key, named.object.index_crc32c)
+    cached = (store.url, object_key, named.object.crc32c)
     index = _cache.get(cached)
     if index is None:
         key = index_key(object_key)

@@ -195,6 +195,8 @@ class ObjectWriter:
         return rows.set_column(at, rows.schema.field(at), pc.fill_null(column, now))
 
     def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
+        if self._gathered and self._gathered[0].schema != rows.schema:
+            self._split_gathered()  # with and without a partition column: they don't join
         self._gathered.append(rows)
         self._gathered_rows += rows.num_rows
         self._gathered_bytes += size_bytes
@@ -205,7 +207,7 @@ class ObjectWriter:
         if not self._gathered_rows:
             return
         self._make_room(3 * self._gathered_bytes)  # as given, joined, and taken
-        rows = joined(self._gathered)
+        rows = pa.concat_batches(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
         self._gathered = []
         sticky = PartitionIndex(self._sticky % self._target.partitions)
         self._sticky += 1

@@ -27,6 +27,7 @@ from sparklog.log.object_reader import read_slice
 from sparklog.log.object_writer import ObjectWriter, WriterLimits, WriteTarget
 from sparklog.log.records_schema import READ_SCHEMA, canonical
 from sparklog.storage.keys import data_key
+from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 
 TASK_CLOCK_US = 1_700_000_000_000_000
@@ -39,6 +40,14 @@ def upload_ids() -> Iterator[UploadId]:
     while True:
         number += 1
         yield UploadId(f"{number:032x}")
+
+
+def empty_store() -> MemoryStore:
+    """A store in memory without objects, always the same: examples of a property leave nothing behind."""
+    store = MemoryStore("memory://written-log")
+    for stored in list(store.list_keys("")):
+        store.delete(stored.key)
+    return store
 
 
 def target(partitions: int, max_message_bytes: int = 1_048_588) -> WriteTarget:

@@ -1,0 +1,80 @@
+"""Making a cluster, and what connect says where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparklog.chain.framing import frame
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import connect
+from sparklog.client.connection import Connection, forget_shared, shared
+from sparklog.core.errors import (
+    ChainDamaged,
+    ClusterAlreadyExists,
+    ClusterNotFound,
+    Conflict,
+    InvalidInput,
+    UnsupportedVersion,
+)
+from sparklog.storage.keys import entry_key
+
+
+def test_a_cluster_is_made_once(tmp_path: Path) -> None:
+    chain_id = init_cluster(str(tmp_path / "c"))
+    with pytest.raises(ClusterAlreadyExists, match=chain_id):
+        init_cluster(str(tmp_path / "c"))
+
+
+def test_data_may_live_on_another_store_than_the_chain(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path / "meta"), stores={"zone-a": str(tmp_path / "data")})
+    with connect(str(tmp_path / "meta")) as cluster:
+        cluster.create_topic("t")
+        cluster.append("t", pa.table({"value": ["1"]}))
+        assert cluster.read("t", partition=0).num_rows == 1
+    assert list((tmp_path / "data" / "append").rglob("*.arrow"))
+    assert not (tmp_path / "meta" / "append").exists()
+
+
+def test_a_store_belongs_to_one_cluster(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path / "one"), stores={"s": str(tmp_path / "data")})
+    with pytest.raises(Conflict, match="belongs to the cluster"):
+        init_cluster(str(tmp_path / "two"), stores={"s": str(tmp_path / "data")})
+
+
+def test_an_address_with_nothing_behind_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ClusterNotFound, match="cluster init"):
+        connect(str(tmp_path))
+
+
+@pytest.mark.parametrize("address", ["localhost:9092", "http://localhost:1", "ftp://x/y"])
+def test_an_address_of_another_kind_is_refused(address: str) -> None:
+    with pytest.raises(InvalidInput):
+        connect(address)
+
+
+def test_a_cluster_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path))
+    path = tmp_path / entry_key(0)
+    path.write_bytes(path.read_bytes().replace(b"sparklog-entry 1 ", b"sparklog-entry 2 ", 1))
+    with pytest.raises(UnsupportedVersion, match="format 2"):
+        connect(str(tmp_path))
+
+
+def test_an_entry_of_another_chain_is_damage(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path))
+    (tmp_path / entry_key(1)).write_bytes(frame("entry", b"{}"))
+    with pytest.raises(ChainDamaged, match=entry_key(1)):
+        connect(str(tmp_path))
+
+
+def test_a_process_shares_one_connection_per_cluster(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path))
+    first = shared(str(tmp_path))
+    assert shared(f"file://{tmp_path}") is first
+    forget_shared(str(tmp_path))
+    assert isinstance(shared(str(tmp_path)), Connection)
+    assert shared(str(tmp_path)) is not first
+    forget_shared(str(tmp_path))

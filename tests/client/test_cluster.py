@@ -1,0 +1,223 @@
+"""The Python client on a memory cluster: appends, reads, topics."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster, connect
+from sparklog.core.errors import (
+    InvalidConfig,
+    InvalidInput,
+    InvalidPartitions,
+    InvalidRecord,
+    InvalidTopic,
+    OffsetOutOfRange,
+    RecordTooLarge,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+
+
+def new_cluster() -> Cluster:
+    url = f"memory://{uuid.uuid4().hex}"
+    init_cluster(url)
+    return connect(url)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with new_cluster() as made:
+        yield made
+
+
+def rows(*values: str, partition: int | None = None, **more: object) -> pa.Table:
+    columns: dict[str, object] = {"value": pa.array(values, pa.string()), **more}
+    if partition is not None:
+        columns["partition"] = pa.array([partition] * len(values), pa.int32())
+    return pa.table(columns)
+
+
+def values(table: pa.Table) -> list[str]:
+    return [each.decode() for each in table["value"].to_pylist()]
+
+
+Interleaving = st.lists(
+    st.tuples(st.integers(0, 2), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=6)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(appends=Interleaving, data=st.data())
+@settings(max_examples=40)
+def test_any_interleaving_of_writers_gives_dense_offsets_and_keeps_each_writers_order(
+    appends: list[tuple[int, list[tuple[int, int]]]], data: st.DataObject
+) -> None:  # M: S-03
+    with new_cluster() as first:
+        first.create_topic("t", partitions=3)
+        writers = [first, connect(first.connection.url), connect(first.connection.url)]
+        model: dict[int, list[str]] = {0: [], 1: [], 2: []}
+        for number, (writer, records) in enumerate(appends):
+            table = pa.table(
+                {
+                    "value": [f"{writer}/{number}/{at}-{repeat}" for at, (_, repeat) in enumerate(records)],
+                    "partition": pa.array([partition for partition, _ in records], pa.int32()),
+                }
+            )
+            result = writers[writer].append("t", table)
+            for value, partition in zip(table["value"].to_pylist(), table["partition"].to_pylist(), strict=True):
+                model[partition].append(value)
+            for each in result.ranges:
+                assert each.end == len(model[each.partition])
+        for partition, wanted in model.items():
+            start = data.draw(st.integers(0, len(wanted)))
+            end = data.draw(st.integers(start, len(wanted)))
+            found = writers[data.draw(st.integers(0, 2))].read("t", partition=partition, start=start, end=end)
+            assert values(found) == wanted[start:end]
+            assert found["offset"].to_pylist() == list(range(start, end))
+
+
+def test_an_append_over_several_topics_is_one_entry_of_the_chain(cluster: Cluster) -> None:  # M: I-03
+    cluster.create_topic("a", partitions=2)
+    cluster.create_topic("b", partitions=1)
+    before = cluster.connection.follower.state.n
+    cluster.append(None, rows("1", "2", "3", topic=pa.array(["a", "b", "a"]), key=pa.array(["k", "k", "k"])))
+    assert cluster.connection.follower.state.n == before + 1
+    assert values(cluster.read("b", partition=0)) == ["2"]
+    assert cluster.describe("a").records == 2
+
+
+def test_a_read_at_the_end_returns_nothing_and_no_error(cluster: Cluster) -> None:  # M: S-10
+    cluster.create_topic("t")
+    cluster.append("t", rows("1", "2"))
+    assert cluster.read("t", partition=0, start=2, end=2).num_rows == 0
+    assert cluster.read("t", partition=0, start=2).num_rows == 0
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 3), (3, 3), (2, 1), (5, None)])
+def test_a_read_outside_the_log_is_out_of_range(cluster: Cluster, start: int, end: int | None) -> None:  # M: S-10
+    cluster.create_topic("t")
+    cluster.append("t", rows("1", "2"))
+    with pytest.raises(OffsetOutOfRange, match="t-0"):
+        cluster.read("t", partition=0, start=start, end=end)
+
+
+def test_a_repeat_of_a_producers_append_returns_the_original_offsets(cluster: Cluster) -> None:  # M: I-01
+    cluster.create_topic("t")
+    producer = cluster.allocate_producer()
+    first = cluster.append("t", rows("1", "2"), producer=(*producer, 0))
+    again = cluster.append("t", rows("1", "2"), producer=(*producer, 0))
+    then = cluster.append("t", rows("3"), producer=(*producer, 2))
+    assert [(each.start, each.end) for each in first.ranges + again.ranges + then.ranges] == [(0, 2), (0, 2), (2, 3)]
+    assert values(cluster.read("t", partition=0)) == ["1", "2", "3"]
+
+
+def test_a_producers_append_goes_to_one_partition(cluster: Cluster) -> None:
+    cluster.create_topic("t", partitions=2)
+    with pytest.raises(InvalidInput, match="one partition"):
+        cluster.append("t", pa.table({"value": ["1", "2"], "partition": [0, 1]}), producer=(0, 0, 0))
+
+
+def test_an_application_version_is_written_once(cluster: Cluster) -> None:  # M: I-03
+    cluster.create_topic("t")
+    first = cluster.append("t", rows("1"), application=("app", 3))
+    again = cluster.append("t", rows("1"), application=("app", 3))
+    older = cluster.append("t", rows("0"), application=("app", 2))
+    assert (first.n, first.ranges) == (again.n, again.ranges) == (older.n, older.ranges)
+    assert values(cluster.read("t", partition=0)) == ["1"]
+
+
+def test_the_same_key_lands_where_kafkas_producer_puts_it(cluster: Cluster) -> None:  # M: S-07
+    cluster.create_topic("t", partitions=6)
+    cluster.append("t", rows("x", key=pa.array(["foobar"])))
+    murmur2_of_foobar = -790332482  # Kafka's UtilsTest
+    partition = (murmur2_of_foobar & 0x7FFFFFFF) % 6
+    assert values(cluster.read("t", partition=partition)) == ["x"]
+
+
+def test_append_time_is_laid_over_the_timestamps(cluster: Cluster) -> None:
+    cluster.create_topic("t", config={"message.timestamp.type": "LogAppendTime"})
+    result = cluster.append("t", rows("1", timestamp=pa.array([5], pa.timestamp("us", "UTC"))))
+    found = cluster.read("t", partition=0)
+    assert found["timestamp"].cast(pa.int64()).to_pylist() == [result.time_ms * 1000]
+    assert found["timestampType"].to_pylist() == [1]
+
+
+def test_time_look_up_finds_the_first_record_by_offset(cluster: Cluster) -> None:  # M: S-05
+    cluster.create_topic("t")
+    for times in ([30, 10], [20, 50, 40]):
+        stamps = pa.array([each * 1000 for each in times], pa.timestamp("us", "UTC"))
+        cluster.append("t", rows(*map(str, times), timestamp=stamps))
+    found = {at: cluster.offsets_for_times("t", at)[0] for at in (0, 10, 25, 31, 45, 50, 51)}
+    assert found == {0: 0, 10: 0, 25: 0, 31: 3, 45: 3, 50: 3, 51: None}
+
+
+def test_a_deleted_topic_created_again_is_another_topic(cluster: Cluster) -> None:  # M: N-03
+    first = cluster.create_topic("t")
+    cluster.append("t", rows("old"))
+    plan = cluster.scan("t", partition=0)
+    cluster.delete_topic("t")
+    second = cluster.create_topic("t")
+    assert second.topic_id > first.topic_id
+    assert cluster.read("t", partition=0).num_rows == 0
+    assert plan.read_all().num_rows == 1  # its objects wait for file.delete.delay.ms
+
+
+def test_partitions_are_added_and_configs_altered(cluster: Cluster) -> None:  # M: N-03
+    cluster.create_topic("t", partitions=2, config={"retention.ms": 1000})
+    cluster.add_partitions("t", 5)
+    cluster.alter("t", config={"retention.ms": None, "segment.bytes": 1000})
+    found = cluster.describe("t")
+    assert len(found.partitions) == 5
+    assert found.config["segment.bytes"] == ("1000", "topic")
+    assert found.config["retention.ms"] == ("604800000", "default")
+
+
+def test_bad_input_names_what_is_legal_and_changes_nothing(cluster: Cluster) -> None:
+    cluster.create_topic("t", partitions=2, config={"max.message.bytes": 100})
+    cluster.create_topic("compacted", config={"cleanup.policy": "compact"})
+    before = cluster.connection.follower.state.n
+    wrong = [
+        (lambda: cluster.create_topic("t"), TopicAlreadyExists, "exists"),
+        (lambda: cluster.create_topic("a b"), InvalidTopic, "a-z"),
+        (lambda: cluster.create_topic("n", partitions=0), InvalidPartitions, "found 0"),
+        (lambda: cluster.create_topic("n", config={"retention.mss": 1}), InvalidConfig, r"retention\.ms"),
+        (lambda: cluster.add_partitions("t", 2), InvalidPartitions, "only grow"),
+        (lambda: cluster.append("u", rows("1")), UnknownTopicOrPartition, "'u'"),
+        (lambda: cluster.append("t", rows("1", partition=2)), UnknownTopicOrPartition, "2"),
+        (lambda: cluster.append("t", rows("x" * 101)), RecordTooLarge, "100"),
+        (lambda: cluster.append("t", pa.table({"valeu": ["1"]})), InvalidInput, "value"),
+        (lambda: cluster.append("t", pa.table({"value": [1]})), InvalidInput, "value"),
+        (lambda: cluster.append("compacted", rows("1")), InvalidRecord, "key"),
+        (lambda: cluster.append(None, rows("1")), InvalidInput, "topic"),
+        (lambda: cluster.read("t", partition=2), UnknownTopicOrPartition, "0 to 1"),
+        (lambda: cluster.read("t", partition=0, columns=["ofset"]), InvalidInput, "offset"),
+    ]
+    for call, kind, text in wrong:
+        with pytest.raises(kind, match=text):
+            call()
+    cluster.connection.follower.catch_up()
+    assert cluster.connection.follower.state.n == before
+
+
+def test_importing_sparklog_loads_no_heavy_library() -> None:
+    import subprocess
+    import sys
+
+    heavy = "{'pyarrow', 'numpy', 'pyspark', 'fsspec', 's3fs', 'pandas'}"
+    code = f"import sys, sparklog; sys.exit(str({heavy} & set(sys.modules)) if {heavy} & set(sys.modules) else 0)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_connect_asks_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARKLOG_CLUSTER", raising=False)
+    with pytest.raises(InvalidInput, match="SPARKLOG_CLUSTER"):
+        sparklog.connect()

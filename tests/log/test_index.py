@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from sparklog.core.errors import Damaged, UnsupportedVersion
+from sparklog.core.types import NewObject
+from sparklog.log.batch import crc32c
+from sparklog.log.index import INDEX_SCHEMA, Index, decode_index, encode_index, rebuild_index
+from sparklog.storage.keys import data_key, index_key
+from tests.log.record_strategies import batches
+from tests.log.written_log import WrittenLog, empty_store, write
+
+
+def small_log() -> WrittenLog:
+    """One object of two partitions, three batches."""
+    return write(
+        empty_store(),
+        [
+            pa.record_batch(
+                {
+                    "value": pa.array([b"a" * 30 * number for number in range(12)]),
+                    "partition": pa.array([0] * 4 + [1] * 8),
+                }
+            )
+        ],
+        2,
+    )
+
+
+def of(log: WrittenLog, number: int = 0) -> tuple[NewObject, str, memoryview, memoryview]:
+    """An object of the log, its key, its bytes and those of its index."""
+    named = log.objects[number].object
+    key = data_key(named, "orders")
+    return named, key, log.store.get(key), log.store.get(index_key(key))
+
+
+@given(batches(4))
+def test_index_rebuilt_from_its_object_equals_the_one_written(given_batches):
+    log = write(empty_store(), given_batches, 4)
+    for number in range(len(log.objects)):
+        named, key, body, index = of(log, number)
+        assert rebuild_index(key, body, named) == decode_index(index_key(key), index, named)
+
+
+@given(batches(4))
+def test_index_says_where_each_batch_is_and_what_it_holds(given_batches):  # M: S-04
+    log = write(empty_store(), given_batches, 4)
+    for number in range(len(log.objects)):
+        named, key, body, index_body = of(log, number)
+        index = decode_index(key, index_body, named)
+        reader = pa.ipc.open_file(pa.py_buffer(body))
+        assert len(index) == reader.num_record_batches
+        before: dict[int, int] = {}
+        for at in range(len(index)):
+            batch = reader.get_batch_with_custom_metadata(at)
+            partition = int(index.partition[at])
+            message = pa.py_buffer(body).slice(int(index.position[at]), int(index.length[at]))
+            times = batch.batch.column("timestamp").cast(pa.int64()).to_pylist()
+            assert batch.custom_metadata == {b"sparklog.partition": str(partition).encode()}
+            assert index.first_record[at] == before.get(partition, 0)
+            assert index.records[at] == batch.batch.num_rows > 0
+            assert (index.min_timestamp_us[at], index.max_timestamp_us[at]) == (min(times), max(times))
+            assert index.crc32c[at] == crc32c(message)
+            before[partition] = before.get(partition, 0) + batch.batch.num_rows
+
+
+def test_index_of_nothing_is_an_index():
+    empty = Index(**{field.name: np.array([], field.type.to_pandas_dtype()) for field in INDEX_SCHEMA})
+    body = encode_index(empty)
+    named = small_log().objects[0].object
+    fitting = NewObject(
+        **{name: getattr(named, name) for name in named.__struct_fields__}
+        | {"index_size_bytes": body.size, "index_crc32c": crc32c(body)}
+    )
+    assert decode_index("x.index", memoryview(body), fitting) == empty
+
+
+def test_index_opens_with_plain_arrow_and_polars():  # M: S-02
+    _, _, _, index = of(small_log())
+    assert pa.ipc.open_file(pa.py_buffer(index)).read_all().schema.equals(INDEX_SCHEMA, check_metadata=True)
+    assert pl.read_ipc(io.BytesIO(index)).columns == INDEX_SCHEMA.names
+
+
+def test_any_flipped_bit_of_an_index_is_found():
+    named, _, _, index = of(small_log())
+    for byte in range(len(index)):
+        damaged = bytearray(index)
+        damaged[byte] ^= 1 << byte % 8
+        with pytest.raises(Damaged, match=r"index at byte 0 of i.index: wanted CRC32C .*, found"):
+            decode_index("i.index", memoryview(damaged), named)
+
+
+def test_any_cut_of_an_index_is_found():
+    named, _, _, index = of(small_log())
+    for length in range(len(index)):
+        with pytest.raises(Damaged, match=f"wanted {len(index)} bytes, found {length}"):
+            decode_index("i.index", index[:length], named)
+
+
+def test_nothing_is_rebuilt_from_a_damaged_object():
+    named, key, body, _ = of(small_log())
+    for byte in range(0, len(body), 7):
+        damaged = bytearray(body)
+        damaged[byte] ^= 1 << byte % 8
+        with pytest.raises(Damaged, match=f"of {key}: wanted CRC32C"):
+            rebuild_index(key, memoryview(damaged), named)
+        with pytest.raises(Damaged, match=f"object {key}: wanted {len(body)} bytes, found {byte}"):
+            rebuild_index(key, body[:byte], named)
+
+
+@pytest.mark.parametrize("what", ["index", "object"])
+def test_another_format_is_refused_by_name(what: str):
+    named, key, body, index = of(small_log())
+    if what == "index":
+        other = bytes(index).replace(b"sparklog.index\0\0", b"sparklog.indeX\0\0")
+        changed = {"index_size_bytes": len(other), "index_crc32c": crc32c(pa.py_buffer(other))}
+    else:
+        other = bytes(body).replace(b"sparklog.format", b"sparklog.formaT")
+        changed = {"size_bytes": len(other), "crc32c": crc32c(pa.py_buffer(other))}
+    fitting = NewObject(**{name: getattr(named, name) for name in named.__struct_fields__} | changed)
+    read = decode_index if what == "index" else rebuild_index
+    with pytest.raises(UnsupportedVersion, match=f"{what} {key}: wanted format 1, found None"):
+        read(key, memoryview(other), fitting)
