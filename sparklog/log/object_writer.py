@@ -151,6 +151,8 @@ class ObjectWriter:
 
         Raises RecordTooLarge and UnknownTopicOrPartition, and what an upload raises; then only `abort` is legal.
         """
+        if not rows.num_rows:
+            return
         size = check_sizes(rows, self._target.topic, self._target.max_message_bytes) + _ROW_BYTES * rows.num_rows
         rows = self._with_timestamps(rows)
         if rows.num_rows <= self._limits.most_gathered_rows and size <= self._limits.gather_bytes:

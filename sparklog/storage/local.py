@@ -268,6 +268,7 @@ class LocalStore:
         try:
             return os.open(path, flags, 0o666), path
         except FileNotFoundError:
+            self._durable_folders.clear()  # the root may be new, too
             os.makedirs(self._temporaries(), exist_ok=True)
             return os.open(path, flags, 0o666), path
 

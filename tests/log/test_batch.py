@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -129,3 +130,12 @@ def test_headers_are_dropped_only_if_no_record_has_any():
     assert without_headers(some).schema.names == RAW_SCHEMA.names
     assert with_headers(without_headers(none)).equals(none)
     assert with_headers(some).equals(some)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize("size", [1 << 15, 1 << 20, ARENA_BYTES])
+def test_what_can_not_be_compressed_has_room(compression: str, size: int):
+    noise = np.random.default_rng(5).bytes(size)
+    encoder = BatchEncoder(compression)
+    encoded = [encoder.encode(P0, rows(1, noise)) for _ in range(3)]
+    assert [each.column(0).to_pylist() for each in decoded(encoded, ["value"])] == [[noise]] * 3

@@ -90,13 +90,13 @@ def arguments(log: WrittenLog, at: int = 0) -> tuple[ObjectStore, str, NamedObje
 
 
 def test_batches_come_as_stored_and_are_cut_at_the_ends_only():
-    log = times_log(list(range(12)), records_per_batch=4)
-    parts = list(read_slice(*arguments(log), OffsetRange(Offset(2), Offset(11)), "orders", ["offset", "value"]))
+    log = times_log(list(range(24)), records_per_batch=4)
+    parts = list(read_slice(*arguments(log), OffsetRange(Offset(2), Offset(23)), "orders", ["offset", "value"]))
     index = read_index(*arguments(log)[:3])
     stored = index.records.tolist()
     assert len(stored) > 2
     assert [part.num_rows for part in parts] == [stored[0] - 2, *stored[1:-1], stored[-1] - 1]
-    assert [each for part in parts for each in part["offset"].to_pylist()] == list(range(2, 11))
+    assert [each for part in parts for each in part["offset"].to_pylist()] == list(range(2, 23))
 
 
 def test_a_range_outside_of_the_slice_is_empty_and_reads_nothing():

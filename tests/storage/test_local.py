@@ -52,10 +52,14 @@ def test_the_directory_is_made_by_the_first_write_only(store: LocalStore, root: 
     assert root.is_dir()
 
 
-def test_a_store_whose_directories_were_removed_is_made_again(store: LocalStore, root: Path) -> None:
+# M: F-01
+def test_a_store_whose_directories_were_removed_is_made_again_and_durable(store: LocalStore, root: Path) -> None:
     store.put_if_absent("a/b", b"first")
     shutil.rmtree(root)
-    store.put_if_absent("a/b", b"second")
+    with pytest.MonkeyPatch.context() as patch:
+        trace = _Trace(patch)
+        store.put_if_absent("a/b", b"second")
+    assert {("fsync", str(root.parent)), ("fsync", str(root)), ("fsync", f"{root}/a")} <= set(trace.calls)
     assert bytes(store.get("a/b")) == b"second"
     upload = store.upload("a/c")
     upload.write(b"third")

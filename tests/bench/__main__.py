@@ -1,0 +1,103 @@
+"""`make bench`: every speed that is claimed, beside its peer, in one run; writes docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import sparklog.spark
+from tests.bench import machine
+from tests.bench.bare_source import BareSource
+from tests.bench.commits import commit_rates
+from tests.bench.paired import Comparison
+from tests.bench.spark_bulk import bulk
+from tests.bench.spark_small import shuffled, small
+
+PARTS = ("commits", "state", "small", "shuffled", "bulk")
+REPORT = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--no-report", action="store_true", help="print only, leave docs/benchmarks.md as it is")
+    given = parser.parse_args()
+    parts = given.parts or list(PARTS)
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"unknown part {', '.join(sorted(unknown))}: choose of {', '.join(PARTS)}")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    comparisons: list[Comparison] = []
+    figures: list[tuple[str, str]] = []
+    with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
+        folder = Path(name)
+        if "commits" in parts:
+            figures += commit_rates(folder)
+        if "state" in parts:
+            figures += _state_scale()
+        spark_parts = [part for part in (small, shuffled, bulk) if part.__name__ in parts]
+        if spark_parts:
+            spark = _session(folder)
+            for part in spark_parts:
+                comparisons += part(spark, folder)
+            spark.stop()
+    if not given.no_report:
+        REPORT.write_text(_report(comparisons, figures))
+        print(f"wrote {REPORT}")
+    return 0
+
+
+def _session(folder: Path) -> SparkSession:
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", "6g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.local.dir", str(folder))
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    sparklog.spark.register(spark)
+    spark.dataSource.register(BareSource)
+    return spark
+
+
+def _state_scale() -> list[tuple[str, str]]:
+    """In a process of its own, so that its memory is its own."""
+    run = [sys.executable, "-m", "tests.bench.state_scale"]
+    lines = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip().splitlines()
+    return [("state of the chain", line) for line in lines]
+
+
+def _report(comparisons: list[Comparison], figures: list[tuple[str, str]]) -> str:
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench`. Ratios are peer seconds / sparklog seconds, pair by pair in one run: more is better.",
+        "Each cell is min / median / max. Absolute times hold for this machine only.",
+        "",
+        f"Machine: {machine.describe()}",
+        "",
+        "| what | peer | goal | sparklog s | peer s | ratio | difference ms |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {each.what} | {each.peer} | {each.goal} | {each.ours_s.shown(3)} | {each.peer_s.shown(3)} "
+        f"| {each.ratio.shown()} | {each.difference_ms.shown(0)} |"
+        for each in comparisons
+    ]
+    if figures:
+        lines += ["", "| what | figure |", "|---|---|", *(f"| {what} | {figure} |" for what, figure in figures)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
