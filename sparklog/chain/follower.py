@@ -100,6 +100,14 @@ class Follower:
         self.entry_hash = hash_of(body)
         return entry
 
+    def is_same_chain(self) -> bool:
+        """Whether the last entry that was applied is still in its slot: the location was not wiped and made anew."""
+        with self.lock:
+            try:
+                return hash_of(self.store.get(entry_key(self.state.n))) == self.entry_hash
+            except KeyNotFound:
+                return False
+
     @contextmanager
     def current(self) -> Iterator[ClusterState]:
         """The state, caught up; nobody changes it inside the block."""

@@ -72,7 +72,7 @@ def shared(url: str) -> Connection:
     key = (os.getpid(), absolute_url(url))
     with _shared_lock:
         found = _shared.get(key)
-        if found is None:
+        if found is None or not found.follower.is_same_chain():
             for other in [each for each in _shared if each[0] != key[0]]:
                 del _shared[other]
             found = _shared[key] = Connection(url)

@@ -232,6 +232,11 @@ class ObjectWriter:
     def _add_piece(self, piece: Piece) -> None:
         size = piece.size_bytes + _ROW_BYTES * piece.rows.num_rows
         pending = self._pending.setdefault(piece.partition, _Pending())
+        enough = self._limits.smallest_full_batch_bytes
+        if pending.size_bytes >= enough and pending.size_bytes + size > self._limits.largest_batch_bytes:
+            # Joined, the two would be copied only to be cut again.
+            self._encode(piece.partition)
+            pending = self._pending[piece.partition]
         pending.pieces.append(piece.rows)
         pending.size_bytes += size
         self._pending_bytes += size

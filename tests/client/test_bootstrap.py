@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,3 +79,14 @@ def test_a_process_shares_one_connection_per_cluster(tmp_path: Path) -> None:
     assert isinstance(shared(str(tmp_path)), Connection)
     assert shared(str(tmp_path)) is not first
     forget_shared(str(tmp_path))
+
+
+def test_a_shared_connection_to_a_wiped_and_remade_cluster_is_opened_anew(tmp_path: Path) -> None:
+    url = str(tmp_path / "c")
+    init_cluster(url)
+    first = shared(url)
+    shutil.rmtree(url)
+    chain_id = init_cluster(url)
+    assert shared(url) is not first
+    assert shared(url).follower.state.chain_id == chain_id
+    forget_shared(url)

@@ -61,10 +61,11 @@ def test_a_store_whose_directories_were_removed_is_made_again_and_durable(store:
         store.put_if_absent("a/b", b"second")
     assert {("fsync", str(root.parent)), ("fsync", str(root)), ("fsync", f"{root}/a")} <= set(trace.calls)
     assert bytes(store.get("a/b")) == b"second"
-    upload = store.upload("a/c")
-    upload.write(b"third")
     shutil.rmtree(root / "a")
-    upload.publish()
+    with pytest.MonkeyPatch.context() as patch:
+        trace = _Trace(patch)
+        store.put_if_absent("a/c", b"third")
+    assert {("fsync", str(root)), ("fsync", f"{root}/a")} <= set(trace.calls)
     assert bytes(store.get("a/c")) == b"third"
 
 

@@ -1,0 +1,5 @@
+"""Where Spark finds `format("sparklog")` by itself: it imports the top-level packages that begin with "pyspark_"."""
+
+from sparklog.spark.source import SparklogDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

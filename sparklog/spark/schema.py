@@ -1,0 +1,88 @@
+"""Schemas as Spark states them: those of Spark's Kafka source, and what a written DataFrame may look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from sparklog.core.config_key import did_you_mean
+from sparklog.core.errors import InvalidInput
+from sparklog.log.records_schema import IGNORED_COLUMNS, WRITTEN_COLUMNS, canonical
+
+RECORDS_SCHEMA: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+        StructField(
+            "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+        ),
+    ]
+)
+
+
+def records_schema(columns: Iterable[str]) -> StructType:
+    """The schema of Spark's Kafka source, restricted to `columns`, in their order."""
+    return StructType([RECORDS_SCHEMA[name] for name in columns])
+
+
+def columns_of(schema: StructType, whole: StructType) -> tuple[str, ...]:
+    """The columns that a schema given by the user keeps of `whole`. Raises InvalidInput if it asks for others."""
+    known = {field.name: field.dataType for field in whole}
+    for field in schema:
+        if field.name not in known:
+            raise InvalidInput(
+                f"schema: wanted some of the columns {', '.join(known)}, found {field.name!r}"
+                f"{did_you_mean(field.name, list(known))}"
+            )
+        if field.dataType != known[field.name]:
+            raise InvalidInput(
+                f"schema: column {field.name} is {known[field.name].simpleString()}, found "
+                f"{field.dataType.simpleString()}: cast it after the read"
+            )
+        if not field.nullable:
+            raise InvalidInput(f"schema: column {field.name} is nullable, found not null")
+    return tuple(schema.fieldNames())
+
+
+def check_written(schema: StructType, topic: str | None) -> None:
+    """Raise InvalidInput, before any task runs, unless rows of this schema can be written (to `topic`, if given)."""
+    names = schema.fieldNames()
+    arrays, fields = [], []
+    for each in schema:
+        if each.name in IGNORED_COLUMNS:
+            continue
+        if each.name in WRITTEN_COLUMNS:
+            try:
+                arrow_type = to_arrow_type(each.dataType, timezone="UTC")
+            except PySparkException:
+                raise InvalidInput(
+                    f"column {each.name!r}: type {each.dataType.simpleString()} can't be written"
+                ) from None
+        else:
+            arrow_type = pa.null()  # refused by its name, whatever its type
+        arrays.append(pa.array([], arrow_type))
+        fields.append(pa.field(each.name, arrow_type))
+    canonical(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
+    if topic is None and "topic" not in names:
+        raise InvalidInput(
+            f"which topic? set the option 'topic', or give the rows a column 'topic'; found columns {', '.join(names)}"
+        )
