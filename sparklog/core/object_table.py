@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from sparklog.core.column_blocks import Block, Column, make_block, tidied, without_rows
 from sparklog.core.overlay import OverlayMap
@@ -90,6 +91,22 @@ class ObjectTable:
         if at is None:
             raise KeyError(number)
         return int(self.blocks[at[0]].columns["slices"][at[1]])
+
+    def kinds(self, numbers: Column) -> npt.NDArray[np.int8]:
+        """The `ObjectKind` of each of many objects (int64 numbers in any order); -1 where the table has none."""
+        found = np.full(len(numbers), -1, dtype=np.int8)
+        for block in self.blocks:
+            column = block.columns["number"]
+            rows = np.minimum(np.searchsorted(column, numbers), block.rows - 1)
+            there = column[rows] == numbers
+            if block.dead is not None:
+                there &= ~block.dead[rows]
+            found[there] = block.columns["kind"][rows[there]]
+        for at in np.flatnonzero(found < 0).tolist():
+            in_tail = self._tail.get(ObjectNumber(int(numbers[at])))
+            if in_tail is not None:
+                found[at] = in_tail[0].kind
+        return found
 
     def present(self, numbers: Iterable[ObjectNumber]) -> list[ObjectNumber]:
         """Those of `numbers` that the table has, in the order given."""

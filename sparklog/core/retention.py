@@ -1,11 +1,13 @@
-"""Which whole segments go: by the largest record timestamp, and by bytes (R-01 to R-03). Pure: time is an argument."""
+"""Which whole segments go, and when the bytes of what went may be deleted (R-01 to R-04). Pure: time is an argument."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import msgspec
 import numpy as np
 
-from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.state import ClusterState, Partition, Retired, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
 
@@ -47,12 +49,13 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
     reason = (
         f"retention.ms={config.retention_ms}" if by_time >= by_size else f"retention.bytes={config.retention_bytes}"
     )
+    gone_before = max(0, int(partition.log_start - slices["start"][0]))  # a log start may lie inside a slice
     return RetentionCut(
         topic.name,
         partition,
         Offset(int(slices["end"][count - 1])),
         count,
-        int(slices["records"][:count].sum()),
+        int(slices["records"][:count].sum()) - gone_before,
         int(slices["length"][:count].sum()),
         reason,
     )
@@ -62,3 +65,17 @@ def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
     """How many of the first rows are all true."""
     stays = np.flatnonzero(~goes)
     return int(stays[0]) if len(stays) else len(goes)
+
+
+def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str] | None = None) -> list[Retired]:
+    """Retired objects (of these topics) whose delay has passed, oldest first (R-04).
+
+    The delay began with the time of the entry that retired them. So `clock_ms` is the machine's clock, and never a
+    time that a user names: readers were promised the delay.
+    """
+    due = [
+        each
+        for each in state.retired.values()
+        if each.delete_after_ms <= clock_ms and (topics is None or each.topic in topics)
+    ]
+    return sorted(due, key=lambda each: each.number)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.topic_config import TopicConfig
 from sparklog.core.types import LeaderEpoch, ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
+
+# However small slices are, a segment is made of at most so many: one task holds the list of them.
+MOST_SLICES = 10_000
 
 
 class SegmentToRoll(msgspec.Struct, frozen=True):
-    """Slices [start, end) of a partition that become one sealed segment; `digest` is that of the slices."""
+    """Slices [start, end) of a partition that become one sealed segment; `digest` is that of the slices.
+
+    If they hold more than `segment.bytes` (one slice that is larger by itself) they become several segments, cut
+    between batches, which the same swap names. `size_bytes` are stored batch bytes, `reason` is for people.
+    """
 
     topic: str
     partition: Partition
@@ -19,8 +30,10 @@ class SegmentToRoll(msgspec.Struct, frozen=True):
     end: Offset
     digest: str
     slices: int
+    records: int
     size_bytes: int
     leader_epoch: LeaderEpoch
+    reason: str
 
 
 def plan_roll(
@@ -28,29 +41,43 @@ def plan_roll(
 ) -> list[SegmentToRoll]:
     """The segments that are due, oldest first.
 
-    Consecutive slices of append objects are gathered until the next one would pass `segment.bytes`: that segment is
-    due. What is left is due when its first record is older than `segment.ms`, or with `everything`. A slice larger
-    than `segment.bytes` gets a segment of its own. Sealed segments, gaps, and a change of timestamp source end one.
+    Consecutive slices of append objects are gathered until the next one would pass `segment.bytes`, or there are
+    MOST_SLICES: they are due. What is left is due when it has reached `segment.bytes`, when its first slice was
+    appended `segment.ms` ago, when something follows that it can't be joined with, or with `everything`. Sealed
+    segments, gaps, a change of leader epoch and of timestamp source end a segment. What the log start cuts stays as
+    it is (a swap keeps whole slices), and so does what is not below the high watermark.
     """
     config = state.topic_config(topic)
     key = TopicPartition(topic.topic_id, partition.partition)
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))
-    first = slices.first_ending_after(partition.log_start)
-    while first < len(slices) and int(slices.columns["start"][first]) < partition.log_start:
-        first += 1  # a slice that the log start cuts stays as it is: a swap keeps whole slices
+    slices = slices.rows(0, int(np.searchsorted(slices.columns["end"], partition.high_watermark, side="right")))
     due: list[SegmentToRoll] = []
-    for low, high in _runs(state, slices, first):
-        edges = _edges(slices.columns["length"][low:high], config.segment_bytes)
-        for begin, end in edges:
+    for low, high in _runs(state, slices, partition.log_start):
+        for begin, end in _edges(slices.columns["length"][low:high], config.segment_bytes):
             rows = slices.rows(low + begin, low + end)
-            full = low + end < high
-            oldest_ms = int(rows.columns["min_timestamp_us"].min()) // 1000
-            if full or everything or now_ms - oldest_ms >= config.segment_ms or high < len(slices):
-                due.append(_segment(topic, partition, rows))
+            reason = _reason(rows, config, now_ms, everything=everything)
+            if reason is None and low + end < high:
+                reason = f"segment.bytes={config.segment_bytes}, with the next slice"
+            if reason is None and high < len(slices):
+                reason = "nothing can be joined to it any more"
+            if reason is not None:
+                due.append(_segment(topic, partition, rows, reason))
     return due
 
 
-def _segment(topic: Topic, partition: Partition, rows: SliceColumns) -> SegmentToRoll:
+def _reason(rows: SliceColumns, config: TopicConfig, now_ms: int, *, everything: bool) -> str | None:
+    """Why these slices are due by themselves, or None."""
+    columns = rows.columns
+    if int(columns["length"].sum()) >= config.segment_bytes:
+        return f"segment.bytes={config.segment_bytes}"
+    if len(rows) >= MOST_SLICES:
+        return f"{len(rows)} slices"
+    if now_ms - int(columns["append_time_ms"][0]) >= config.segment_ms:
+        return f"segment.ms={config.segment_ms}"
+    return "all was asked for" if everything else None
+
+
+def _segment(topic: Topic, partition: Partition, rows: SliceColumns, reason: str) -> SegmentToRoll:
     columns = rows.columns
     return SegmentToRoll(
         topic.name,
@@ -59,53 +86,38 @@ def _segment(topic: Topic, partition: Partition, rows: SliceColumns) -> SegmentT
         Offset(int(columns["end"][-1])),
         digest(rows),
         len(rows),
+        int(columns["records"].sum()),
         int(columns["length"].sum()),
         LeaderEpoch(int(columns["leader_epoch"][-1])),
+        reason,
     )
 
 
-def _runs(state: ClusterState, slices: SliceColumns, first: int) -> list[tuple[int, int]]:
-    """Runs [low, high) of slices of append objects without a gap and with one way to read their timestamps."""
+def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[tuple[int, int]]:
+    """Runs [low, high) of slices of append objects that can be joined: no gap, one epoch, one timestamp source."""
     columns = slices.columns
-    rows = len(slices)
-    appended = np.fromiter(
-        (_is_append(state, int(number)) for number in columns["object_number"]), dtype=np.bool_, count=rows
+    if not len(slices):
+        return []
+    appended = (state.objects.kinds(columns["object_number"]) == ObjectKind.APPEND) & (columns["start"] >= log_start)
+    created = columns["timestamp_source"] == TimestampSource.CREATE_TIME
+    joins = np.zeros(len(slices), dtype=np.bool_)
+    joins[1:] = (
+        appended[1:]
+        & appended[:-1]
+        & (columns["start"][1:] == columns["end"][:-1])
+        & (columns["leader_epoch"][1:] == columns["leader_epoch"][:-1])
+        & (created[1:] == created[:-1])
     )
-    source = np.where(
-        columns["timestamp_source"] == TimestampSource.CREATE_TIME,
-        TimestampSource.CREATE_TIME,
-        TimestampSource.APPEND_TIME,
-    )
-    runs: list[tuple[int, int]] = []
-    low = None
-    for row in range(first, rows):
-        joins = (
-            low is not None
-            and appended[row]
-            and columns["start"][row] == columns["end"][row - 1]
-            and source[row] == source[row - 1]
-        )
-        if joins:
-            continue
-        if low is not None:
-            runs.append((low, row))
-        low = row if appended[row] else None
-    if low is not None:
-        runs.append((low, rows))
-    return runs
+    borders = [*np.flatnonzero(~joins).tolist(), len(slices)]
+    return [(low, high) for low, high in pairwise(borders) if appended[low]]
 
 
-def _is_append(state: ClusterState, number: int) -> bool:
-    found = state.objects.get(number)  # type: ignore[arg-type]
-    return found is not None and found.kind is ObjectKind.APPEND
-
-
-def _edges(lengths: np.typing.NDArray[np.int64], segment_bytes: int) -> list[tuple[int, int]]:
-    """Rows [begin, end) of each segment: as many slices as fit `segment_bytes`, at least one."""
+def _edges(lengths: npt.NDArray[np.int64], segment_bytes: int) -> list[tuple[int, int]]:
+    """Rows [begin, end) of each segment: as many slices as fit `segment_bytes`, at least one, at most MOST_SLICES."""
     edges = []
     begin = size = 0
     for row, length in enumerate(lengths.tolist()):
-        if row > begin and size + length > segment_bytes:
+        if row > begin and (size + length > segment_bytes or row - begin == MOST_SLICES):
             edges.append((begin, row))
             begin, size = row, 0
         size += length

@@ -36,7 +36,7 @@ class SparklogDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reader of `schema`, which is the source's own or one that the user gave to prune it."""
         options = self._read_options()
-        self._forget_secrets()
+        self.options.clear()  # Spark sends this object to the tasks with the reader: no secret goes along
         if options.metadata is not None:
             from sparklog.spark.metadata_reader import MetadataReader
 
@@ -60,10 +60,3 @@ class SparklogDataSource(DataSource):
         from sparklog.core.options import parse_read_options
 
         return parse_read_options(self.options, os.environ.get(_CLUSTER_VARIABLE))
-
-    def _forget_secrets(self) -> None:
-        """Spark sends this object to the tasks together with the reader; the driver keeps its own copy."""
-        from sparklog.core.given_options import is_secret
-
-        for name in [name for name in self.options if is_secret(name)]:
-            del self.options[name]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -276,9 +277,11 @@ def test_any_cut_of_an_object_is_named_or_harmless():
         assert refused == sum(length < each.position + each.length for each in log.slices)
 
 
+_numbers = count(1)
+
+
 def fresh_name() -> str:
-    fresh_name.number = getattr(fresh_name, "number", 0) + 1  # type: ignore[attr-defined]
-    return f"index-{fresh_name.number}"  # type: ignore[attr-defined]
+    return f"index-{next(_numbers)}"
 
 
 def test_any_damaged_index_is_rebuilt_from_its_object():

@@ -1,0 +1,38 @@
+"""How far FLOOR may rise: found by a binary search over the times of entries, not by reading all of them.
+
+Clocks of authors differ, so times need not ascend. That is harmless: age only chooses a position, and safety comes
+from the FLOOR record itself (DESIGN 3).
+"""
+
+from __future__ import annotations
+
+from sparklog.chain.entry import decode_entry
+from sparklog.core.errors import KeyNotFound
+from sparklog.core.types import EntryNumber
+from sparklog.storage.keys import entry_key
+from sparklog.storage.object_store import ObjectStore
+
+
+def newest_older_than(store: ObjectStore, low: int, high: int, before_ms: int) -> EntryNumber | None:
+    """The newest entry of [low, high) that was written before `before_ms`, or None.
+
+    Whoever had not read that entry when it began, began longer ago than that. An entry that is gone is an old one.
+    Costs one request if nothing in the range is old, else about log2 of its length.
+    """
+    if low >= high or not _is_older(store, low, before_ms):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _is_older(store, middle, before_ms):
+            low = middle
+        else:
+            high = middle
+    return EntryNumber(low)
+
+
+def _is_older(store: ObjectStore, n: int, before_ms: int) -> bool:
+    try:
+        body = store.get(entry_key(n))
+    except KeyNotFound:
+        return True
+    return decode_entry(n, body).time_ms < before_ms

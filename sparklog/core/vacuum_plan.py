@@ -1,0 +1,58 @@
+"""Which uploads the chain names, in a form that many listings can be compared with (F-09). Pure.
+
+An object is an orphan for ever if the n0 in its name is below FLOOR and no state at or after that entry names it: a
+command that would name it now is refused. Retired objects are named until their bytes were deleted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparklog.core.column_blocks import Column, live_columns
+from sparklog.core.object_table import DTYPES
+from sparklog.core.state import ClusterState
+from sparklog.core.types import ObjectKind, TopicId
+
+UploadKeys = Column  # uint64
+
+FEW_OBJECTS = 65_536  # up to so many, 16 listings of append objects are enough work to share out
+
+
+class NamedUploads:
+    """The first 64 bits of every upload id that a state names, sorted, by the places where the objects lie.
+
+    Two ids that agree in 64 bits are taken for one: then an orphan stays, and nothing that is named ever goes.
+    """
+
+    def __init__(self, state: ClusterState) -> None:
+        table = state.objects.fork()
+        table.seal()
+        parts = [live_columns(block) for block in table.blocks]
+        high, kind, topic = (
+            np.concatenate([np.zeros(0, dtype=DTYPES[name]), *(part[name] for part in parts)])
+            for name in ("upload_high", "kind", "topic_id")
+        )
+        appended = kind == ObjectKind.APPEND
+        self.objects = len(high)
+        self._appends: UploadKeys = np.sort(high[appended])
+        by_topic = np.lexsort((high[~appended], topic[~appended]))
+        self._segments: UploadKeys = high[~appended][by_topic]
+        self._topics: Column = topic[~appended][by_topic]
+
+    def of_appends(self, digits: str) -> UploadKeys:
+        """Those of append objects whose upload id begins with the hex `digits`."""
+        shift = 64 - 4 * len(digits)
+        first = int(digits, 16)
+        edges = np.array([first, first + 1], dtype=np.uint64)
+        low, high = np.searchsorted(self._appends >> np.uint64(shift), edges).tolist()
+        return self._appends[low:high]
+
+    def of_topic(self, topic_id: TopicId) -> UploadKeys:
+        """Those of the sealed segments of a topic, also of one that was deleted."""
+        low, high = np.searchsorted(self._topics, [topic_id, topic_id + 1]).tolist()
+        return self._segments[low:high]
+
+    def append_digits(self) -> list[str]:
+        """The beginnings of upload ids by which the listing of append objects is shared out."""
+        width = 1 if self.objects <= FEW_OBJECTS else 2
+        return [f"{each:0{width}x}" for each in range(16**width)]

@@ -1,0 +1,95 @@
+"""Finds and deletes orphans: data objects that no command can name any more (`core/vacuum_plan.py` says why).
+
+A search is told which uploads are named; it lists its own part of a store as a stream, so that neither it nor the
+driver ever holds all keys. What lies under a name that sparklog did not make is left alone and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sparklog.core.errors import SparklogError
+from sparklog.core.types import EntryNumber, StoreId
+from sparklog.storage.keys import TOPICS, DataName, parse_data_key
+from sparklog.storage.object_store import ObjectStore, StoredKey
+
+_KEYS_AT_ONCE = 4096
+
+
+class OrphanSearch(msgspec.Struct, frozen=True):
+    """Keys of one store that begin with `prefix`. `named`: uint64 (sorted, native bytes), see `NamedUploads`."""
+
+    store: StoreId
+    prefix: str
+    floor: EntryNumber
+    named: bytes
+
+
+class OrphansFound(msgspec.Struct, frozen=True):
+    """What a search met: `keys` listed, of them `orphans` with `size_bytes`, and `foreign` names.
+
+    `deleted` of the orphans are gone; `errors` are the first few of `failed` deletions.
+    """
+
+    keys: int = 0
+    orphans: int = 0
+    size_bytes: int = 0
+    foreign: int = 0
+    deleted: int = 0
+    failed: int = 0
+    errors: tuple[str, ...] = ()
+
+
+def search_orphans(search: OrphanSearch, store: ObjectStore, *, delete: bool) -> OrphansFound:
+    """List the part of the store that `search` names, and count its orphans; with `delete`, delete each by its name.
+
+    Raises StoreUnavailable if the listing breaks off; a deletion that fails stops no other.
+    """
+    named = np.frombuffer(search.named, dtype=np.uint64)
+    keys = orphans = size_bytes = foreign = deleted = failed = 0
+    errors: list[str] = []
+    for chunk in _chunks(store.list_keys(search.prefix)):
+        parsed = [(stored, parse_data_key(stored.key)) for stored in chunk]
+        ours = [(stored, name) for stored, name in parsed if name is not None]
+        keys, foreign = keys + len(parsed), foreign + len(parsed) - len(ours)
+        for stored in _orphans(ours, search.floor, named):
+            orphans, size_bytes = orphans + 1, size_bytes + stored.size_bytes
+            if not delete:
+                continue
+            try:
+                store.delete(stored.key)
+                deleted += 1
+            except SparklogError as error:
+                failed += 1
+                errors = [*errors, str(error)][:3]
+    return OrphansFound(keys, orphans, size_bytes, foreign, deleted, failed, tuple(errors))
+
+
+def topic_folders(store: ObjectStore) -> Iterator[str]:
+    """The prefixes `topics/<topic id>-<topic>/` that a store has, also of deleted topics: one request each."""
+    key = store.first_key_after(TOPICS, TOPICS)
+    while key is not None:
+        folder, slash, _ = key.removeprefix(TOPICS).partition("/")
+        if slash:
+            yield f"{TOPICS}{folder}/"
+        # The smallest name behind everything in the folder: '0' is the character behind '/'.
+        key = store.first_key_after(TOPICS, f"{TOPICS}{folder}0" if slash else key)
+
+
+def _orphans(
+    found: list[tuple[StoredKey, DataName]], floor: EntryNumber, named: np.ndarray[Any, Any]
+) -> list[StoredKey]:
+    old = [(stored, name) for stored, name in found if name.n0 < floor]
+    high = np.array([int(name.upload_id[:16], 16) for _, name in old], dtype=np.uint64)
+    return [stored for (stored, _), is_named in zip(old, np.isin(high, named).tolist(), strict=True) if not is_named]
+
+
+def _chunks(keys: Iterable[StoredKey]) -> Iterator[list[StoredKey]]:
+    stream = iter(keys)
+    while chunk := list(islice(stream, _KEYS_AT_ONCE)):
+        yield chunk

@@ -1,0 +1,392 @@
+"""Rewrites slices of append objects into sealed segments of one partition: batch by batch, never a segment in memory.
+
+A stored batch that is large enough is copied as it is, without decoding; smaller neighbours are decoded and joined
+to batches of about 1 MiB. Either way its checksum is verified first. With a small `segment.bytes` batches are cut, so
+that each segment keeps to it. Append times are written into the timestamp column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.commands import RewrittenSlice
+from sparklog.core.errors import Damaged, KeyNotFound
+from sparklog.core.plan import SliceToRead
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NewObject,
+    NewSlice,
+    ObjectKind,
+    Offset,
+    PartitionIndex,
+    TimestampSource,
+    TopicId,
+    UploadId,
+)
+from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c, decode, verify
+from sparklog.log.index import INDEX_SCHEMA, Index, encode_index
+from sparklog.log.ipc_file import IpcFileWriter
+from sparklog.log.object_reader import RANGED_READ_BYTES, read_index
+from sparklog.log.object_writer import cuts, joined, raw_sums
+from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
+from sparklog.log.stores import Stores
+from sparklog.storage.keys import data_key, index_key
+from sparklog.storage.object_store import Bytes, ObjectStore, Upload
+
+COPIED_BATCH_BYTES: Final = 256 << 10  # a stored batch from this size on is copied without decoding
+FULL_BATCH_BYTES: Final = 1 << 20  # raw bytes of a batch that is made from smaller ones
+_MESSAGE_BYTES: Final = 640  # about what a stored batch takes beside its records: counts if `segment.bytes` is tiny
+_TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
+
+
+class SegmentTarget(msgspec.Struct, frozen=True):
+    """What the segments are called and where they go. `n0` is the chain position that the plan was made on."""
+
+    topic_id: TopicId
+    topic: str
+    partition: PartitionIndex
+    leader_epoch: LeaderEpoch
+    n0: EntryNumber
+    holders: tuple[Holder, ...]
+    segment_bytes: int
+    compression: str
+
+
+class Rewritten(msgspec.Struct, frozen=True):
+    """The uploaded segments, with one slice each, in offset order."""
+
+    objects: tuple[NewObject, ...]
+    slices: tuple[RewrittenSlice, ...]
+
+
+def rewrite(
+    slices: Sequence[SliceToRead], target: SegmentTarget, stores: Stores, new_upload_id: Callable[[], UploadId]
+) -> Rewritten:
+    """Upload the records of adjoining slices (at least one) as sealed segments, to every holder of `target`.
+
+    A segment holds at most `segment_bytes` of stored batches, or one batch of one record. Either all slices have
+    CREATE_TIME or none. Raises KeyNotFound or Damaged if a slice can't be read from any holder, and what an upload
+    raises; what was uploaded before that is an orphan.
+    """
+    first = slices[0].slice
+    created = first.timestamp_source is TimestampSource.CREATE_TIME
+    source = TimestampSource.CREATE_TIME if created else TimestampSource.APPEND_TIME_IN_COLUMN
+    append_time_ms = max(part.slice.append_time_ms for part in slices)
+    holders = [stores.get(holder.store) for holder in target.holders]
+    with _SegmentsWriter(target, holders, first.start, source, append_time_ms, new_upload_id) as writer:
+        for part in slices:
+            overlaid = part.slice.timestamp_source is TimestampSource.APPEND_TIME
+            for stored in _stored_batches(part, target.topic, stores):
+                if not overlaid and COPIED_BATCH_BYTES <= stored.batch.message.size <= target.segment_bytes:
+                    writer.copy(stored.batch)
+                    continue
+                rows = stored.rows()
+                writer.add(_with_timestamp(rows, part.slice.append_time_ms) if overlaid else rows)
+        return writer.finish()
+
+
+def reads_of(slices: Sequence[SliceToRead]) -> int:
+    """About how many requests reading the slices takes: an index per object, and ranged reads."""
+    indexes = len({part.object.number for part in slices})
+    return indexes + sum(-(-part.slice.length // RANGED_READ_BYTES) for part in slices)
+
+
+def _with_timestamp(rows: pa.RecordBatch, append_time_ms: int) -> pa.RecordBatch:
+    column = pa.repeat(pa.scalar(append_time_ms * 1000, pa.int64()), rows.num_rows).cast(TIMESTAMP)
+    return rows.set_column(_TIMESTAMP_AT, RAW_SCHEMA.field(_TIMESTAMP_AT), column)
+
+
+# ---- reading ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredBatch:
+    """A verified batch, and where it stands."""
+
+    key: str
+    position: int
+    batch: EncodedBatch
+
+    def rows(self) -> pa.RecordBatch:
+        """The records, with the columns of `RAW_SCHEMA`."""
+        message = self.batch.message
+        (rows,) = decode(self.key, self.position, message, [message.size], [self.batch.crc32c], RAW_SCHEMA.names)
+        return rows
+
+
+def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_StoredBatch]:
+    """The batches of a slice in order, each from the first holder that has it whole."""
+    key = data_key(part.object.object, topic)
+    done = 0
+    *others, last = stores.holding(part.object)
+    for store in others:
+        try:
+            for stored in _batches_from(store, key, part, done):
+                yield stored
+                done += 1
+            return
+        except (KeyNotFound, Damaged):
+            continue  # the next holder goes on behind what was yielded
+    yield from _batches_from(last, key, part, done)
+
+
+def _batches_from(store: ObjectStore, key: str, part: SliceToRead, skip: int) -> Iterator[_StoredBatch]:
+    """The batches of a slice but the first `skip`, from one store, in reads of about `RANGED_READ_BYTES`."""
+    index = _index_rows(store, key, part)
+    ends = index.position + index.length
+    at = skip
+    while at < len(index):
+        start = int(index.position[at])
+        stop = max(int(np.searchsorted(ends, start + RANGED_READ_BYTES, side="right")), at + 1)
+        (view,) = store.get_ranges(key, [(start, int(ends[stop - 1]))])
+        body = pa.py_buffer(view)
+        for row in range(at, stop):
+            position = int(index.position[row])
+            batch = EncodedBatch(
+                part.slice.partition,
+                body.slice(position - start, int(index.length[row])),
+                int(index.records[row]),
+                int(index.min_timestamp_us[row]),
+                int(index.max_timestamp_us[row]),
+                int(index.crc32c[row]),
+            )
+            verify(batch.message, batch.crc32c, "record batch", key, position)
+            yield _StoredBatch(key, position, batch)
+        at = stop
+
+
+def _index_rows(store: ObjectStore, key: str, part: SliceToRead) -> Index:
+    """The rows of the index for the batches of a slice."""
+    piece = part.slice
+    whole = read_index(store, key, part.object)
+    rows = np.s_[piece.first_batch : piece.first_batch + piece.batches]
+    index = Index(**{name: getattr(whole, name)[rows] for name in INDEX_SCHEMA.names})
+    found = (len(index), int(index.records.sum()), int(index.length.sum()))
+    if found != (piece.batches, piece.records, piece.length):
+        raise Damaged(
+            f"index of {key}: wanted {piece.batches} batches from number {piece.first_batch} on, with "
+            f"{piece.records} records in {piece.length} bytes; found {found[0]}, {found[1]} and {found[2]}"
+        )
+    return index
+
+
+# ---- writing ----------------------------------------------------------------------------------------
+
+
+class _SegmentsWriter:
+    """Order of calls: `copy` and `add` any number of times, then `finish`. Leaving before drops the open segment."""
+
+    def __init__(
+        self,
+        target: SegmentTarget,
+        holders: Sequence[ObjectStore],
+        start: Offset,
+        source: TimestampSource,
+        append_time_ms: int,
+        new_upload_id: Callable[[], UploadId],
+    ) -> None:
+        self._target = target
+        self._holders = holders
+        self._next_offset = start
+        self._source = source
+        self._append_time_ms = append_time_ms
+        self._new_upload_id = new_upload_id
+        self._encoder = BatchEncoder(target.compression)
+        self._batch_bytes = max(1, min(FULL_BATCH_BYTES, target.segment_bytes - _MESSAGE_BYTES))
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        self._open: _OpenSegment | None = None
+        self._objects: list[NewObject] = []
+        self._slices: list[RewrittenSlice] = []
+
+    def __enter__(self) -> _SegmentsWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._open is not None:
+            self._open.abort()
+
+    def copy(self, batch: EncodedBatch) -> None:
+        """Take over a stored batch as it is."""
+        self._encode_pending()
+        self._append(batch)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Take over records that are to be joined with their neighbours."""
+        self._pending.append(rows)
+        self._pending_bytes += int(raw_sums(rows)[-1])
+        if self._pending_bytes >= self._batch_bytes:
+            self._encode_pending()
+
+    def finish(self) -> Rewritten:
+        """Publish what is open."""
+        self._encode_pending()
+        self._close()
+        return Rewritten(tuple(self._objects), tuple(self._slices))
+
+    def _encode_pending(self) -> None:
+        if not self._pending:
+            return
+        rows = joined(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        # What is a little too large stays one batch, unless `segment.bytes` is what limits it.
+        largest = self._batch_bytes * 4 // 3 if self._batch_bytes == FULL_BATCH_BYTES else self._batch_bytes
+        for start, end in cuts(raw_sums(rows), largest):
+            self._encode(rows.slice(start, end - start))
+
+    def _encode(self, rows: pa.RecordBatch) -> None:
+        batch = self._encoder.encode(self._target.partition, rows)
+        if batch.message.size > self._target.segment_bytes and rows.num_rows > 1:
+            half = rows.num_rows // 2
+            self._encode(rows.slice(0, half))
+            self._encode(rows.slice(half))
+            return
+        self._append(batch)
+
+    def _append(self, batch: EncodedBatch) -> None:
+        if self._open is not None and self._open.batch_bytes + batch.message.size > self._target.segment_bytes:
+            self._close()
+        if self._open is None:
+            self._open = _OpenSegment(self._target, self._holders, self._next_offset, self._new_upload_id())
+        self._open.append(batch)
+        self._next_offset = Offset(self._next_offset + batch.records)
+
+    def _close(self) -> None:
+        if self._open is None:
+            return
+        named, new = self._open.publish(len(self._objects))
+        start = self._open.base_offset
+        self._objects.append(named)
+        self._slices.append(
+            RewrittenSlice(new, start, self._next_offset, self._append_time_ms, self._source, self._target.leader_epoch)
+        )
+        self._open = None
+        self._encoder.forget()
+
+
+class _OpenSegment:
+    """A segment that is being written to all its holders. Order of calls: `append`, then `publish` or `abort`."""
+
+    def __init__(
+        self, target: SegmentTarget, holders: Sequence[ObjectStore], base_offset: Offset, upload_id: UploadId
+    ) -> None:
+        self.base_offset = base_offset
+        self.batch_bytes = 0  # what `segment.bytes` counts
+        self._named = NewObject(
+            ObjectKind.SEGMENT,
+            target.n0,
+            upload_id,
+            target.topic_id,
+            0,
+            0,
+            0,
+            0,
+            target.holders,
+            target.partition,
+            base_offset,
+            target.leader_epoch,
+        )
+        self._key = data_key(self._named, target.topic)
+        self._holders = holders
+        self._upload = _EveryUpload([store.upload(self._key) for store in holders])
+        self._file = IpcFileWriter(self._upload, RAW_SCHEMA)
+        self._rows: list[tuple[int, int, int, int, int, int]] = []  # records, position, length, crc32c, times
+
+    def append(self, batch: EncodedBatch) -> None:
+        """Add a batch behind the others."""
+        position = self._file.append(batch.message)
+        self._rows.append(
+            (
+                batch.records,
+                position,
+                batch.message.size,
+                batch.crc32c,
+                batch.min_timestamp_us,
+                batch.max_timestamp_us,
+            )
+        )
+        self.batch_bytes += batch.message.size
+
+    def publish(self, object_index: int) -> tuple[NewObject, NewSlice]:
+        """Make object and index durable on every holder; what they are called, and the slice that is all of it."""
+        self._file.finish()
+        self._upload.publish()
+        index = self._index()
+        body = encode_index(index)
+        for store in self._holders:
+            store.put_if_absent(index_key(self._key), memoryview(body))
+        named = msgspec.structs.replace(
+            self._named,
+            size_bytes=self._file.position,
+            crc32c=self._file.crc32c,
+            index_size_bytes=body.size,
+            index_crc32c=crc32c(body),
+        )
+        position = int(index.position[0])
+        return named, NewSlice(
+            object_index,
+            named.topic_id,
+            PartitionIndex(int(index.partition[0])),
+            int(index.records.sum()),
+            position,
+            int(index.position[-1] + index.length[-1]) - position,
+            0,
+            len(index),
+            int(index.min_timestamp_us.min()),
+            int(index.max_timestamp_us.max()),
+        )
+
+    def abort(self) -> None:
+        """Drop what was written."""
+        self._upload.abort()
+
+    def _index(self) -> Index:
+        records, position, length, crc, low, high = np.array(self._rows, dtype=np.int64).T
+        return Index(
+            np.full(len(records), self._named.partition, dtype=np.int32),
+            np.cumsum(records) - records,
+            records.astype(np.int32),
+            position.copy(),
+            length.copy(),
+            crc.astype(np.uint32),
+            low.copy(),
+            high.copy(),
+        )
+
+
+class _EveryUpload:
+    """One stream into the same key of several stores."""
+
+    def __init__(self, uploads: Sequence[Upload]) -> None:
+        self._uploads = uploads
+
+    def write(self, body: Bytes) -> None:
+        """Add bytes to the end of each."""
+        for upload in self._uploads:
+            upload.write(body)
+
+    def publish(self) -> None:
+        """Make each whole and visible; raises the first error."""
+        for upload in self._uploads:
+            upload.publish()
+
+    def abort(self) -> None:
+        """Drop what was written."""
+        with ExitStack() as stack:
+            for upload in self._uploads:
+                stack.callback(upload.abort)
+
+    def __enter__(self) -> _EveryUpload:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.abort()

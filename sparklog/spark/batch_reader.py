@@ -1,0 +1,94 @@
+"""A batch read: planned once, in the driver, at one chain position; read by tasks straight from the stores.
+
+    BatchReader.partitions (planner) -> one InputPartition per task -> BatchReader.read (each task)
+
+A DataFrame keeps its plan for life, so a plan may be older than any delete delay: a task that misses an object asks
+the chain again (`log/scan`). Tasks read the chain, they never write it.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from functools import partial
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from sparklog.client.connection import Connection, shared
+from sparklog.core.errors import ClusterNotFound, DataLoss, KeyNotFound
+from sparklog.core.given_options import warning_of
+from sparklog.core.options import ReadOptions
+from sparklog.core.plan import RangeToRead
+from sparklog.core.types import Offset, StoreId
+from sparklog.log.scan import scan
+from sparklog.log.stores import Stores
+from sparklog.spark.read_plan import ReadPlan, plan_read
+from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
+
+log = logging.getLogger("sparklog")
+
+
+class TaskToRead(msgspec.Struct, frozen=True):
+    """What one task reads, and where from: everything that is known only when the read is planned."""
+
+    cluster: str
+    store_urls: dict[StoreId, str]
+    ranges: list[RangeToRead]
+
+
+class BatchReader(DataSourceReader):
+    """Reads records. It crosses to the tasks by pickle, and Spark pickles it before it calls `partitions`."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        """`schema`: the columns to read, in their order. Raises InvalidInput if the log has no such columns."""
+        self.columns = columns_of(schema, RECORDS_SCHEMA)
+        self.options = options.for_tasks()
+
+    def partitions(self) -> list[InputPartition]:
+        """One task each, ordered by (topic, partition, offset); none if there is nothing to read.
+
+        Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange, and the cluster's errors.
+        """
+        connection = shared(self.options.cluster)
+        try:
+            plan, store_urls = self._plan(connection)
+        except KeyNotFound:  # deleted between catching up and the look-up: the next state names its successor
+            try:
+                plan, store_urls = self._plan(connection)
+            except KeyNotFound as error:
+                raise DataLoss(f"a look-up by time met an object that its store does not have: {error}") from error
+        warning = warning_of(self.options.ignored)
+        for each in [*plan.warnings, *([warning] if warning is not None else [])]:
+            log.warning("%s", each)
+        return [
+            InputPartition(msgspec.msgpack.encode(TaskToRead(connection.url, store_urls, task))) for task in plan.tasks
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
+        if partition.value is None:  # how Spark hands on a plan without tasks
+            return
+        task = msgspec.msgpack.decode(partition.value, type=TaskToRead)
+        stores = Stores(task.cluster, task.store_urls)
+        replan = partial(_replan, task.cluster)
+        for each in task.ranges:
+            yield from scan(each, stores, self.columns, replan, fail_on_data_loss=self.options.fail_on_data_loss)
+
+    def _plan(self, connection: Connection) -> tuple[ReadPlan, dict[StoreId, str]]:
+        with connection.follower.current() as state:
+            plan = plan_read(state, self.options, connection.stores(state))
+            return plan, {each.store: each.url for each in state.stores.values()}
+
+
+def _replan(cluster: str, plan: RangeToRead, at: Offset) -> RangeToRead:
+    try:
+        return shared(cluster).replan(plan, at)
+    except ClusterNotFound as error:
+        raise DataLoss(
+            f"{plan.topic}-{plan.partition} from offset {at} on: {error.message}; this task ran on "
+            f"{socket.gethostname()}: a file:// cluster needs a path that the driver and all executors share"
+        ) from error

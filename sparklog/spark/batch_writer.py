@@ -1,0 +1,255 @@
+"""A batch write: planned in the driver, uploaded by tasks, made visible by one command in the driver.
+
+    begin_write (planner) -> BatchWriter.write (each task attempt) -> BatchWriter.commit (driver, winners' messages)
+
+The writer crosses processes by pickle. The command's identity is drawn once, in `begin_write`: whoever calls
+`commit` again, with the reply of the first call lost, submits the same command. Failed, repeated and speculative
+attempts upload too; what no commit names is an orphan that vacuum removes.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from sparklog.chain.committer import new_command_id
+from sparklog.client.connection import Connection, shared
+from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write, write_rows
+from sparklog.core.commands import Append, Application, Submission
+from sparklog.core.errors import InvalidInput, KeyNotFound, OutcomeUnknown
+from sparklog.core.given_options import warning_of
+from sparklog.core.options import WriteOptions
+from sparklog.core.records import CommandResult
+from sparklog.core.types import TimestampSource, TopicId
+from sparklog.log.stores import Stores
+from sparklog.spark.schema import check_written
+from sparklog.storage.keys import data_key
+
+MANY_SLICES: Final = 256  # a commit of fewer is never called one of small slices
+SMALL_SLICE_BYTES: Final = 64 << 10
+
+log = logging.getLogger("sparklog")
+
+
+@dataclass(frozen=True)
+class TaskMessage(WriterCommitMessage):
+    """What one task attempt wrote: `written` is a TaskWritten as MessagePack, `host` where it ran."""
+
+    spark_partition: int
+    host: str
+    written: bytes
+
+
+def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
+    """Plan a write of rows of `schema`. Raises InvalidInput, UnknownTopicOrPartition, and the cluster's errors."""
+    check_written(schema, options.topic)
+    connection = shared(options.cluster)
+    with connection.follower.current() as state:
+        plan = plan_write(
+            state,
+            connection.url,
+            new_command_id(),
+            topic=options.topic,
+            compression=options.compression,
+            now_ms=_now_ms(),
+        )
+        transaction = options.transaction
+        before = None if transaction is None else state.applications.get(transaction.app_id)
+    done = before is not None and transaction is not None and transaction.version <= before.version
+    if not options.acks_all and options.topic is not None and "partition" not in schema.fieldNames():
+        _check_leader_only({options.topic: plan.topics[options.topic].partitions})
+    warning = warning_of(options.ignored)
+    if warning is not None:
+        log.warning("%s", warning)
+    return BatchWriter(options.for_tasks(), msgspec.msgpack.encode(plan), done)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """See the module. `done`: the application's version was written before, so there is nothing to do."""
+
+    def __init__(self, options: WriteOptions, plan: bytes, done: bool) -> None:
+        self.options = options
+        self.plan = plan
+        self.done = done
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """Upload the rows of one task attempt; nothing of them is visible yet. Raises as `write_rows`."""
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        written = TaskWritten() if self.done else write_rows(self._plan(), iterator, task=task)
+        return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """One command for all that the tasks uploaded: offsets follow (Spark partition id, row order).
+
+        Calling it again with the same messages changes nothing. Raises the command's error (nothing was changed),
+        or OutcomeUnknown that says how to find out.
+        """
+        if self.done:
+            self._log_skipped()
+            return
+        plan = self._plan()
+        sent = sorted(
+            (each for each in messages if isinstance(each, TaskMessage)), key=lambda each: each.spark_partition
+        )
+        written = [msgspec.msgpack.decode(each.written, type=TaskWritten) for each in sent]
+        transaction = self.options.transaction
+        application = None if transaction is None else Application(transaction.app_id, transaction.version)
+        command = append_command(plan, written, application=application, label=self.options.write_id or "")
+        if command is None:
+            log.info("sparklog write %s had no rows: nothing to commit", self._name(plan))
+            return
+        if not self.options.acks_all:
+            _check_leader_only(_touched(plan, command))
+        connection = shared(plan.cluster)
+        _check_visible(plan, command, {each.host for each in sent})
+        submission = Submission(plan.command_id, plan.n0, command)
+        try:
+            result = connection.committer.submit(submission, self.options.timeout_ms)
+        except OutcomeUnknown as error:
+            raise OutcomeUnknown(f"{error.message}; {self._what_to_do(plan)}") from error
+        self._log_written(plan, command, result)
+        _warn(connection, plan, command)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Leave everything as it is: a commit whose reply was lost may have made it visible. Vacuum finds orphans."""
+        log.warning(
+            "sparklog write %s was given up by Spark; what its tasks uploaded is no part of the log unless a commit "
+            "before this named it, and the vacuum job removes what is left",
+            self._name(self._plan()),
+        )
+
+    def _plan(self) -> WritePlan:
+        return msgspec.msgpack.decode(self.plan, type=WritePlan)
+
+    def _name(self, plan: WritePlan) -> str:
+        label = self.options.write_id
+        return plan.command_id if label is None else f"{plan.command_id} ({label})"
+
+    def _what_to_do(self, plan: WritePlan) -> str:
+        find = f"look the write up with 'sparklog chain write {plan.command_id}'"
+        transaction = self.options.transaction
+        if transaction is None:
+            return f"write {self._name(plan)} may have landed: {find} before it is run again"
+        return (
+            f"write {self._name(plan)} may have landed: run it again with the same txnAppId {transaction.app_id!r} "
+            f"and txnVersion {transaction.version}, which adds nothing if it did, or {find}"
+        )
+
+    def _log_skipped(self) -> None:
+        transaction = self.options.transaction
+        if transaction is not None:
+            log.info(
+                "application %r wrote version %d or a later one before: nothing to do",
+                transaction.app_id,
+                transaction.version,
+            )
+
+    def _log_written(self, plan: WritePlan, command: Append, result: CommandResult) -> None:
+        log.info(
+            "sparklog write %s: %d records in %d objects, committed in entry %d",
+            self._name(plan),
+            result.records,
+            len(command.objects),
+            result.n,
+        )
+
+
+def _check_leader_only(partitions: dict[str, int]) -> None:
+    """`acks=1` is one partition's promise: several could be seen in part."""
+    if sum(partitions.values()) > 1:
+        found = ", ".join(f"{count} of {topic}" for topic, count in sorted(partitions.items()))
+        raise InvalidInput(f"acks=1 writes to one partition, found {found}: use acks=all, or give a column 'partition'")
+
+
+def _touched(plan: WritePlan, command: Append) -> dict[str, int]:
+    names = {each.topic_id: each.name for each in plan.topics.values()}
+    counts: dict[str, int] = {}
+    for each in command.epochs:
+        counts[names[each.topic_id]] = counts.get(names[each.topic_id], 0) + 1
+    return counts
+
+
+def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
+    """Refuse to commit what executors wrote to their own disks: file:// needs a path that all of them share."""
+    elsewhere = sorted(hosts - {socket.gethostname()})
+    if not elsewhere or not plan.cluster.startswith("file:"):
+        return
+    log.warning(
+        "cluster %s is a path, and tasks ran on %s: all executors must share it with the driver",
+        plan.cluster,
+        ", ".join(elsewhere),
+    )
+    stores = Stores(plan.cluster, plan.store_urls)
+    names = {each.topic_id: each.name for each in plan.topics.values()}
+    for each in command.objects:
+        key = data_key(each, names[each.topic_id])
+        for holder in each.holders:
+            store = stores.get(holder.store)
+            try:
+                found = store.size(key)
+            except KeyNotFound:
+                found = None
+            if found != each.size_bytes:
+                raise InvalidInput(
+                    f"an executor uploaded {key} ({each.size_bytes} bytes) to {store.url}, the driver on "
+                    f"{socket.gethostname()} finds {'nothing' if found is None else f'{found} bytes'} there; tasks ran "
+                    f"on {', '.join(elsewhere)}: a file:// cluster needs a path that all of them share"
+                )
+
+
+def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
+    mean_bytes = sum(each.length for each in command.slices) // len(command.slices)
+    if len(command.slices) >= MANY_SLICES and mean_bytes < SMALL_SLICE_BYTES:
+        topic = next(each.name for each in plan.topics.values() if each.topic_id == command.slices[0].topic_id)
+        log.warning(
+            "this write made %d slices of %d bytes on average, and small ones read slowly: shuffle the rows first with "
+            "sparklog.spark.by_partition(df, %r, tasks=N), or roll the topic soon",
+            len(command.slices),
+            mean_bytes,
+            topic,
+        )
+    for name, (records, retention_ms) in _expired(connection, command).items():
+        log.warning(
+            "topic %s keeps records for %d ms (retention.ms), and up to %d of those just written are older: the next "
+            "retention run would remove them",
+            name,
+            retention_ms,
+            records,
+        )
+
+
+def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, int]]:
+    """Topic -> (records in slices that are wholly older than its retention, `retention.ms`)."""
+    now_ms = _now_ms()
+    found: dict[str, tuple[int, int]] = {}
+    with connection.follower.lock:
+        state = connection.follower.state
+        limits: dict[TopicId, int | None] = {}
+        for each in command.slices:
+            topic = state.topics.get(each.topic_id)
+            if topic is None:
+                continue
+            if each.topic_id not in limits:
+                config = state.topic_config(topic)
+                by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
+                limits[each.topic_id] = config.retention_ms if by_creation and config.delete else None
+            limit_ms = limits[each.topic_id]
+            if limit_ms is not None and each.max_timestamp_us < (now_ms - limit_ms) * 1000:
+                records, _ = found.get(topic.name, (0, limit_ms))
+                found[topic.name] = (records + each.records, limit_ms)
+    return found
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,266 @@
+"""The frame of every maintenance job.
+
+    plan from the chain -> print it -> (--dry-run stops here) -> heavy part as tasks -> one command per swap or cut
+    -> delete what is due -> raise FLOOR -> report, which is also a record of the chain
+
+A job changes the log only by commands that the chain accepts or refuses as a whole, so it is safe beside writers,
+readers and a second copy of itself, and it can be killed anywhere and run again: what it uploaded and never named is
+an orphan, what it forgot and did not delete stays retired until the next run.
+
+There are two times: ages of records and of chain entries are counted from `now_ms` (--now). Whether the delay of a
+retired object has passed is told by the machine's clock alone, because readers were promised that delay.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import msgspec
+
+from sparklog.chain.clock import Clock, SystemClock
+from sparklog.chain.committer import new_command_id
+from sparklog.chain.entry import Author
+from sparklog.chain.floor import newest_older_than
+from sparklog.client.connection import Connection
+from sparklog.core.cluster_config import effective_cluster
+from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
+from sparklog.core.errors import SparklogError
+from sparklog.core.plan import topic_of
+from sparklog.core.records import CommandResult
+from sparklog.core.retention import due_for_deletion
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.types import EntryNumber, StoreId
+from sparklog.log.object_deletion import Deleted, ObjectToDelete, delete_objects
+from sparklog.log.stores import Stores
+from sparklog.spark.job_output import JobOutput
+from sparklog.spark.job_report import DeletionResult, JobReport, Outcome, PartitionResult, Work, total
+from sparklog.spark.job_tasks import Session, TaskRunner
+from sparklog.storage.keys import data_key
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+T = TypeVar("T")
+COMMITS_AT_ONCE = 16  # callers of the committer: what waits goes into one entry
+DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
+
+
+class Job(Protocol):
+    """What differs between the jobs. Order of calls: `plan` once, then `execute` once, unless only a plan is wanted."""
+
+    name: str
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """What is due, a row per partition with work. Changes nothing in the log."""
+        ...
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """Do what was planned: the same rows, with what was done. A failure in one stops no other."""
+        ...
+
+
+class JobFrame:
+    """What a job works with: the cluster, the times, the tasks, the people who watch."""
+
+    def __init__(
+        self,
+        name: str,
+        cluster_url: str,
+        *,
+        topics: Collection[str] | None,
+        now_ms: int | None,
+        dry_run: bool,
+        session: Session,
+        console: Console | None,
+        clock: Clock | None,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.now_ms = self.clock.now_ms() if now_ms is None else now_ms
+        self.dry_run = dry_run
+        self.runner = TaskRunner(session, cluster_url)
+        self.output = JobOutput(console, self.clock)
+        self.connection = Connection(cluster_url, Author("job", f"{name}@{socket.gethostname()}:{os.getpid()}"))
+        self.connection.committer.clock = self.clock
+        self.topics = frozenset(topics) if topics else None
+        with self.connection.follower.current() as state:
+            for each in self.topics or ():
+                topic_of(state, each)
+
+    def chosen_topics(self, state: ClusterState) -> Iterator[Topic]:
+        """The topics that the job was asked for: all, or those named that are still there; in order of name."""
+        for name in sorted(state.topic_ids):
+            if self.topics is None or name in self.topics:
+                yield topic_of(state, name)
+
+    def store_urls(self, state: ClusterState) -> dict[StoreId, str]:
+        """Registered addresses, as tasks need them to open stores."""
+        return {each.store: each.url for each in state.stores.values()}
+
+    def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
+        """Commit each command by itself; those that wait together share an entry. Errors are values here."""
+        if len(submissions) < 2:
+            return [self._submit(each) for each in submissions]
+        with ThreadPoolExecutor(min(COMMITS_AT_ONCE, len(submissions))) as pool:
+            return list(pool.map(self._submit, submissions))
+
+    def begin(self, command: Command) -> Submission:
+        """Give a command its identity on the newest state."""
+        with self.connection.follower.current() as state:
+            return Submission(new_command_id(), EntryNumber(state.n), command)
+
+    def _submit(self, submission: Submission) -> CommandResult | SparklogError:
+        try:
+            return self.connection.committer.submit(submission)
+        except SparklogError as error:
+            return error
+
+    # ---- FLOOR ----------------------------------------------------------------------------------
+
+    def due_floor(self) -> EntryNumber:
+        """Where FLOOR belongs: at the newest entry older than `floor.delay.ms`; never below where it is."""
+        with self.connection.follower.current() as state:
+            low, high, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
+        found = newest_older_than(self.connection.follower.store, low, high, self.now_ms - delay_ms)
+        return low if found is None else found
+
+    def raise_floor(self) -> EntryNumber:
+        """Raise FLOOR if it is due, and let silent producers go; returns where FLOOR is now."""
+        floor = self.due_floor()
+        with self.connection.follower.current() as state:
+            silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
+            due = floor > state.floor or any(each.last_used_ms < silent_ms for each in state.producers.values())
+        if due:
+            self.connection.committer.submit(self.begin(RaiseFloor(floor)))
+        return floor
+
+    # ---- retired objects ------------------------------------------------------------------------
+
+    def due_deletions(self) -> list[ObjectToDelete]:
+        """Retired objects whose delay has passed by the machine's clock."""
+        with self.connection.follower.current() as state:
+            due = due_for_deletion(state, self.clock.now_ms(), self.topics)
+            return [self._to_delete(state, each.number, each.topic) for each in due]
+
+    def delete_due(self) -> DeletionResult:
+        """Delete them from their stores, and say so in the chain, group by group."""
+        due = self.due_deletions()
+        groups = [tuple(each) for each in chunks(due, DELETED_AT_ONCE)]
+        with self.connection.follower.current() as state:
+            urls = self.store_urls(state)
+        gone: set[int] = set()
+        messages: list[str] = []
+        for round_ in chunks(groups, self.runner.tasks_at_once):
+            orders = [msgspec.msgpack.encode(_DeletionOrder(self.connection.url, urls, each)) for each in round_]
+            results = [_delete(each) for each in orders] if len(groups) == 1 else self.runner.run(_delete, orders)
+            for body in results:
+                deleted = msgspec.msgpack.decode(body, type=Deleted)
+                messages += [f"{each.key} can't be deleted: {each.error}" for each in deleted.failed]
+                if deleted.numbers:
+                    self.connection.committer.submit(self.begin(ConfirmDeleted(deleted.numbers)))
+                    gone.update(deleted.numbers)
+            self.output.progress("retired objects deleted", len(gone), len(due))
+        done = [each for each in due if each.number in gone]
+        return DeletionResult(_deletion_work(due), _deletion_work(done), len(due) - len(done), tuple(messages))
+
+    def _to_delete(self, state: ClusterState, number: int, topic: str) -> ObjectToDelete:
+        found = state.objects.get(number)  # type: ignore[arg-type]
+        if found is None:
+            raise AssertionError(f"object {number} is retired, so it is named until a DELETED record")
+        stores = tuple(
+            holder.store
+            for holder in found.holders
+            if holder.store in state.stores and state.stores[holder.store].registration == holder.registration
+        )
+        size_bytes = found.size_bytes + found.index_size_bytes
+        return ObjectToDelete(number, data_key(found, topic), stores, size_bytes)  # type: ignore[arg-type]
+
+
+def run_job(job: Job, frame: JobFrame) -> JobReport:
+    """Run a job in its frame. Raises what keeps it from planning at all; failures of parts stand in the report."""
+    started_ms = frame.clock.now_ms()
+    try:
+        rows = job.plan(frame)
+        planned = total(each.planned for each in rows)
+        deletion = DeletionResult(_deletion_work(frame.due_deletions()))
+        notes = [] if frame.now_ms == started_ms else [f"ages are counted from {frame.now_ms} ms (--now)"]
+        frame.output.plan(f"{job.name} {frame.connection.url}", rows, planned, deletion.planned, notes)
+        if frame.dry_run:
+            return _report(job, frame, started_ms, rows, deletion, frame.due_floor(), notes)
+        rows = job.execute(frame)
+        deletion, floor = _after(frame, deletion, notes)
+        report = _report(job, frame, started_ms, rows, deletion, floor, notes)
+        command = ReportJob(job.name, started_ms, report.ended_ms, report.failed, report.for_chain())
+        frame.connection.committer.submit(frame.begin(command))
+        frame.output.end(report)
+        return report
+    finally:
+        frame.connection.close()
+
+
+def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[DeletionResult, EntryNumber]:
+    """Delete what is due and raise FLOOR; that one fails does not keep the other from its work."""
+    try:
+        deletion = frame.delete_due()
+    except SparklogError as error:
+        deletion = DeletionResult(planned.planned, failed=1, messages=(f"deletion ended early: {error}",))
+    try:
+        return deletion, frame.raise_floor()
+    except SparklogError as error:
+        notes.append(f"FLOOR was not raised: {error}")
+        with frame.connection.follower.current() as state:
+            return deletion, state.floor
+
+
+def _report(
+    job: Job,
+    frame: JobFrame,
+    started_ms: int,
+    rows: Sequence[PartitionResult],
+    deletion: DeletionResult,
+    floor: EntryNumber,
+    notes: Sequence[str],
+) -> JobReport:
+    failed = sum(each.outcome is Outcome.FAILED for each in rows)
+    return JobReport(
+        job.name,
+        frame.connection.url,
+        frame.dry_run,
+        frame.now_ms,
+        started_ms,
+        frame.clock.now_ms(),
+        total(each.planned for each in rows),
+        total(each.done for each in rows),
+        failed,
+        tuple(rows),
+        deletion,
+        floor,
+        tuple(notes),
+        1 if failed or deletion.failed else 0,
+    )
+
+
+class _DeletionOrder(msgspec.Struct, frozen=True):
+    cluster: str
+    store_urls: dict[StoreId, str]
+    objects: tuple[ObjectToDelete, ...]
+
+
+def _delete(payload: bytes) -> bytes:
+    """Task: delete a group of objects."""
+    order = msgspec.msgpack.decode(payload, type=_DeletionOrder)
+    return msgspec.msgpack.encode(delete_objects(order.objects, Stores(order.cluster, order.store_urls)))
+
+
+def _deletion_work(objects: Sequence[ObjectToDelete]) -> Work:
+    requests = sum(2 * len(each.stores) for each in objects) - -len(objects) // DELETED_AT_ONCE
+    return Work(len(objects), 0, sum(each.size_bytes for each in objects), requests)
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The items in order, `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

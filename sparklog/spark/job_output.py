@@ -1,0 +1,91 @@
+"""What a job tells people while it runs: its plan as a table, progress on long work, and a closing line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from sparklog.chain.clock import Clock
+from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work
+
+ROWS_SHOWN = 40
+PROGRESS_EVERY_MS = 5_000
+
+
+class JobOutput:
+    """Writes to a console; the default is stderr, so that stdout stays free for a JSON document."""
+
+    def __init__(self, console: Console | None, clock: Clock) -> None:
+        self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self._clock = clock
+        self._told_ms = clock.monotonic_ms()
+
+    def plan(
+        self, title: str, results: Sequence[PartitionResult], planned: Work, deletion: Work, notes: Sequence[str]
+    ) -> None:
+        """The plan: a row per partition, the sums, what else is due."""
+        if results:
+            self._table(title, results, planned)
+        else:
+            self._console.print(f"{title}: nothing is due")
+        if deletion.objects:
+            self._console.print(
+                f"to be deleted, their delay has passed: {deletion.objects:,} objects, {amount(deletion.size_bytes)}, "
+                f"{deletion.requests:,} requests"
+            )
+        for note in notes:
+            self._console.print(note)
+
+    def progress(self, what: str, done: int, of: int) -> None:
+        """How far the work has come: at most one line per PROGRESS_EVERY_MS."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._told_ms >= PROGRESS_EVERY_MS:
+            self._told_ms = now_ms
+            self._console.print(f"{what}: {done:,} of {of:,}")
+
+    def end(self, report: JobReport) -> None:
+        """What was done, and each failure."""
+        for each in report.partitions:
+            if each.outcome in (Outcome.FAILED, Outcome.OVERTAKEN):
+                self._console.print(f"{each.place}: {each.outcome}: {'; '.join(each.messages)}", markup=False)
+        for message in report.deletion.messages:
+            self._console.print(message, markup=False)
+        done, deleted = report.done, report.deletion.done
+        self._console.print(
+            f"{report.job}: {done.objects:,} objects, {done.records:,} records, {amount(done.size_bytes)} done; "
+            f"{deleted.objects:,} retired objects deleted ({amount(deleted.size_bytes)}); "
+            f"{report.failed:,} failed; FLOOR is {report.floor}"
+        )
+
+    def _table(self, title: str, results: Sequence[PartitionResult], planned: Work) -> None:
+        table = Table(title=title, title_justify="left", show_footer=True)
+        rest = len(results) - ROWS_SHOWN
+        table.add_column("place", footer=f"and {rest:,} more" if rest > 0 else "all", overflow="fold")
+        for name, value in (("segments", planned.objects), ("records", planned.records)):
+            table.add_column(name, justify="right", footer=f"{value:,}")
+        table.add_column("bytes", justify="right", footer=amount(planned.size_bytes))
+        table.add_column("requests", justify="right", footer=f"{planned.requests:,}")
+        table.add_column("why", overflow="fold")
+        for each in results[:ROWS_SHOWN]:
+            work = each.planned
+            table.add_row(
+                each.place,
+                f"{work.objects:,}",
+                f"{work.records:,}",
+                amount(work.size_bytes),
+                f"{work.requests:,}",
+                each.reason,
+            )
+        self._console.print(table)
+
+
+def amount(size_bytes: int) -> str:
+    """A number of bytes for people."""
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"

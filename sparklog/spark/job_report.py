@@ -1,0 +1,111 @@
+"""What a maintenance job planned, did and could not do: values, and their JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+MOST_FAILURES_IN_CHAIN = 100
+
+
+class Work(msgspec.Struct, frozen=True):
+    """An amount of work: objects (segments, for roll and retention), records, stored bytes, requests to stores."""
+
+    objects: int = 0
+    records: int = 0
+    size_bytes: int = msgspec.field(default=0, name="bytes")
+    requests: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            self.objects + other.objects,
+            self.records + other.records,
+            self.size_bytes + other.size_bytes,
+            self.requests + other.requests,
+        )
+
+
+def total(works: Iterable[Work]) -> Work:
+    """The sum."""
+    whole = Work()
+    for each in works:
+        whole += each
+    return whole
+
+
+class Outcome(StrEnum):
+    """What became of the work of one partition."""
+
+    PLANNED = "planned"  # only planned: --dry-run
+    DONE = "done"
+    OVERTAKEN = "overtaken"  # somebody else changed the same segments first: nothing is wrong, nothing was changed
+    FAILED = "failed"
+
+
+class PartitionResult(msgspec.Struct, frozen=True):
+    """One partition's part. Vacuum, to which objects have no partition, reports per prefix of keys (`place`)."""
+
+    place: str
+    topic: str | None
+    partition: int | None
+    reason: str
+    planned: Work
+    done: Work = Work()
+    outcome: Outcome = Outcome.PLANNED
+    messages: tuple[str, ...] = ()
+
+
+class DeletionResult(msgspec.Struct, frozen=True):
+    """Retired objects whose delay has passed: how many there were, how many are gone, and what failed."""
+
+    planned: Work = Work()
+    done: Work = Work()
+    failed: int = 0
+    messages: tuple[str, ...] = ()
+
+
+class JobReport(msgspec.Struct, frozen=True):
+    """A run of a maintenance job. `exit_code` is 1 if any partition or deletion failed, else 0.
+
+    `now_ms` is the time that ages were counted from, `floor` FLOOR at the end (with --dry-run: where it would be).
+    """
+
+    job: str
+    cluster: str
+    dry_run: bool
+    now_ms: int
+    started_ms: int
+    ended_ms: int
+    planned: Work
+    done: Work
+    failed: int
+    partitions: tuple[PartitionResult, ...]
+    deletion: DeletionResult
+    floor: int
+    notes: tuple[str, ...]
+    exit_code: int
+
+    def to_json(self) -> str:
+        """The whole report, for --report and --format json."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    def for_chain(self) -> str:
+        """The totals and the first failures: a chain entry is read by everybody, so it stays small."""
+        failed = [each for each in self.partitions if each.outcome is Outcome.FAILED]
+        document = {
+            "dry_run": self.dry_run,
+            "now_ms": self.now_ms,
+            "planned": self.planned,
+            "done": self.done,
+            "failed": self.failed,
+            "partitions": len(self.partitions),
+            "failures": [{"place": each.place, "messages": each.messages[:3]} for each in failed][
+                :MOST_FAILURES_IN_CHAIN
+            ],
+            "deletion": msgspec.structs.replace(self.deletion, messages=self.deletion.messages[:10]),
+            "floor": self.floor,
+            "notes": self.notes,
+        }
+        return msgspec.json.encode(document).decode()

@@ -1,0 +1,110 @@
+"""Reads the log's own state as a DataFrame: bound, like records, to the chain position of its first planning.
+
+The tables of the state are made by the planner and travel to the tasks as compressed Arrow; entries of the chain
+are read by the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from sparklog.chain.entry import decode_entry
+from sparklog.client.connection import shared
+from sparklog.core.errors import KeyNotFound
+from sparklog.core.options import ReadOptions
+from sparklog.spark.metadata_tables import batch_of, entry_rows, metadata_schema, state_rows
+from sparklog.spark.schema import columns_of
+from sparklog.storage.keys import ENTRIES_PER_BLOCK, entry_key, void_key
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import open_store
+
+ROWS_PER_TASK: Final = 50_000
+ENTRIES_PER_TASK: Final = 1_024
+_READ_WIDTH: Final = 16
+
+
+class EntriesToRead(msgspec.Struct, frozen=True):
+    """Entries [first, end) of the chain at `cluster`."""
+
+    cluster: str
+    first: int
+    end: int
+
+
+class MetadataReader(DataSourceReader):
+    """Reads one table; crosses to the tasks by pickle."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        if options.metadata is None:
+            raise AssertionError("a reader of metadata needs the name of its table")
+        self.table = options.metadata
+        self.cluster = options.cluster
+        self.columns = columns_of(schema, metadata_schema(self.table))
+
+    def partitions(self) -> list[InputPartition]:
+        """One task for every `ROWS_PER_TASK` rows, or `ENTRIES_PER_TASK` entries of the chain."""
+        connection = shared(self.cluster)
+        with connection.follower.current() as state:
+            if self.table != "chain":
+                rows = state_rows(self.table, state)
+                chunks = iter(lambda: list(islice(rows, ROWS_PER_TASK)), [])
+                return [InputPartition(_encoded(batch_of(self.table, chunk).select(self.columns))) for chunk in chunks]
+            end = state.n + 1
+        store = connection.follower.store
+        ranges = [
+            EntriesToRead(connection.url, first, min(first + ENTRIES_PER_TASK, end))
+            for block in range(0, end, ENTRIES_PER_BLOCK)
+            if not _is_void(store, block)
+            for first in range(block, min(block + ENTRIES_PER_BLOCK, end), ENTRIES_PER_TASK)
+        ]
+        return [InputPartition(msgspec.msgpack.encode(each)) for each in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task. Raises ChainDamaged, StoreUnavailable."""
+        if partition.value is None:  # how Spark hands on a plan without tasks
+            return
+        if self.table != "chain":
+            yield from pa.ipc.open_stream(partition.value)
+            return
+        wanted = msgspec.msgpack.decode(partition.value, type=EntriesToRead)
+        yield _entries(wanted).select(self.columns)
+
+
+def _encoded(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _is_void(store: ObjectStore, first: int) -> bool:
+    """Whether the block that begins at entry `first` is deleted, or about to be."""
+    try:
+        store.get(void_key(first // ENTRIES_PER_BLOCK))
+    except KeyNotFound:
+        return False
+    return True
+
+
+def _entries(wanted: EntriesToRead) -> pa.RecordBatch:
+    store = open_store(wanted.cluster)
+    with ThreadPoolExecutor(_READ_WIDTH) as pool:
+        bodies = list(pool.map(lambda n: (n, _body(store, n)), range(wanted.first, wanted.end)))
+    rows = [row for n, body in bodies if body is not None for row in entry_rows(decode_entry(n, body), len(body))]
+    return batch_of("chain", rows)
+
+
+def _body(store: ObjectStore, n: int) -> memoryview | None:
+    """The body of entry `n`; None if its block was deleted after this read was planned."""
+    try:
+        return store.get(entry_key(n))
+    except KeyNotFound:
+        return None

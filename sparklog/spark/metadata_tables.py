@@ -1,0 +1,287 @@
+"""The log's own state as tables: `metadata=topics|partitions|segments|writes|chain`. Columns, and rows from a state.
+
+Offsets are ranges [start, end). Sizes are stored batch bytes unless a column's name says "object".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from sparklog.chain.entry import Entry
+from sparklog.core.cluster_config import topic_defaults
+from sparklog.core.config_key import text_of
+from sparklog.core.object_table import ObjectTable
+from sparklog.core.records import CommandResult
+from sparklog.core.slice_table import SliceColumns
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.topic_config import topic_values
+from sparklog.core.types import ObjectNumber, OffsetRange, PartitionIndex, TopicPartition
+from sparklog.storage.keys import data_key
+
+_INT, _LONG, _STRING, _TIME = IntegerType(), LongType(), StringType(), TimestampType()
+_STRINGS: Final = ArrayType(StringType())
+
+_COLUMNS: Final[Mapping[str, Mapping[str, DataType]]] = {
+    "topics": {
+        "topic": _STRING,
+        "topic_id": _LONG,
+        "partitions": _INT,
+        "replication_factor": _INT,
+        "records": _LONG,
+        "size_bytes": _LONG,
+        "segments": _LONG,
+        "created": _TIME,
+        "config": MapType(StringType(), StringType()),
+    },
+    "partitions": {
+        "topic": _STRING,
+        "partition": _INT,
+        "leader": _STRING,
+        "leader_epoch": _INT,
+        "replicas": _STRINGS,
+        "isr": _STRINGS,
+        "log_start": _LONG,
+        "high_watermark": _LONG,
+        "log_end": _LONG,
+        "records": _LONG,
+        "size_bytes": _LONG,
+        "segments": _LONG,
+        "oldest": _TIME,
+        "newest": _TIME,
+        "version": _LONG,
+    },
+    "segments": {
+        "topic": _STRING,
+        "partition": _INT,
+        "start": _LONG,
+        "end": _LONG,
+        "records": _LONG,
+        "size_bytes": _LONG,
+        "batches": _INT,
+        "kind": _STRING,
+        "oldest": _TIME,
+        "newest": _TIME,
+        "appended": _TIME,
+        "leader_epoch": _INT,
+        "object": _STRING,
+        "object_size_bytes": _LONG,
+        "position": _LONG,
+        "stores": _STRINGS,
+    },
+    "writes": {
+        "write_id": _STRING,
+        "command_id": _STRING,
+        "app_id": _STRING,
+        "app_version": _LONG,
+        "topic": _STRING,
+        "topic_id": _LONG,
+        "partition": _INT,
+        "start": _LONG,
+        "end": _LONG,
+        "records": _LONG,
+        "size_bytes": _LONG,
+        "time": _TIME,
+        "entry": _LONG,
+    },
+    "chain": {
+        "entry": _LONG,
+        "time": _TIME,
+        "author_kind": _STRING,
+        "author": _STRING,
+        "command_id": _STRING,
+        "begun_at": _LONG,
+        "records": _STRINGS,
+        "entry_size_bytes": _LONG,
+    },
+}
+
+Row = tuple[Any, ...]
+
+
+def metadata_schema(table: str) -> StructType:
+    """The columns of a table, all nullable."""
+    return StructType([StructField(name, kind) for name, kind in _COLUMNS[table].items()])
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """The same, exactly as Spark wants batches of it."""
+    return to_arrow_schema(metadata_schema(table), timezone="UTC")
+
+
+def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
+    """The rows of `topics`, `partitions`, `segments` or `writes`, ordered by topic, partition and offset."""
+    return _ROWS[table](state)
+
+
+def entry_rows(entry: Entry, size_bytes: int) -> Iterator[Row]:
+    """The rows of `chain` for one entry: one for each command, or one without a command."""
+    author = entry.author
+    name = f"{author.name} (epoch {author.epoch})" if author.epoch else author.name
+    head = (entry.n, entry.time_ms * 1000, author.kind, name)
+    for command in entry.commands:
+        tags = [str(record.__struct_config__.tag) for record in command.records]
+        yield (*head, command.command_id, command.n0, tags, size_bytes)
+    if not entry.commands:
+        yield (*head, None, None, [], size_bytes)
+
+
+def batch_of(table: str, rows: Iterable[Row]) -> pa.RecordBatch:
+    """Rows as one batch. Times come as microseconds since the epoch, maps as (key, value) pairs."""
+    schema = arrow_schema(table)
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _topics(state: ClusterState) -> Iterator[Row]:
+    for topic in _by_name(state):
+        parts = list(_partitions_of(state, topic))
+        values = topic_values(topic.config, topic_defaults(state.config))
+        yield (
+            topic.name,
+            topic.topic_id,
+            topic.partitions,
+            len(parts[0].replicas) if parts else 0,
+            sum(each.high_watermark - each.log_start for each in parts),
+            sum(each.size_bytes for each in parts),
+            sum(len(_slices(state, each)) for each in parts),
+            topic.created_ms * 1000,
+            [(key, text_of(value)) for key, (value, _) in sorted(values.items())],
+        )
+
+
+def _partitions(state: ClusterState) -> Iterator[Row]:
+    for topic in _by_name(state):
+        for each in _partitions_of(state, topic):
+            slices = _slices(state, each)
+            yield (
+                topic.name,
+                each.partition,
+                each.leader,
+                each.leader_epoch,
+                list(each.replicas),
+                list(each.isr),
+                each.log_start,
+                each.high_watermark,
+                each.next_offset,
+                each.high_watermark - each.log_start,
+                each.size_bytes,
+                len(slices),
+                int(slices.columns["min_timestamp_us"].min()) if len(slices) else None,
+                int(slices.columns["max_timestamp_us"].max()) if len(slices) else None,
+                each.version,
+            )
+
+
+def _segments(state: ClusterState) -> Iterator[Row]:
+    for topic in _by_name(state):
+        for each in _partitions_of(state, topic):
+            slices = _slices(state, each)
+            objects = {
+                number: _object_fields(state.objects, ObjectNumber(number), topic.name)
+                for number in np.unique(slices.columns["object_number"]).tolist()
+            }
+            for one in slices:
+                kind, key, object_size_bytes, stores = objects[one.object_number]
+                yield (
+                    topic.name,
+                    one.partition,
+                    one.start,
+                    one.end,
+                    one.records,
+                    one.length,
+                    one.batches,
+                    kind,
+                    one.min_timestamp_us,
+                    one.max_timestamp_us,
+                    one.append_time_ms * 1000,
+                    one.leader_epoch,
+                    key,
+                    object_size_bytes,
+                    one.position,
+                    stores,
+                )
+
+
+def _writes(state: ClusterState) -> Iterator[Row]:
+    """What the chain still remembers: every result since FLOOR, and the last version of each application."""
+    known: set[tuple[int, str, int]] = set()
+    for command_id, result in state.results.items():
+        if result.application is not None:
+            known.add((result.n, result.application.app_id, result.application.version))
+        yield from _write_rows(state, command_id, result)
+    for app_id, application in state.applications.items():
+        if (application.result.n, app_id, application.version) not in known:
+            yield from _write_rows(state, None, application.result)
+
+
+def _write_rows(state: ClusterState, command_id: str | None, result: CommandResult) -> Iterator[Row]:
+    application = result.application
+    for each in result.ranges:
+        topic = state.topics.get(each.topic_id)
+        yield (
+            result.label or None,
+            command_id,
+            None if application is None else application.app_id,
+            None if application is None else application.version,
+            None if topic is None else topic.name,
+            each.topic_id,
+            each.partition,
+            each.start,
+            each.end,
+            each.end - each.start,
+            each.size_bytes,
+            result.time_ms * 1000,
+            result.n,
+        )
+
+
+_ROWS: Final[Mapping[str, Callable[[ClusterState], Iterator[Row]]]] = {
+    "topics": _topics,
+    "partitions": _partitions,
+    "segments": _segments,
+    "writes": _writes,
+}
+
+
+def _by_name(state: ClusterState) -> list[Topic]:
+    return [state.topics[topic_id] for _, topic_id in sorted(state.topic_ids.items())]
+
+
+def _partitions_of(state: ClusterState, topic: Topic) -> Iterator[Partition]:
+    for index in range(topic.partitions):
+        yield state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))]
+
+
+def _slices(state: ClusterState, partition: Partition) -> SliceColumns:
+    key = TopicPartition(partition.topic_id, partition.partition)
+    return state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset))
+
+
+def _object_fields(objects: ObjectTable, number: ObjectNumber, topic: str) -> tuple[str, str, int, list[str]]:
+    found = objects.get(number)
+    if found is None:
+        raise AssertionError(f"a slice names object {number}, which the state does not have")
+    return (
+        found.kind.name.lower(),
+        data_key(found, topic),
+        found.size_bytes,
+        [holder.store for holder in found.holders],
+    )

@@ -1,0 +1,90 @@
+"""A shuffle by the log's own partitioner, so that many tasks do not each write a little of every partition.
+
+    by_partition(df, "orders", tasks=8).write.format("sparklog").mode("append").option("topic", "orders").save()
+
+200 shuffle tasks that write to 100 partitions make up to 20,000 slices; shuffled like this they make as many as
+there are tasks or partitions, whichever are more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import IntegerType
+
+from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
+from sparklog.core.murmur2 import partitions_for_keys
+
+
+def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
+    """`df` with its column `partition` filled in, shuffled into `tasks` tasks by it (default: one per partition).
+
+    Each row gets the partition that the write would give it: the one in the column, else murmur2 of the key, else
+    (null key) one by its content. With fewer tasks than partitions a task gets several whole partitions. With more, a
+    partition is shared by several tasks: rows of one key stay together. `cluster` defaults to SPARKLOG_CLUSTER.
+    Raises UnknownTopicOrPartition, InvalidInput.
+    """
+    partitions = _partitions(df, topic, cluster)
+    count = partitions if tasks is None else tasks
+    if count < 1:
+        raise InvalidInput(f"tasks: wanted 1 or more, found {tasks}")
+    chosen = _partition(df, partitions)
+    routed = df.withColumn("partition", chosen.cast("int"))
+    # Partition p gets the tasks [p * count / partitions, (p + 1) * count / partitions), or a share of one.
+    first = F.floor(F.col("partition") * count / partitions)
+    end = F.floor((F.col("partition") + 1) * count / partitions)
+    task = first if count <= partitions else first + F.pmod(_lane(df), end - first)
+    return routed.repartitionById(count, task.cast("int"))
+
+
+def _partitions(df: DataFrame, topic: str, cluster: str | None) -> int:
+    reader = df.sparkSession.read.format("sparklog").option("metadata", "topics")
+    if cluster is not None:
+        reader = reader.option("cluster", cluster)
+    counts = {row["topic"]: int(row["partitions"]) for row in reader.load().select("topic", "partitions").collect()}
+    if topic not in counts:
+        known = sorted(counts)
+        raise UnknownTopicOrPartition(f"wanted topic {topic!r}, the cluster has {', '.join(known[:10]) or 'no topics'}")
+    return counts[topic]
+
+
+def _partition(df: DataFrame, partitions: int) -> Column:
+    candidates = [F.pmod(_content(df), F.lit(partitions))]
+    if "key" in df.columns:
+        candidates.insert(0, _murmur2(partitions)(F.col("key").cast("binary")))
+    if "partition" in df.columns:
+        candidates.insert(0, F.col("partition"))
+    return F.coalesce(*candidates)
+
+
+def _lane(df: DataFrame) -> Column:
+    """Which of its partition's tasks a row goes to: the same for all rows of one key."""
+    anywhere = F.xxhash64(_content(df))
+    return (
+        F.coalesce(F.when(F.col("key").isNotNull(), F.xxhash64("key")), anywhere) if "key" in df.columns else anywhere
+    )
+
+
+def _content(df: DataFrame) -> Column:
+    """A hash of what the row says. Its place would be evener, but a map task that Spark runs again, on rows in
+    another order, would then send rows elsewhere than before: some would be written twice, others never."""
+    return F.xxhash64(*(name for name in ("value", "timestamp", "headers") if name in df.columns))
+
+
+def _murmur2(partitions: int) -> Any:
+    def partition_of(keys: pa.Array) -> pa.Array:
+        chosen = np.empty(0, np.int32)
+        if len(keys):
+            offsets = np.frombuffer(keys.buffers()[1], np.int32, count=len(keys) + 1, offset=4 * keys.offset)
+            body = keys.buffers()[2]
+            data = np.empty(0, np.uint8) if body is None else np.frombuffer(body, np.uint8)
+            chosen = partitions_for_keys(offsets, data, partitions).astype(np.int32)
+        return pa.array(chosen, mask=keys.is_null().to_numpy(zero_copy_only=False))
+
+    # pyspark's stub asks for a function type, and its code warns about one where there are type hints.
+    return arrow_udf(partition_of, IntegerType())  # type: ignore[call-overload]

@@ -1,0 +1,128 @@
+"""One Spark at a time in each process of pytest: the session a test asks for, small, leaving no files behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+
+PROJECT = Path(__file__).parents[2]
+
+
+@dataclass
+class OneSpark:
+    """Starts the session of a master when it is asked for, and stops the one before: a JVM has one context."""
+
+    scratch: Path
+    current: SparkSession | None = None
+    asked: tuple[str, dict[str, str]] = field(default_factory=lambda: ("", {}))
+
+    def session(self, master: str, **settings: str) -> SparkSession:
+        if self.current is not None and self.asked == (master, settings):
+            return self.current
+        self.stop()
+        builder = SparkSession.builder.master(master).appName("sparklog tests")
+        common = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+            "spark.driver.memory": "768m",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={self.scratch} -Dderby.system.home={self.scratch}",
+            "spark.local.dir": str(self.scratch),
+            "spark.sql.warehouse.dir": str(self.scratch / "warehouse"),
+            "spark.sql.session.timeZone": "Asia/Tokyo",  # not UTC: what depends on the zone shows
+            "spark.executorEnv.PYTHONPATH": str(PROJECT),
+        }
+        for name, value in (common | {key.replace("__", "."): value for key, value in settings.items()}).items():
+            builder = builder.config(name, value)
+        self.current, self.asked = builder.getOrCreate(), (master, settings)
+        self.current.sparkContext.setLogLevel("OFF")
+        return self.current
+
+    def stop(self) -> None:
+        if self.current is not None:
+            self.current.stop()
+            self.current = None
+
+    def end(self) -> None:
+        """Stop Spark and its JVM."""
+        self.stop()
+        gateway = SparkContext._gateway
+        if gateway is not None:
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait()
+            SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture(scope="session")
+def one_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSpark]:
+    scratch = tmp_path_factory.mktemp("spark")
+    (scratch / "log4j2.properties").write_text("rootLogger.level = off\n")
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["SPARK_CONF_DIR"] = str(scratch)
+    os.environ["PYTHONPATH"] = str(PROJECT)
+    spark = OneSpark(scratch)
+    yield spark
+    spark.end()
+
+
+@pytest.fixture
+def spark(one_spark: OneSpark) -> SparkSession:
+    """local[2], as a user starts it."""
+    return one_spark.session("local[2]")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A new cluster on local disk."""
+    url = str(tmp_path / "cluster")
+    init_cluster(url)
+    with sparklog.connect(url) as made:
+        yield made
+
+
+Read = Callable[..., DataFrame]
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def read(spark: SparkSession, cluster: Cluster) -> Read:
+    """read(topic, option=value, …) -> the DataFrame; `topic` None: by options only."""
+
+    def dataframe(topic: str | None = None, **options: object) -> DataFrame:
+        reader = spark.read.format("sparklog").option("cluster", cluster.connection.url)
+        if topic is not None:
+            reader = reader.option("subscribe", topic)
+        for name, value in options.items():
+            reader = reader.option(name, str(value))
+        return reader.load()
+
+    return dataframe
+
+
+@pytest.fixture
+def write(cluster: Cluster) -> Write:
+    """write(df, topic, option=value, …)."""
+
+    def save(df: DataFrame, topic: str | None = None, *, source: str = "sparklog", **options: object) -> None:
+        writer = df.write.format(source).mode("append").option("cluster", cluster.connection.url)
+        if topic is not None:
+            writer = writer.option("topic", topic)
+        for name, value in options.items():
+            writer = writer.option(name, str(value))
+        writer.save()
+
+    return save
