@@ -33,7 +33,7 @@ class OrphanSearch(msgspec.Struct, frozen=True):
 class OrphansFound(msgspec.Struct, frozen=True):
     """What a search met: `keys` listed, of them `orphans` with `size_bytes`, and `foreign` names.
 
-    `deleted` of the orphans are gone; `errors` are the first few of `failed` deletions.
+    `deleted` of the orphans (with `deleted_bytes`) are gone; `errors` are the first few of `failed` deletions.
     """
 
     keys: int = 0
@@ -41,6 +41,7 @@ class OrphansFound(msgspec.Struct, frozen=True):
     size_bytes: int = 0
     foreign: int = 0
     deleted: int = 0
+    deleted_bytes: int = 0
     failed: int = 0
     errors: tuple[str, ...] = ()
 
@@ -51,7 +52,7 @@ def search_orphans(search: OrphanSearch, store: ObjectStore, *, delete: bool) ->
     Raises StoreUnavailable if the listing breaks off; a deletion that fails stops no other.
     """
     named = np.frombuffer(search.named, dtype=np.uint64)
-    keys = orphans = size_bytes = foreign = deleted = failed = 0
+    keys = orphans = size_bytes = foreign = deleted = deleted_bytes = failed = 0
     errors: list[str] = []
     for chunk in _chunks(store.list_keys(search.prefix)):
         parsed = [(stored, parse_data_key(stored.key)) for stored in chunk]
@@ -63,11 +64,11 @@ def search_orphans(search: OrphanSearch, store: ObjectStore, *, delete: bool) ->
                 continue
             try:
                 store.delete(stored.key)
-                deleted += 1
+                deleted, deleted_bytes = deleted + 1, deleted_bytes + stored.size_bytes
             except SparklogError as error:
                 failed += 1
                 errors = [*errors, str(error)][:3]
-    return OrphansFound(keys, orphans, size_bytes, foreign, deleted, failed, tuple(errors))
+    return OrphansFound(keys, orphans, size_bytes, foreign, deleted, deleted_bytes, failed, tuple(errors))
 
 
 def topic_folders(store: ObjectStore) -> Iterator[str]:

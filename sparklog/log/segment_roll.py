@@ -32,7 +32,7 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c, decode, verify
+from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, crc32c, decode, verify
 from sparklog.log.index import INDEX_SCHEMA, Index, encode_index
 from sparklog.log.ipc_file import IpcFileWriter
 from sparklog.log.object_reader import RANGED_READ_BYTES, read_index
@@ -201,7 +201,6 @@ class _SegmentsWriter:
         self._append_time_ms = append_time_ms
         self._new_upload_id = new_upload_id
         self._encoder = BatchEncoder(target.compression)
-        self._batch_bytes = max(1, min(FULL_BATCH_BYTES, target.segment_bytes - _MESSAGE_BYTES))
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._open: _OpenSegment | None = None
@@ -224,7 +223,7 @@ class _SegmentsWriter:
         """Take over records that are to be joined with their neighbours."""
         self._pending.append(rows)
         self._pending_bytes += int(raw_sums(rows)[-1])
-        if self._pending_bytes >= self._batch_bytes:
+        if self._pending_bytes >= FULL_BATCH_BYTES:
             self._encode_pending()
 
     def finish(self) -> Rewritten:
@@ -238,19 +237,23 @@ class _SegmentsWriter:
             return
         rows = joined(self._pending)
         self._pending, self._pending_bytes = [], 0
-        # What is a little too large stays one batch, unless `segment.bytes` is what limits it.
-        largest = self._batch_bytes * 4 // 3 if self._batch_bytes == FULL_BATCH_BYTES else self._batch_bytes
-        for start, end in cuts(raw_sums(rows), largest):
+        for start, end in cuts(raw_sums(rows), FULL_BATCH_BYTES * 4 // 3):
             self._encode(rows.slice(start, end - start))
 
     def _encode(self, rows: pa.RecordBatch) -> None:
+        """Append the rows as one batch, or as several if one would be larger than a segment."""
         batch = self._encoder.encode(self._target.partition, rows)
-        if batch.message.size > self._target.segment_bytes and rows.num_rows > 1:
-            half = rows.num_rows // 2
-            self._encode(rows.slice(0, half))
-            self._encode(rows.slice(half))
+        segment_bytes = self._target.segment_bytes
+        if batch.message.size <= segment_bytes or rows.num_rows == 1:
+            self._append(batch)
             return
-        self._append(batch)
+        sums = raw_sums(rows)
+        raw_bytes = int(sums[-1] - sums[0])
+        limit_bytes = raw_bytes * segment_bytes // batch.message.size
+        if limit_bytes < SMALL_BATCH_BYTES:  # such batches are not compressed
+            limit_bytes = segment_bytes - _MESSAGE_BYTES
+        for start, end in cuts(sums, max(1, min(limit_bytes, raw_bytes // 2))):
+            self._encode(rows.slice(start, end - start))
 
     def _append(self, batch: EncodedBatch) -> None:
         if self._open is not None and self._open.batch_bytes + batch.message.size > self._target.segment_bytes:

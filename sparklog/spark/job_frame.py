@@ -53,6 +53,7 @@ class Job(Protocol):
     """What differs between the jobs. Order of calls: `plan` once, then `execute` once, unless only a plan is wanted."""
 
     name: str
+    unit: str  # what the objects of its plan are
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """What is due, a row per partition with work. Changes nothing in the log."""
@@ -79,6 +80,7 @@ class JobFrame:
         clock: Clock | None,
     ) -> None:
         self.clock = clock or SystemClock()
+        self.now_was_given = now_ms is not None
         self.now_ms = self.clock.now_ms() if now_ms is None else now_ms
         self.dry_run = dry_run
         self.runner = TaskRunner(session, cluster_url)
@@ -186,8 +188,9 @@ def run_job(job: Job, frame: JobFrame) -> JobReport:
         rows = job.plan(frame)
         planned = total(each.planned for each in rows)
         deletion = DeletionResult(_deletion_work(frame.due_deletions()))
-        notes = [] if frame.now_ms == started_ms else [f"ages are counted from {frame.now_ms} ms (--now)"]
-        frame.output.plan(f"{job.name} {frame.connection.url}", rows, planned, deletion.planned, notes)
+        notes = [f"ages are counted from {frame.now_ms} ms (--now)"] if frame.now_was_given else []
+        title = f"{job.name} {frame.connection.url}"
+        frame.output.plan(title, job.unit, rows, planned, deletion.planned, notes)
         if frame.dry_run:
             return _report(job, frame, started_ms, rows, deletion, frame.due_floor(), notes)
         rows = job.execute(frame)

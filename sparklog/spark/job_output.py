@@ -12,22 +12,29 @@ from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work
 
 ROWS_SHOWN = 40
 PROGRESS_EVERY_MS = 5_000
+WIDTH = 140  # of what goes to a file
 
 
 class JobOutput:
     """Writes to a console; the default is stderr, so that stdout stays free for a JSON document."""
 
     def __init__(self, console: Console | None, clock: Clock) -> None:
-        self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = console or _stderr()
         self._clock = clock
         self._told_ms = clock.monotonic_ms()
 
     def plan(
-        self, title: str, results: Sequence[PartitionResult], planned: Work, deletion: Work, notes: Sequence[str]
+        self,
+        title: str,
+        unit: str,
+        results: Sequence[PartitionResult],
+        planned: Work,
+        deletion: Work,
+        notes: Sequence[str],
     ) -> None:
         """The plan: a row per partition, the sums, what else is due."""
         if results:
-            self._table(title, results, planned)
+            self._table(title, unit, results, planned)
         else:
             self._console.print(f"{title}: nothing is due")
         if deletion.objects:
@@ -59,11 +66,11 @@ class JobOutput:
             f"{report.failed:,} failed; FLOOR is {report.floor}"
         )
 
-    def _table(self, title: str, results: Sequence[PartitionResult], planned: Work) -> None:
+    def _table(self, title: str, unit: str, results: Sequence[PartitionResult], planned: Work) -> None:
         table = Table(title=title, title_justify="left", show_footer=True)
         rest = len(results) - ROWS_SHOWN
         table.add_column("place", footer=f"and {rest:,} more" if rest > 0 else "all", overflow="fold")
-        for name, value in (("segments", planned.objects), ("records", planned.records)):
+        for name, value in ((unit, planned.objects), ("records", planned.records)):
             table.add_column(name, justify="right", footer=f"{value:,}")
         table.add_column("bytes", justify="right", footer=amount(planned.size_bytes))
         table.add_column("requests", justify="right", footer=f"{planned.requests:,}")
@@ -79,6 +86,11 @@ class JobOutput:
                 each.reason,
             )
         self._console.print(table)
+
+
+def _stderr() -> Console:
+    console = Console(stderr=True, highlight=False)
+    return console if console.is_terminal else Console(stderr=True, highlight=False, width=WIDTH)
 
 
 def amount(size_bytes: int) -> str:

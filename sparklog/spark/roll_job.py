@@ -65,6 +65,7 @@ class RollJob:
     """See `job_frame.Job`."""
 
     name = "roll"
+    unit = "segments"
 
     def __init__(self, *, everything: bool) -> None:
         self._everything = everything
@@ -96,17 +97,9 @@ class RollJob:
         """Rewrite in tasks; after each round its segments are swapped in, one command each."""
         rolled = 0
         for round_ in chunks(_packed(self._due), frame.runner.tasks_at_once):
-            prepared = [_prepare(frame, pack) for pack in round_]
-            orders = [order for order, _, _ in prepared]
-            try:
-                bodies = frame.runner.run(roll_segments, [msgspec.msgpack.encode(each) for each in orders])
-            except Exception as error:  # whatever Spark raises: the other rounds may still work
-                outcomes = [[_RollOutcome(None, f"the tasks failed: {error}")] * len(each.segments) for each in orders]
-            else:
-                outcomes = [msgspec.msgpack.decode(each, type=list[_RollOutcome]) for each in bodies]
-            for (order, segments, gone), of_order in zip(prepared, outcomes, strict=True):
-                self._overtaken(gone)
-                self._swap(frame, order, segments, of_order)
+            orders = [self._order(frame, pack) for pack in round_]
+            for order, outcomes in zip(orders, _run(frame, orders), strict=True):
+                self._swap(frame, order, outcomes)
             rolled += sum(len(pack) for pack in round_)
             frame.output.progress("segments rolled", rolled, len(self._due))
         return [
@@ -114,77 +107,161 @@ class RollJob:
             for each in self._rows.values()
         ]
 
-    def _swap(
-        self, frame: JobFrame, order: _RollOrder, segments: Sequence[SegmentToRoll], outcomes: Sequence[_RollOutcome]
-    ) -> None:
-        """Submit a swap for each segment that was uploaded, and note what became of each."""
-        uploaded = [(each, one.rewritten) for each, one in zip(segments, outcomes, strict=True) if one.rewritten]
-        submissions = [Submission(new_command_id(), order.n0, _command(each, one)) for each, one in uploaded]
-        for (segment, rewritten), result in zip(uploaded, frame.submit_all(submissions), strict=True):
-            if isinstance(result, SwapRefused | UnknownTopicOrPartition):
-                self._note(segment, Outcome.OVERTAKEN, str(result))
-            elif isinstance(result, SparklogError):
-                self._note(segment, Outcome.FAILED, str(result))
-            else:
-                self._count(segment, rewritten, order)
-        for segment, one in zip(segments, outcomes, strict=True):
-            if one.rewritten is None:
-                with frame.connection.follower.current() as state:
-                    still = _slices(state, segment) is not None
-                self._note(segment, Outcome.FAILED if still else Outcome.OVERTAKEN, one.error)
+    def _order(self, frame: JobFrame, pack: Sequence[SegmentToRoll]) -> RollOrder:
+        """What one task is to do, on the state as it is now. Segments that changed since the plan are left out."""
+        with frame.connection.follower.current() as state:
+            orders = []
+            for each in pack:
+                slices = _slices(state, each)
+                if slices is None:
+                    self._note(each, Outcome.OVERTAKEN, f"[{each.start}, {each.end}) was changed since it was planned")
+                else:
+                    orders.append(SegmentOrder(each, _target(state, each), slices))
+            return RollOrder(frame.connection.url, frame.store_urls(state), EntryNumber(state.n), tuple(orders))
 
-    def _overtaken(self, segments: Sequence[SegmentToRoll]) -> None:
-        for each in segments:
-            self._note(each, Outcome.OVERTAKEN, f"[{each.start}, {each.end}) was changed since it was planned")
+    def _swap(self, frame: JobFrame, order: RollOrder, outcomes: Sequence[RollOutcome]) -> None:
+        """Submit a swap for each segment that was uploaded, and note what became of each."""
+        uploaded = []
+        for each, outcome in zip(order.segments, outcomes, strict=True):
+            if outcome.rewritten is not None:
+                uploaded.append((each, outcome.rewritten))
+                continue
+            with frame.connection.follower.current() as state:
+                still = _slices(state, each.segment) is not None
+            self._note(each.segment, Outcome.FAILED if still else Outcome.OVERTAKEN, outcome.error)
+        submissions = [
+            Submission(new_command_id(), order.n0, _command(each.segment, rewritten)) for each, rewritten in uploaded
+        ]
+        for (each, rewritten), result in zip(uploaded, frame.submit_all(submissions), strict=True):
+            if isinstance(result, SwapRefused | UnknownTopicOrPartition):
+                self._note(each.segment, Outcome.OVERTAKEN, str(result))
+            elif isinstance(result, SparklogError):
+                self._note(each.segment, Outcome.FAILED, str(result))
+            else:
+                self._count(each, rewritten)
 
     def _note(self, segment: SegmentToRoll, outcome: Outcome, message: str) -> None:
         """A failure in one segment is the partition's outcome, whatever the others came to."""
         row = self._rows[_key(segment)]
-        worst = Outcome.FAILED if Outcome.FAILED in (row.outcome, outcome) else outcome
+        worst = Outcome.FAILED if row.outcome is Outcome.FAILED else outcome
         self._rows[_key(segment)] = msgspec.structs.replace(row, outcome=worst, messages=(*row.messages, message))
 
-    def _count(self, segment: SegmentToRoll, rewritten: Rewritten, order: _RollOrder) -> None:
-        row = self._rows[_key(segment)]
-        slices = next(each.slices for each in order.segments if each.target.partition == segment.partition.partition)
-        requests = reads_of(slices) + 2 * sum(len(each.holders) for each in rewritten.objects) + _CHAIN_REQUESTS
+    def _count(self, order: SegmentOrder, rewritten: Rewritten) -> None:
+        row = self._rows[_key(order.segment)]
+        requests = reads_of(order.slices) + 2 * sum(len(each.holders) for each in rewritten.objects) + _CHAIN_REQUESTS
         size_bytes = sum(each.new.length for each in rewritten.slices)
-        done = Work(len(rewritten.objects), segment.records, size_bytes, requests)
-        self._rows[_key(segment)] = msgspec.structs.replace(row, done=row.done + done)
+        done = Work(len(rewritten.objects), order.segment.records, size_bytes, requests)
+        self._rows[_key(order.segment)] = msgspec.structs.replace(row, done=row.done + done)
 
 
 # ---- from the plan to tasks and back ----------------------------------------------------------------
 
 
-class _SegmentOrder(msgspec.Struct, frozen=True):
+class SegmentOrder(msgspec.Struct, frozen=True):
+    """One segment to roll: its slices as they were found, and what becomes of them."""
+
+    segment: SegmentToRoll
     target: SegmentTarget
     slices: tuple[SliceToRead, ...]
 
 
-class _RollOrder(msgspec.Struct, frozen=True):
-    """What one task does. `n0`: the chain position it was made on."""
+class RollOrder(msgspec.Struct, frozen=True):
+    """What one task does. `n0`: the chain position it was made on, for its uploads and its swaps."""
 
     cluster: str
     store_urls: dict[StoreId, str]
     n0: EntryNumber
-    segments: tuple[_SegmentOrder, ...]
+    segments: tuple[SegmentOrder, ...]
 
 
-class _RollOutcome(msgspec.Struct, frozen=True):
-    """Of one segment: what was uploaded, or why not."""
+class RollOutcome(msgspec.Struct, frozen=True):
+    """Of one segment: what was uploaded, or why nothing was."""
 
     rewritten: Rewritten | None
     error: str = ""
 
 
 def roll_segments(payload: bytes) -> bytes:
-    """Task: rewrite some segments. One that fails stops no other."""
-    order = msgspec.msgpack.decode(payload, type=_RollOrder)
+    """Task: rewrite some segments (a RollOrder); a list of RollOutcome. One that fails stops no other."""
+    order = msgspec.msgpack.decode(payload, type=RollOrder)
     stores = Stores(order.cluster, order.store_urls)
     outcomes = []
     for each in order.segments:
         try:
             rewritten = rewrite(each.slices, each.target, stores, lambda: UploadId(uuid.uuid4().hex))
-            outcomes.append(_RollOutcome(rewritten))
-        except Exception as error:  # also what is no SparklogError: the other segments of the task are to be rolled
-            outcomes.append(_RollOutcome(None, str(error) or repr(error)))
+            outcomes.append(RollOutcome(rewritten))
+        except Exception as error:  # whatever it is, the other segments of the task are to be rolled
+            outcomes.append(RollOutcome(None, str(error) or repr(error)))
     return msgspec.msgpack.encode(outcomes)
+
+
+def _run(frame: JobFrame, orders: Sequence[RollOrder]) -> list[list[RollOutcome]]:
+    try:
+        bodies = frame.runner.run(roll_segments, [msgspec.msgpack.encode(each) for each in orders])
+    except Exception as error:  # whatever Spark raises: the tasks of another round may still work
+        return [[RollOutcome(None, f"the tasks failed: {error}")] * len(each.segments) for each in orders]
+    return [msgspec.msgpack.decode(each, type=list[RollOutcome]) for each in bodies]
+
+
+def _packed(segments: Sequence[SegmentToRoll]) -> list[list[SegmentToRoll]]:
+    """Segments shared out to tasks: small ones together, in order, within TASK_BYTES and MOST_SLICES."""
+    limit_bytes = min(TASK_BYTES, sum(each.size_bytes for each in segments) // FEWEST_TASKS)
+    packs: list[list[SegmentToRoll]] = []
+    size_bytes = slices = 0
+    for each in segments:
+        if not packs or size_bytes + each.size_bytes > limit_bytes or slices + each.slices > MOST_SLICES:
+            packs.append([])
+            size_bytes = slices = 0
+        packs[-1].append(each)
+        size_bytes, slices = size_bytes + each.size_bytes, slices + each.slices
+    return packs
+
+
+def _slices(state: ClusterState, segment: SegmentToRoll) -> tuple[SliceToRead, ...] | None:
+    """The slices that were planned, or None if others are there by now."""
+    if state.partitions.get(_key(segment)) is None:
+        return None
+    found = state.slices.find(_key(segment), OffsetRange(segment.start, segment.end))
+    if digest(found) != segment.digest:
+        return None
+    return tuple(SliceToRead(each, named_object(state, each)) for each in found)
+
+
+def _target(state: ClusterState, segment: SegmentToRoll) -> SegmentTarget:
+    key = _key(segment)
+    config = state.topic_config(state.topics[key.topic_id])
+    return SegmentTarget(
+        key.topic_id,
+        segment.topic,
+        key.partition,
+        segment.leader_epoch,
+        EntryNumber(state.n),
+        tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].isr),
+        config.segment_bytes,
+        config.compression_type or "zstd",
+    )
+
+
+def _command(segment: SegmentToRoll, rewritten: Rewritten) -> Swap:
+    key = _key(segment)
+    return Swap(
+        key.topic_id,
+        key.partition,
+        segment.start,
+        segment.end,
+        segment.digest,
+        rewritten.objects,
+        rewritten.slices,
+    )
+
+
+def _key(segment: SegmentToRoll) -> TopicPartition:
+    return TopicPartition(segment.partition.topic_id, segment.partition.partition)
+
+
+def _planned(segment: SegmentToRoll, segment_bytes: int) -> Work:
+    """What rolling the segment will take, about: each slice in an object of its own, and stored bytes as they are."""
+    outputs = max(1, -(-segment.size_bytes // segment_bytes))
+    reads = 2 * segment.slices + segment.size_bytes // RANGED_READ_BYTES
+    writes = 2 * outputs * len(segment.partition.isr)
+    return Work(outputs, segment.records, segment.size_bytes, reads + writes + _CHAIN_REQUESTS)

@@ -49,7 +49,6 @@ def _writes(
     frame: DataFrame, folder: Path, cluster_url: str, value_bytes: int, codec: str, number: Iterator[int]
 ) -> Iterator[Comparison]:
     label = f"{value_bytes} B, {codec}"
-    with_partition = frame.withColumn("partition", f.spark_partition_id())
 
     def sparklog_write(name: str, rows: DataFrame, partitions: int) -> str:
         topic = f"{name}-{next(number)}"
@@ -70,10 +69,10 @@ def _writes(
         return path
 
     yield compare(
-        f"write {label}, one partition per task",
+        f"write {label}, into one partition",
         "bare Arrow writer",
         ">= 0.9",
-        lambda: sparklog_write("given", with_partition, PARTITIONS),
+        lambda: sparklog_write("one", frame, 1),
         lambda: bare_write(frame),
     )
     yield compare(
@@ -91,7 +90,7 @@ def _writes(
         parquet_write,
         rounds=3,
     )
-    topic = sparklog_write("read", with_partition, PARTITIONS)
+    topic = sparklog_write("read", frame, 1)
     spark = frame.sparkSession
     read = spark.read.format("sparklog").option("cluster", cluster_url).option("subscribe", topic)
     bare_path = bare_write(read.load())

@@ -1,0 +1,17 @@
+"""Forget old segments, then delete their objects: spark-submit jobs/retention.py --cluster URL [--now TIME] …"""
+
+from __future__ import annotations
+
+import sys
+
+from sparklog.spark.job_arguments import main
+from sparklog.spark.retention_job import run_retention
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "retention",
+            "Forget what retention.ms and retention.bytes don't keep; objects are deleted after file.delete.delay.ms.",
+            run_retention,
+        )
+    )

@@ -1,0 +1,18 @@
+"""Rewrite append objects into sealed segments: spark-submit jobs/roll.py --cluster URL [--topic T] [--all] …"""
+
+from __future__ import annotations
+
+import sys
+
+from sparklog.spark.job_arguments import main
+from sparklog.spark.roll_job import run_roll
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "roll",
+            "Rewrite what writers appended into sealed segments, one partition each, by segment.bytes and segment.ms.",
+            run_roll,
+            flags={"--all": ("everything", "seal everything, also what is neither full nor old")},
+        )
+    )

@@ -1,0 +1,96 @@
+"""Makes the golden cluster of the present format: `python -m tests.golden.make_golden`.
+
+Run it once per format version, never to make a test pass: what older versions wrote must stay readable.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster, connect
+from sparklog.core.state import FORMAT
+from sparklog.spark.roll_job import run_roll
+
+GOLDEN = Path(__file__).parent / f"format-{FORMAT}"
+
+
+def rows(first: int, count: int) -> pa.Table:
+    """Rows with every written column, null keys, tombstones and repeated header keys among them."""
+    numbers = range(first, first + count)
+    return pa.table(
+        {
+            "key": pa.array([None if at % 5 == 0 else f"key-{at % 7}" for at in numbers], pa.string()),
+            "value": pa.array([None if at % 11 == 0 else f"value {at} " * 4 for at in numbers], pa.string()),
+            "partition": pa.array([at % 2 for at in numbers], pa.int32()),
+            "timestamp": pa.array(
+                [1_357_000_000_000_000 + at * 1_000_003 for at in numbers], pa.timestamp("us", "UTC")
+            ),
+            "headers": pa.array(
+                [[("h", b"1"), ("h", str(at).encode())] if at % 3 == 0 else None for at in numbers],
+                pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+            ),
+        }
+    )
+
+
+def make(root: Path) -> None:
+    """A cluster with all that this format has: sealed segments, append objects, a snapshot, producers, applications."""
+    url = str(root / "cluster")
+    init_cluster(url)
+    with connect(url) as cluster:
+        cluster.create_topic("golden", partitions=2, config={"retention.ms": -1, "segment.bytes": 2000})
+        cluster.create_topic("by-append-time", config={"message.timestamp.type": "LogAppendTime"})
+        cluster.append("golden", rows(0, 60))
+        cluster.append("golden", rows(60, 60), compression="lz4", application=("app", 7))
+        run_roll(url, everything=True)
+        cluster.append("by-append-time", pa.table({"value": ["1", "2"]}))
+        cluster.connection.follower.catch_up()
+        cluster.connection.committer.write_snapshot()
+        cluster.append("golden", rows(120, 40), compression="none")
+        producer = cluster.allocate_producer()
+        cluster.append("golden", rows(160, 1), producer=(*producer, 0))
+        (root / "expected.json").write_text(json.dumps(contents(cluster), indent=1) + "\n")
+
+
+def contents(cluster: Cluster) -> dict[str, object]:
+    """All records, and the parts of the state that outlive them, as plain values."""
+    with cluster.connection.follower.current() as state:
+        chain = {
+            "n": state.n,
+            "chain_id": state.chain_id,
+            "applications": {name: each.version for name, each in state.applications.items()},
+            "producers": {str(each.producer_id): each.producer_epoch for each in state.producers.values()},
+            "segments": len(state.slices),
+        }
+    records = {}
+    for topic in cluster.topics():
+        for partition in range(len(cluster.describe(topic).partitions)):
+            table = cluster.read(topic, partition=partition, include_headers=True)
+            stamps = table["timestamp"].cast(pa.int64())
+            table = table.set_column(table.schema.get_field_index("timestamp"), "timestamp", stamps)
+            records[f"{topic}-{partition}"] = [_plain(each) for each in table.to_pylist()]
+    return {"chain": chain, "records": records}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case bytes():
+            return value.decode()
+        case dict():
+            return {name: _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+if __name__ == "__main__":
+    if GOLDEN.exists():
+        sys.exit(f"{GOLDEN} is there: a golden cluster is never made again; a changed format has a new number")
+    GOLDEN.mkdir()
+    make(GOLDEN)

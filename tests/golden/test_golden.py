@@ -1,0 +1,65 @@
+"""Clusters that older code wrote stay readable, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sparklog.client.cluster import connect
+from sparklog.core.errors import UnsupportedVersion
+from sparklog.core.state import FORMAT
+from tests.golden.make_golden import GOLDEN, contents, make, rows
+
+
+def test_the_golden_cluster_reads_as_it_was_written(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+    with connect(str(tmp_path / "cluster")) as cluster:
+        assert contents(cluster) == json.loads((GOLDEN / "expected.json").read_text())
+
+
+def test_the_golden_cluster_can_be_written_to(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+    with connect(str(tmp_path / "cluster")) as cluster:
+        assert cluster.append("golden", rows(0, 3), application=("app", 7)).records > 3  # version 7 was written
+        assert cluster.append("golden", rows(0, 3), application=("app", 8)).records == 3
+
+
+def test_what_is_written_today_has_the_golden_shape(tmp_path: Path) -> None:
+    make(tmp_path)
+    made = json.loads((tmp_path / "expected.json").read_text())["records"]
+    kept = json.loads((GOLDEN / "expected.json").read_text())["records"]
+    assert made["golden-0"] == kept["golden-0"]
+    assert made["golden-1"] == kept["golden-1"]
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".index"])
+def test_each_object_opens_with_plain_arrow_and_polars(suffix: str) -> None:  # M: S-02
+    objects = [each for each in (GOLDEN / "cluster").rglob(f"*{suffix}") if "meta" not in each.parts]
+    assert len(objects) >= 4
+    for each in objects:
+        with pa.memory_map(str(each)) as file:
+            table = pa.ipc.open_file(file).read_all()
+        assert table.num_rows > 0
+        assert pl.read_ipc(each, memory_map=False).height == table.num_rows
+
+
+def test_segments_list_in_offset_order_from_their_names() -> None:  # M: S-02
+    folder = next((GOLDEN / "cluster" / "topics").glob("*-golden")) / "0"
+    starts = [int(each.name[:20]) for each in sorted(folder.glob("*.arrow"))]
+    assert starts == sorted(starts)
+    assert starts[0] == 0
+    assert len(starts) > 1
+
+
+def test_an_object_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+    entry = sorted((tmp_path / "cluster" / "meta" / "log").rglob("*"))[-1]
+    body = entry.read_bytes().replace(f"entry {FORMAT} ".encode(), f"entry {FORMAT + 1} ".encode(), 1)
+    entry.write_bytes(body)
+    with pytest.raises(UnsupportedVersion, match=f"format {FORMAT + 1}"):
+        connect(str(tmp_path / "cluster"))

@@ -1,0 +1,264 @@
+"""Slices of append objects become sealed segments that hold the same records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparklog.core.errors import Damaged, KeyNotFound
+from sparklog.core.plan import SliceToRead
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NamedObject,
+    NewObject,
+    ObjectNumber,
+    OffsetRange,
+    PartitionIndex,
+    Slice,
+    StoreId,
+    TimestampSource,
+    TopicId,
+)
+from sparklog.log.object_reader import read_index, read_slice
+from sparklog.log.object_writer import WriterLimits
+from sparklog.log.records_schema import READ_SCHEMA
+from sparklog.log.segment_roll import Rewritten, SegmentTarget, rewrite
+from sparklog.log.stores import Stores
+from sparklog.storage.keys import data_key, parse_data_key
+from sparklog.storage.memory import MemoryStore
+from tests.log.failing_store import WatchedStore
+from tests.log.record_strategies import batches
+from tests.log.written_log import APPEND_TIME_MS, WrittenLog, empty_store, upload_ids, write
+
+HOLDERS = (Holder(StoreId("a"), 1),)
+LOG_APPEND_TIME = 1  # in the column timestampType
+
+
+def target(segment_bytes: int, holders: tuple[Holder, ...] = HOLDERS) -> SegmentTarget:
+    return SegmentTarget(
+        TopicId(5), "orders", PartitionIndex(0), LeaderEpoch(0), EntryNumber(9), holders, segment_bytes, "zstd"
+    )
+
+
+def parts_of(log: WrittenLog) -> list[SliceToRead]:
+    return [SliceToRead(each, log.objects[each.object_number]) for each in log.partition(0)]
+
+
+def stores_of(log: WrittenLog, **others: object) -> Stores:
+    """Store "a" is the log's; others by id."""
+    stores = Stores("memory://written-log", {StoreId("a"): ".", **{StoreId(each): "." for each in others}})
+    stores._open[StoreId("a")] = log.store
+    for name, store in others.items():
+        stores._open[StoreId(name)] = store  # type: ignore[assignment]
+    return stores
+
+
+def roll(log: WrittenLog, segment_bytes: int = 1 << 30) -> Rewritten:
+    ids = upload_ids()
+    for _ in range(1_000):
+        next(ids)  # not those of the log
+    return rewrite(parts_of(log), target(segment_bytes), stores_of(log), lambda: next(ids))
+
+
+def slices_of(rolled: Rewritten) -> list[tuple[NamedObject, Slice]]:
+    """As the chain would number them."""
+    return [
+        (
+            NamedObject(ObjectNumber(1_000 + each.new.object_index), rolled.objects[each.new.object_index]),
+            Slice(
+                each.new.topic_id,
+                each.new.partition,
+                each.start,
+                each.end,
+                each.new.records,
+                ObjectNumber(1_000 + each.new.object_index),
+                each.new.position,
+                each.new.length,
+                each.new.first_batch,
+                each.new.batches,
+                each.new.min_timestamp_us,
+                each.new.max_timestamp_us,
+                each.append_time_ms,
+                each.timestamp_source,
+                each.leader_epoch,
+            ),
+        )
+        for each in rolled.slices
+    ]
+
+
+def read(log: WrittenLog, rolled: Rewritten, columns: Sequence[str] = READ_SCHEMA.names) -> pa.Table:
+    batches = [
+        batch
+        for named, each in slices_of(rolled)
+        for batch in read_slice(
+            log.store,
+            data_key(named.object, "orders"),
+            named,
+            each,
+            OffsetRange(each.start, each.end),
+            "orders",
+            columns,
+        )
+    ]
+    return pa.Table.from_batches(batches, schema=pa.schema([READ_SCHEMA.field(name) for name in columns]))
+
+
+def rows(count: int, size: int = 20, first: int = 0) -> pa.RecordBatch:
+    """Values that don't compress."""
+    numbers = range(first, first + count)
+    values = [bytes((each * 7919 + at * at * 31) % 251 for at in range(size)) for each in numbers]
+    timestamps = pa.array([1_000 + (each * 37) % 500 for each in numbers], pa.timestamp("us", "UTC"))
+    return pa.record_batch(
+        {
+            "key": pa.array([f"k{each}".encode() for each in numbers]),
+            "value": pa.array(values, pa.binary()),
+            "timestamp": timestamps,
+        }
+    )
+
+
+def big_rows(count: int, size: int) -> pa.RecordBatch:
+    values = [each.to_bytes(4) * (size // 4) for each in range(count)]
+    return pa.record_batch({"value": pa.array(values, pa.binary())})
+
+
+@given(
+    written=batches(partitions=1).filter(lambda given: any(each.num_rows for each in given)),
+    segment_bytes=st.integers(1, 20_000),
+    source=st.sampled_from([TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME]),
+)
+@settings(max_examples=60)
+def test_a_roll_keeps_every_record_offset_and_timestamp(  # M: S-02 S-06
+    written: list[pa.RecordBatch], segment_bytes: int, source: TimestampSource
+) -> None:
+    log = write(empty_store(), written, partitions=1, source=source)
+    rolled = roll(log, segment_bytes)
+    assert read(log, rolled).equals(log.read(0, 0, sum(each.num_rows for each in written)))
+    starts = [each.start for each in rolled.slices]
+    assert starts == sorted(starts)
+    for each in rolled.slices:
+        assert each.new.length <= segment_bytes or each.new.records == 1
+
+
+def test_a_log_of_8_2_and_n_records_has_segments_0_8_and_10() -> None:  # M: S-02
+    log = write(
+        empty_store(),
+        [rows(8), rows(2, 300, first=8), rows(5, first=10)],
+        1,
+        limits=WriterLimits(gather_rows=1, object_bytes=1),
+    )
+    edges = [(0, 8), (8, 10), (10, 15)]
+    assert [(each.start, each.end) for each in log.partition(0)] == edges
+    ids = upload_ids()
+    keys = []
+    for part in parts_of(log):
+        rolled = rewrite([part], target(2_000), stores_of(log), lambda: next(ids))
+        keys += [data_key(each, "orders") for each in rolled.objects]
+    names = [parse_data_key(key) for key in sorted(keys)]
+    assert [name.base_offset for name in names if name is not None] == [0, 8, 10], "a listing is in offset order"
+
+
+def test_a_segment_opens_with_plain_arrow() -> None:  # M: S-02
+    log = write(empty_store(), [rows(30)], 1)
+    rolled = roll(log)
+    (sealed,) = rolled.objects
+    with pa.ipc.open_file(pa.BufferReader(log.store.get(data_key(sealed, "orders")))) as file:
+        assert file.read_all().num_rows == 30
+
+
+def test_large_batches_are_copied_byte_for_byte() -> None:
+    limits = WriterLimits(gather_rows=1, gather_bytes=400 << 10)
+    log = write(empty_store(), [big_rows(64, 16 << 10)], 1, compression="none", limits=limits)
+    (part, *_) = parts_of(log)
+    stored = read_index(log.store, log.key(part.slice), part.object)
+    assert stored.length.min() >= 256 << 10
+    rolled = roll(log)
+    named, _ = slices_of(rolled)[0]
+    assert read_index(log.store, data_key(named.object, "orders"), named).crc32c.tolist() == stored.crc32c.tolist()
+
+
+def test_small_neighbours_become_one_batch() -> None:
+    log = write(empty_store(), [rows(3, first=3 * at) for at in range(40)], 1)
+    assert sum(each.batches for each in log.partition(0)) > 5
+    rolled = roll(log)
+    assert [each.new.batches for each in rolled.slices] == [1]
+
+
+def test_append_time_is_written_into_the_column() -> None:
+    log = write(empty_store(), [rows(10)], 1, source=TimestampSource.APPEND_TIME)
+    rolled = roll(log)
+    (each,) = rolled.slices
+    assert each.timestamp_source is TimestampSource.APPEND_TIME_IN_COLUMN
+    assert each.new.min_timestamp_us == each.new.max_timestamp_us == APPEND_TIME_MS * 1000
+    table = read(log, rolled)
+    assert table["timestampType"].to_pylist() == [LOG_APPEND_TIME] * 10
+    assert set(table["timestamp"].cast(pa.int64()).to_pylist()) == {APPEND_TIME_MS * 1000}
+
+
+@pytest.mark.parametrize("records", [3, 400])
+def test_a_damaged_batch_is_never_copied_and_nothing_is_published(records: int) -> None:  # M: R-06
+    log = write(empty_store(), [rows(records)], 1)
+    each = log.partition(0)[-1]
+    key = log.key(each)
+    body = bytearray(log.store.get(key))
+    body[each.position + each.length // 2] ^= 1
+    log.store.delete(key)
+    log.store.put_if_absent(key, bytes(body))
+    before = [stored.key for stored in log.store.list_keys("")]
+    with pytest.raises(Damaged, match=key):
+        roll(log)
+    assert [stored.key for stored in log.store.list_keys("")] == before
+    assert isinstance(log.store, MemoryStore)
+    assert not log.store._contents.uploads
+
+
+def test_another_holder_serves_what_one_has_lost() -> None:
+    log = write(empty_store(), [rows(200)], 1)
+    copy = MemoryStore("memory://written-log-copy")
+    for stored in list(copy.list_keys("")):
+        copy.delete(stored.key)
+    lost = log.key(log.partition(0)[0])
+    for stored in log.store.list_keys(""):
+        copy.put_if_absent(stored.key, log.store.get(stored.key))
+    wanted = log.read(0, 0, 200)
+    log.store.delete(lost)
+    with pytest.raises(KeyNotFound):
+        roll(log)
+    both = (*HOLDERS, Holder(StoreId("b"), 1))
+    parts = [
+        SliceToRead(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
+    ]
+    ids = upload_ids()
+    for _ in range(1_000):
+        next(ids)
+    rolled = rewrite(parts, target(1 << 30, both), stores_of(log, b=copy), lambda: next(ids))
+    assert read(log, rolled).equals(wanted)
+    for sealed in rolled.objects:
+        key = data_key(sealed, "orders")
+        assert log.store.get(key) == copy.get(key), "a segment goes to every holder"
+
+
+def _held_by(named: NamedObject, holders: tuple[Holder, ...]) -> NewObject:
+    return msgspec.structs.replace(named.object, holders=holders)
+
+
+def test_a_segment_is_streamed_while_it_is_read() -> None:
+    limits = WriterLimits(gather_rows=1, object_bytes=4 << 20, full_batch_bytes=1 << 20)
+    log = write(empty_store(), [big_rows(64, 16 << 10) for _ in range(20)], 1, compression="none", limits=limits)
+    parts = parts_of(log)
+    watched = WatchedStore(log.store)
+    log.store = watched
+    reads_before_publish: list[int] = []
+    watched.before_publish = lambda key: reads_before_publish.append(len(watched.read_ranges))
+    rolled = roll(log, segment_bytes=4 << 20)
+    assert len(rolled.objects) >= len(parts) // 2 > 1
+    assert reads_before_publish[0] < len(watched.read_ranges) // 2, "the first segment is out before the last is read"

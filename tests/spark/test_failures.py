@@ -1,0 +1,177 @@
+"""Failures in a job with real executors: each leaves exactly the rows it should."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from sparklog.client.cluster import Cluster
+from tests.spark.conftest import OneSpark, Read, Write
+from tests.spark.faulty_source import FaultySource
+from tests.spark.rewriting import rewrite
+
+pytestmark = pytest.mark.spark
+
+ROWS = 400
+
+
+@pytest.fixture
+def spark(one_spark: OneSpark) -> SparkSession:
+    """Two executors of one core each, in JVMs of their own, with speculation."""
+    session = one_spark.session(
+        "local-cluster[2,1,1024]",
+        spark__executor__memory="512m",
+        spark__speculation="true",
+        spark__speculation__interval="100ms",
+        spark__speculation__quantile="0.5",
+        spark__speculation__multiplier="1.1",
+        spark__speculation__minTaskRuntime="300ms",
+        spark__task__maxFailures="3",
+    )
+    session.dataSource.register(FaultySource)
+    return session
+
+
+def numbers(spark: SparkSession, tasks: int = 4) -> DataFrame:
+    return spark.range(0, ROWS, 1, tasks).selectExpr("cast(id as string) as value")
+
+
+def landed(read: Read) -> list[int]:
+    return sorted(int(row.value) for row in read("t").select("value").collect())
+
+
+def uploads(cluster: Cluster) -> int:
+    with cluster.connection.follower.current() as state:
+        store = cluster.connection.stores(state).get(next(iter(state.stores)))
+    return sum(each.key.endswith(".arrow") for each in store.list_keys("append/"))
+
+
+def named(cluster: Cluster) -> int:
+    with cluster.connection.follower.current() as state:
+        return len(state.objects)
+
+
+@pytest.fixture
+def meeting_place(tmp_path: Path) -> str:
+    os.mkfifo(tmp_path / "both have uploaded")
+    return str(tmp_path)
+
+
+def test_tasks_that_fail_after_their_upload_leave_each_row_once(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    write(numbers(spark), "t", source="sparklog_faulty", fault="fails at first")
+    assert landed(read) == list(range(ROWS))
+    assert (uploads(cluster), named(cluster)) == (8, 4)
+
+
+def test_a_job_that_fails_for_good_leaves_nothing_visible(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    with pytest.raises(PySparkException, match="this task never succeeds"):
+        write(numbers(spark), "t", source="sparklog_faulty", fault="fails for good")
+    assert uploads(cluster) >= 3
+    assert (landed(read), named(cluster)) == ([], 0)
+    write(numbers(spark), "t")
+    assert landed(read) == list(range(ROWS))
+
+
+def test_speculative_attempts_that_both_upload_leave_each_row_once(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write, meeting_place: str
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    write(numbers(spark), "t", source="sparklog_faulty", fault="stalls at first", fault_dir=meeting_place)
+    assert landed(read) == list(range(ROWS))
+    assert uploads(cluster) > named(cluster) == 4
+
+
+def test_commit_that_is_submitted_again_leaves_each_row_once(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    write(numbers(spark), "t", source="sparklog_faulty", fault="submits again")
+    assert landed(read) == list(range(ROWS))
+
+
+def test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    with pytest.raises(PySparkException, match="the reply of the commit was lost"):
+        write(
+            numbers(spark), "t", source="sparklog_faulty", fault="fails after the commit", txnAppId="job", txnVersion=1
+        )
+    assert landed(read) == list(range(ROWS))
+    before = uploads(cluster)
+    write(numbers(spark), "t", txnAppId="job", txnVersion=1)
+    assert landed(read) == list(range(ROWS))
+    assert uploads(cluster) == before
+
+
+def test_without_the_commit_in_the_driver_speculation_would_write_rows_twice(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write, meeting_place: str
+) -> None:
+    """The guard that the speculation test rests on: with tasks that commit themselves it would fail."""
+    cluster.create_topic("t", partitions=2)
+    write(numbers(spark), "t", source="sparklog_faulty", fault="commits in its tasks", fault_dir=meeting_place)
+    assert len(landed(read)) > ROWS
+    assert sorted(set(landed(read))) == list(range(ROWS))
+
+
+def test_without_one_command_id_a_second_commit_would_write_rows_twice(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write
+) -> None:
+    """The guard that the re-submission test rests on: with an id drawn in `commit` it would fail."""
+    cluster.create_topic("t", partitions=2)
+    write(numbers(spark), "t", source="sparklog_faulty", fault="draws the command id in commit")
+    assert landed(read) == sorted([*range(ROWS), *range(ROWS)])
+
+
+def test_a_dataframe_outlives_the_objects_of_its_plan(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    write(numbers(spark), "t")
+    df = read("t", minPartitions=4)
+    before = df.orderBy("partition", "offset").collect()
+    for partition in range(2):
+        rewrite(cluster, "t", partition)
+    write(numbers(spark), "t")
+    assert df.orderBy("partition", "offset").collect() == before
+    assert len(before) == ROWS
+
+
+def test_a_stream_joins_a_dataframe_over_a_rewrite(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write, tmp_path: Path
+) -> None:
+    """The static side is planned once for all micro-batches; its objects are gone after the first."""
+    cluster.create_topic("t", partitions=2)
+    write(spark.range(10).selectExpr("cast(id as string) as key", "concat('v', id) as value"), "t")
+    arrivals = tmp_path / "in"
+    arrivals.mkdir()
+    names = read("t").selectExpr("cast(key as string) as k", "cast(value as string) as name")
+    joined = spark.readStream.schema("k string").json(str(arrivals)).join(names, "k")
+    query = (
+        joined.writeStream.format("memory")
+        .queryName("joined")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        (arrivals / "1.json").write_text('{"k": "3"}\n')
+        query.processAllAvailable()
+        for partition in range(2):
+            rewrite(cluster, "t", partition)
+        cluster.append("t", pa.table({"key": ["3", "4"], "value": ["late", "late"]}))
+        (arrivals / "2.json").write_text('{"k": "3"}\n{"k": "4"}\n')
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert spark.sql("select k, name from joined order by k, name").collect() == [("3", "v3"), ("3", "v3"), ("4", "v4")]
