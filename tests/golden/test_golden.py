@@ -45,7 +45,7 @@ def test_each_object_opens_with_plain_arrow_and_polars(suffix: str) -> None:  # 
         with pa.memory_map(str(each)) as file:
             table = pa.ipc.open_file(file).read_all()
         assert table.num_rows > 0
-        assert pl.read_ipc(each, memory_map=False).height == table.num_rows
+        assert pl.read_ipc(each).height == table.num_rows
 
 
 def test_segments_list_in_offset_order_from_their_names() -> None:  # M: S-02
