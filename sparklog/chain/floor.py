@@ -13,14 +13,13 @@ from sparklog.storage.keys import entry_key
 from sparklog.storage.object_store import ObjectStore
 
 
-def newest_older_than(store: ObjectStore, low: int, high: int, before_ms: int) -> EntryNumber | None:
-    """The newest entry of [low, high) that was written before `before_ms`, or None.
+def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) -> EntryNumber:
+    """The newest entry of [floor, end) that was written before `before_ms`; `floor` if there is none after it.
 
     Whoever had not read that entry when it began, began longer ago than that. An entry that is gone is an old one.
-    Costs one request if nothing in the range is old, else about log2 of its length.
+    Costs about log2(end - floor) requests.
     """
-    if low >= high or not _is_older(store, low, before_ms):
-        return None
+    low, high = floor, end
     while high - low > 1:
         middle = (low + high) // 2
         if _is_older(store, middle, before_ms):

@@ -91,7 +91,11 @@ def rewrite(
                     continue
                 rows = stored.rows()
                 writer.add(_with_timestamp(rows, part.slice.append_time_ms) if overlaid else rows)
-        return writer.finish()
+        rewritten = writer.finish()
+    found, wanted = rewritten.slices[-1].end, slices[-1].slice.end
+    if found != wanted:  # before a swap could make a gap or an overlap of it
+        raise Damaged(f"{target.topic}-{target.partition}: wanted records up to offset {wanted}, found up to {found}")
+    return rewritten
 
 
 def reads_of(slices: Sequence[SliceToRead]) -> int:

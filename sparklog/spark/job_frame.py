@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -28,7 +28,7 @@ from sparklog.chain.floor import newest_older_than
 from sparklog.client.connection import Connection
 from sparklog.core.cluster_config import effective_cluster
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import Landed, SparklogError, WriteExpired
 from sparklog.core.plan import topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.retention import due_for_deletion
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
+COMMIT_ATTEMPTS = 3
 COMMITS_AT_ONCE = 16  # callers of the committer: what waits goes into one entry
 DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
 
@@ -102,32 +103,35 @@ class JobFrame:
         """Registered addresses, as tasks need them to open stores."""
         return {each.store: each.url for each in state.stores.values()}
 
-    def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
-        """Commit each command by itself; those that wait together share an entry. Errors are values here."""
-        if len(submissions) < 2:
-            return [self._submit(each) for each in submissions]
-        with ThreadPoolExecutor(min(COMMITS_AT_ONCE, len(submissions))) as pool:
-            return list(pool.map(self._submit, submissions))
+    def commit(self, command: Command) -> CommandResult:
+        """Commit a command that names no objects: begun again if FLOOR passed it meanwhile."""
+        for _ in range(COMMIT_ATTEMPTS - 1):
+            try:
+                return self.connection.committer.submit(self._begin(command))
+            except WriteExpired as error:
+                if error.landed is not Landed.NO:
+                    raise
+        return self.connection.committer.submit(self._begin(command))
 
-    def begin(self, command: Command) -> Submission:
-        """Give a command its identity on the newest state."""
+    def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
+        """The same for many; those that wait together share an entry. Errors are values here."""
+        return _each(self.commit, commands)
+
+    def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
+        """Commit commands that were begun before, like the objects that they name. Errors are values here."""
+        return _each(self.connection.committer.submit, submissions)
+
+    def _begin(self, command: Command) -> Submission:
         with self.connection.follower.current() as state:
             return Submission(new_command_id(), EntryNumber(state.n), command)
-
-    def _submit(self, submission: Submission) -> CommandResult | SparklogError:
-        try:
-            return self.connection.committer.submit(submission)
-        except SparklogError as error:
-            return error
 
     # ---- FLOOR ----------------------------------------------------------------------------------
 
     def due_floor(self) -> EntryNumber:
         """Where FLOOR belongs: at the newest entry older than `floor.delay.ms`; never below where it is."""
         with self.connection.follower.current() as state:
-            low, high, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
-        found = newest_older_than(self.connection.follower.store, low, high, self.now_ms - delay_ms)
-        return low if found is None else found
+            floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
+        return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
 
     def raise_floor(self) -> EntryNumber:
         """Raise FLOOR if it is due, and let silent producers go; returns where FLOOR is now."""
@@ -136,7 +140,7 @@ class JobFrame:
             silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
             due = floor > state.floor or any(each.last_used_ms < silent_ms for each in state.producers.values())
         if due:
-            self.connection.committer.submit(self.begin(RaiseFloor(floor)))
+            self.commit(RaiseFloor(floor))
         return floor
 
     # ---- retired objects ------------------------------------------------------------------------
@@ -162,7 +166,7 @@ class JobFrame:
                 deleted = msgspec.msgpack.decode(body, type=Deleted)
                 messages += [f"{each.key} can't be deleted: {each.error}" for each in deleted.failed]
                 if deleted.numbers:
-                    self.connection.committer.submit(self.begin(ConfirmDeleted(deleted.numbers)))
+                    self.commit(ConfirmDeleted(deleted.numbers))
                     gone.update(deleted.numbers)
             self.output.progress("retired objects deleted", len(gone), len(due))
         done = [each for each in due if each.number in gone]
@@ -196,8 +200,11 @@ def run_job(job: Job, frame: JobFrame) -> JobReport:
         rows = job.execute(frame)
         deletion, floor = _after(frame, deletion, notes)
         report = _report(job, frame, started_ms, rows, deletion, floor, notes)
-        command = ReportJob(job.name, started_ms, report.ended_ms, report.failed, report.for_chain())
-        frame.connection.committer.submit(frame.begin(command))
+        try:
+            frame.commit(ReportJob(job.name, started_ms, report.ended_ms, report.failed, report.for_chain()))
+        except SparklogError as error:
+            note = f"the report did not get into the chain: {error}"
+            report = msgspec.structs.replace(report, notes=(*report.notes, note), exit_code=1)
         frame.output.end(report)
         return report
     finally:
@@ -213,7 +220,7 @@ def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[
     try:
         return deletion, frame.raise_floor()
     except SparklogError as error:
-        notes.append(f"FLOOR was not raised: {error}")
+        notes.append(f"FLOOR was not raised: {error}")  # the next run tries again; nothing depends on when
         with frame.connection.follower.current() as state:
             return deletion, state.floor
 
@@ -261,6 +268,19 @@ def _delete(payload: bytes) -> bytes:
 def _deletion_work(objects: Sequence[ObjectToDelete]) -> Work:
     requests = sum(2 * len(each.stores) for each in objects) - -len(objects) // DELETED_AT_ONCE
     return Work(len(objects), 0, sum(each.size_bytes for each in objects), requests)
+
+
+def _each(commit: Callable[[T], CommandResult], items: Sequence[T]) -> list[CommandResult | SparklogError]:
+    def one(item: T) -> CommandResult | SparklogError:
+        try:
+            return commit(item)
+        except SparklogError as error:
+            return error
+
+    if len(items) < 2:
+        return [one(each) for each in items]
+    with ThreadPoolExecutor(min(COMMITS_AT_ONCE, len(items))) as pool:
+        return list(pool.map(one, items))
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

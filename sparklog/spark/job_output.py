@@ -57,7 +57,7 @@ class JobOutput:
         for each in report.partitions:
             if each.outcome in (Outcome.FAILED, Outcome.OVERTAKEN):
                 self._console.print(f"{each.place}: {each.outcome}: {'; '.join(each.messages)}", markup=False)
-        for message in report.deletion.messages:
+        for message in (*report.deletion.messages, *report.notes):
             self._console.print(message, markup=False)
         done, deleted = report.done, report.deletion.done
         self._console.print(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Union
 
 import pyarrow as pa
 
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import InvalidInput, SparklogError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,14 +37,17 @@ class TaskRunner:
         return 1 if self._session is None else TASKS_AT_ONCE
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        """`task` of each payload, in their order. Raises what Spark raises if the job fails for good."""
+        """`task` of each payload, in their order. Raises SparklogError if Spark fails to run them for good."""
         if self._session is None:
             return [task(each) for each in payloads]
         if not payloads:
             return []
         if callable(self._session):
             self._session = self._session()
-        return _on_spark(self._session, task, list(payloads))
+        try:
+            return _on_spark(self._session, task, list(payloads))
+        except Exception as error:  # Spark has many kinds; to a job they all mean that these tasks did not work
+            raise SparklogError(f"Spark could not run {len(payloads)} tasks: {error}") from error
 
 
 def _on_spark(session: SparkSession, task: Task, payloads: list[bytes]) -> list[bytes]:

@@ -75,11 +75,9 @@ class RetentionJob:
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """One command per partition; a log start that is there already stays."""
-        submissions = [
-            frame.begin(MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to)) for _, cut in self._due
-        ]
+        commands = [MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to) for _, cut in self._due]
         rows = []
-        for (row, _), result in zip(self._due, frame.submit_all(submissions), strict=True):
+        for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):
             if isinstance(result, UnknownTopicOrPartition):
                 row = msgspec.structs.replace(row, outcome=Outcome.OVERTAKEN, messages=(str(result),))
             elif isinstance(result, SparklogError):

@@ -198,8 +198,8 @@ def roll_segments(payload: bytes) -> bytes:
 def _run(frame: JobFrame, orders: Sequence[RollOrder]) -> list[list[RollOutcome]]:
     try:
         bodies = frame.runner.run(roll_segments, [msgspec.msgpack.encode(each) for each in orders])
-    except Exception as error:  # whatever Spark raises: the tasks of another round may still work
-        return [[RollOutcome(None, f"the tasks failed: {error}")] * len(each.segments) for each in orders]
+    except SparklogError as error:  # the tasks of another round may still work
+        return [[RollOutcome(None, str(error))] * len(each.segments) for each in orders]
     return [msgspec.msgpack.decode(each, type=list[RollOutcome]) for each in bodies]
 
 

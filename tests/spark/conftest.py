@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
@@ -16,21 +17,28 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 
 PROJECT = Path(__file__).parents[2]
+TWO_HOSTS = "two hosts"  # a master: see OneSpark
 
 
 @dataclass
 class OneSpark:
-    """Starts the session of a master when it is asked for, and stops the one before: a JVM has one context."""
+    """Starts the session of a master when it is asked for, and stops the one before: a JVM has one context.
+
+    TWO_HOSTS is what local-cluster[2,1,1024] would be if its workers had different host names: Spark never runs a
+    speculative attempt on the host of the first one, so local-cluster never speculates.
+    """
 
     scratch: Path
     current: SparkSession | None = None
+    servers: list[Any] = field(default_factory=list)
     asked: tuple[str, dict[str, str]] = field(default_factory=lambda: ("", {}))
 
     def session(self, master: str, **settings: str) -> SparkSession:
         if self.current is not None and self.asked == (master, settings):
             return self.current
         self.stop()
-        builder = SparkSession.builder.master(master).appName("sparklog tests")
+        url = self._two_hosts() if master == TWO_HOSTS else master
+        builder = SparkSession.builder.master(url).appName("sparklog tests")
         common = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -51,10 +59,33 @@ class OneSpark:
         self.current.sparkContext.setLogLevel("OFF")
         return self.current
 
+    def _two_hosts(self) -> str:
+        """Start Spark's own master and two workers in the driver's JVM, as local-cluster does."""
+        SparkContext._ensure_initialized()
+        jvm = SparkContext._jvm
+        assert jvm is not None
+        deploy, conf, none = jvm.org.apache.spark.deploy, jvm.org.apache.spark.SparkConf(), jvm.scala.Option.empty()
+        started = deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, conf)
+        self.servers.append(started._1())
+        url = f"spark://127.0.0.1:{started._1().address().port()}"
+        urls = SparkContext._gateway.new_array(jvm.java.lang.String, 1)
+        urls[0] = url
+        for number, host in enumerate(("127.0.0.1", "localhost")):
+            place = str(self.scratch / f"worker{number}")
+            worker = deploy.worker.Worker.startRpcEnvAndEndpoint(
+                host, 0, 0, 1, 1024, urls, place, jvm.scala.Option.apply(number), conf, none
+            )
+            self.servers.append(worker)
+        return url
+
     def stop(self) -> None:
         if self.current is not None:
             self.current.stop()
             self.current = None
+        while self.servers:
+            server = self.servers.pop()
+            server.shutdown()
+            server.awaitTermination()
 
     def end(self) -> None:
         """Stop Spark and its JVM."""

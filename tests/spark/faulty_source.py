@@ -5,9 +5,13 @@ Faults of a task strike after its rows were uploaded. Two of them take a guard o
 
 from __future__ import annotations
 
+import os
+import select
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
+import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
@@ -17,6 +21,8 @@ from sparklog.chain.committer import new_command_id
 from sparklog.client.write_plan import WritePlan
 from sparklog.spark.batch_writer import BatchWriter, TaskMessage
 from sparklog.spark.source import SparklogDataSource
+
+MEETING: Final = "both have uploaded"  # a named pipe in `fault_dir`
 
 
 class FaultySource(SparklogDataSource):
@@ -63,8 +69,6 @@ class FaultyWriter(DataSourceArrowWriter):
         self.writer.abort(messages)
 
     def _draw_another_id(self) -> None:
-        import msgspec
-
         plan = msgspec.msgpack.decode(self.writer.plan, type=WritePlan)
         self.writer.plan = msgspec.msgpack.encode(msgspec.structs.replace(plan, command_id=new_command_id()))
 
@@ -87,12 +91,14 @@ def _stall_at_first(writer: FaultyWriter, message: TaskMessage, context: TaskCon
     """Task 0's first attempt hangs after its upload until the speculative one has uploaded, too."""
     if context.partitionId() != 0:
         return
-    pipe = Path(writer.place) / "both have uploaded"
-    if context.attemptNumber() == 0:
-        pipe.read_bytes()  # a named pipe: waits for the other end
-    else:
-        with pipe.open("wb"):
-            pass
+    pipe = os.open(Path(writer.place) / MEETING, os.O_RDWR)
+    try:
+        if context.attemptNumber() > 0:
+            os.write(pipe, b"!")
+        elif not select.select([pipe], [], [], 60)[0]:
+            raise TimeoutError("Spark started no speculative attempt")
+    finally:
+        os.close(pipe)
 
 
 def _commit_alone(writer: FaultyWriter, message: TaskMessage, context: TaskContext) -> None:

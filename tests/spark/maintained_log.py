@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pyarrow as pa
 from rich.console import Console
@@ -102,12 +103,14 @@ class MaintainedLog:
     # ---- what must hold -------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Every record between log start and high watermark is the one that was written there."""
+        """Every record between log start and high watermark is the one that was written there, and in one slice."""
         for (topic, partition), values in self.model.items():
             described = self.cluster.describe(topic).partitions[partition]
             table = self.cluster.read(topic, partition=partition)
             assert table["offset"].to_pylist() == list(range(described.log_start, len(values)))
             assert table["value"].to_pylist() == values[described.log_start :]
+            segments = self.segments(topic, partition)
+            assert all(before[1] == after[0] for before, after in pairwise(segments)), segments
 
     def log_start(self, topic: str, partition: int = 0) -> int:
         return self.cluster.describe(topic).partitions[partition].log_start

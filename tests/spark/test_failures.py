@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.client.cluster import Cluster
-from tests.spark.conftest import OneSpark, Read, Write
-from tests.spark.faulty_source import FaultySource
+from tests.spark.conftest import TWO_HOSTS, OneSpark, Read, Write
+from tests.spark.faulty_source import MEETING, FaultySource
 from tests.spark.rewriting import rewrite
 
 pytestmark = pytest.mark.spark
@@ -24,7 +24,7 @@ ROWS = 400
 def spark(one_spark: OneSpark) -> SparkSession:
     """Two executors of one core each, in JVMs of their own, with speculation."""
     session = one_spark.session(
-        "local-cluster[2,1,1024]",
+        TWO_HOSTS,
         spark__executor__memory="512m",
         spark__speculation="true",
         spark__speculation__interval="100ms",
@@ -58,7 +58,7 @@ def named(cluster: Cluster) -> int:
 
 @pytest.fixture
 def meeting_place(tmp_path: Path) -> str:
-    os.mkfifo(tmp_path / "both have uploaded")
+    os.mkfifo(tmp_path / MEETING)
     return str(tmp_path)
 
 

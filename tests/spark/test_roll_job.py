@@ -13,7 +13,7 @@ import pytest
 from sparklog.core import decide_maintenance
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.types import ObjectKind
-from sparklog.spark import roll_job
+from sparklog.spark import job_tasks, roll_job
 from sparklog.spark.job_report import JobReport, Outcome
 from sparklog.spark.roll_job import run_roll
 from sparklog.storage.keys import parse_data_key
@@ -240,6 +240,22 @@ def test_without_the_digest_check_the_log_would_break(log: MaintainedLog, monkey
     roll_while(log, monkeypatch, lambda: more_and_roll(log))
     with pytest.raises(AssertionError):
         log.check()
+
+
+def test_tasks_that_spark_fails_to_run_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # M: R-06
+    def failing(session: object, task: object, payloads: object) -> list[bytes]:
+        raise RuntimeError("stage 7 was aborted")
+
+    monkeypatch.setattr(job_tasks, "_on_spark", failing)
+    for log in maintained(str(tmp_path / "cluster")):
+        log.topic("t")
+        log.append("t", 0, 5)
+        session: Any = object()
+        report = log.roll(spark=session)
+        assert report.exit_code == 1
+        assert "stage 7 was aborted" in report.partitions[0].messages[0]
+        log.check()
+        assert log.roll().exit_code == 0
 
 
 def test_a_cluster_in_memory_is_refused_by_name_where_spark_is_used(log: MaintainedLog) -> None:

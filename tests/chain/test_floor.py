@@ -1,0 +1,47 @@
+"""How far FLOOR may rise, by the times of entries."""
+
+from __future__ import annotations
+
+import math
+import uuid
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklog.chain.entry import NO_PREVIOUS, Author, Entry, encode_entry
+from sparklog.chain.floor import newest_older_than
+from sparklog.core.types import EntryNumber
+from sparklog.storage.keys import entry_key
+from sparklog.storage.memory import MemoryStore
+from tests.log.failing_store import WatchedStore
+
+AUTHOR = Author("client", "test")
+
+
+def chain(times_ms: list[int], missing: int = 0) -> WatchedStore:
+    """Entries with these times, but the first `missing`."""
+    store = MemoryStore(f"memory://{uuid.uuid4().hex}")
+    for n, time_ms in enumerate(times_ms):
+        if n >= missing:
+            entry = Entry("c" * 32, EntryNumber(n), AUTHOR, "f" * 32, NO_PREVIOUS, time_ms, ())
+            store.put_if_absent(entry_key(n), encode_entry(entry))
+    return WatchedStore(store)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40).map(sorted), st.integers(0, 51), st.data())
+def test_it_finds_what_reading_every_entry_would(times_ms: list[int], before_ms: int, data: st.DataObject) -> None:
+    floor = data.draw(st.integers(0, len(times_ms) - 1))
+    older = [n for n, time_ms in enumerate(times_ms) if n > floor and time_ms < before_ms]
+    store = chain(times_ms)
+    assert newest_older_than(store, floor, len(times_ms), before_ms) == max(older, default=floor)  # type: ignore[arg-type]
+    assert len(store.read_whole) <= math.ceil(math.log2(len(times_ms) + 1))
+
+
+def test_entries_that_are_gone_count_as_old() -> None:
+    store = chain([1] * 10 + [100], missing=4)
+    assert newest_older_than(store, 0, 11, 50) == 9  # type: ignore[arg-type]
+
+
+def test_one_entry_of_a_clock_far_ahead_does_not_hold_floor_for_ever() -> None:
+    store = chain([10**15, *range(1, 20)])
+    assert newest_older_than(store, 0, 20, 15) == 14  # type: ignore[arg-type]

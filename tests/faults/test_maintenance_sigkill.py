@@ -1,0 +1,196 @@
+"""Roll, retention and vacuum, killed at every change of the store, or met by others there: nothing is lost or left."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sparklog
+from sparklog.chain.committer import new_command_id
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.write_plan import append_command, plan_write, write_rows
+from sparklog.core.commands import Submission
+from sparklog.core.errors import WriteExpired
+from sparklog.storage.memory import MemoryStore, MemoryUpload
+from tests.faults.killed_maintenance import run
+from tests.spark.maintained_log import DAY_MS, MaintainedLog
+
+PROJECT = Path(__file__).parents[2]
+JOBS = ("roll", "retention", "vacuum")
+OLD_MS = 8 * DAY_MS  # how far ahead of the clock the jobs' --now is: FLOOR passes what was begun
+
+FAR_MS = 2**41  # temporary files bear the machine's own time: later than that
+
+
+def fill(log: MaintainedLog) -> None:
+    """A topic that gives each job something to do: slices to roll, old segments, retired objects, orphans."""
+    log.topic("t", 2, retention_ms=20 * DAY_MS, file_delete_delay_ms=0, rewrite_delete_delay_ms=0, segment_bytes=1_500)
+    for partition, count in ((0, 8), (1, 3), (0, 2)):
+        log.append("t", partition, count, timestamp_ms=log.clock.at_ms - 15 * DAY_MS)
+    log.roll()
+    upload(log)
+    for partition, count in ((0, 5), (1, 20), (0, 1)):
+        log.append("t", partition, count)
+
+
+def upload(log: MaintainedLog) -> Callable[[], None]:
+    """A write that is not committed; what is returned commits it, and notes it in the model."""
+    with log.cluster.connection.follower.current() as state:
+        plan = plan_write(state, log.url, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
+    values = [b"slow", b"writer"]
+    rows = pa.table({"value": values, "partition": pa.array([0, 0], pa.int32())})
+    command = append_command(plan, [write_rows(plan, rows.to_batches())])
+    assert command is not None
+
+    def commit() -> None:
+        log.cluster.connection.committer.submit(Submission(plan.command_id, plan.n0, command))
+        log.model["t", 0] += values
+
+    return commit
+
+
+def clean(log: MaintainedLog) -> None:
+    """Time passes and all jobs run: then the store holds exactly what the chain names."""
+    log.clock.at_ms += 8 * DAY_MS
+    log.append("t", 1, 1)
+    for report in (log.roll(), log.retention(), log.vacuum(now_ms=log.clock.at_ms + OLD_MS)):
+        assert report.exit_code == 0, report.to_json()
+    log.check()
+    assert log.retired() == 0
+    assert log.stored() == log.named()
+
+
+# ---- killed -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def killer() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.killed_maintenance"],
+        cwd=PROJECT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def killed_at(killer: subprocess.Popen[str], job: str, log: MaintainedLog, step: int, root: Path) -> bool:
+    """Run the job in a process that dies at the step; False if it came to its end."""
+    assert killer.stdin is not None
+    assert killer.stdout is not None
+    killer.stdin.write(f"{job} {log.clock.at_ms} {log.clock.at_ms + OLD_MS} {step} {root}\n")
+    killer.stdin.flush()
+    status = int(killer.stdout.readline())
+    assert status in (0, signal.SIGKILL), f"{job} killed at step {step} ended with {status}"
+    return status != 0
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  # M: S-09 R-03 R-04 F-09
+    job: str, killer: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # a kill loses no pages; waiting for the disk proves nothing here
+    init_cluster(str(tmp_path / "filled"))
+    with sparklog.connect(str(tmp_path / "filled")) as cluster:
+        filled = MaintainedLog(cluster)
+        fill(filled)
+        cluster.connection.committer.write_snapshot()
+    step, was_killed = 0, True
+    while was_killed:
+        root = tmp_path / f"{job}-{step}"
+        shutil.copytree(tmp_path / "filled", root)
+        with sparklog.connect(str(root)) as cluster:
+            log = MaintainedLog(cluster, copy.copy(filled.clock), copy.deepcopy(filled.model))
+            plan = log.planned("t", 0)
+            was_killed = killed_at(killer, job, log, step, root)
+            log.check()
+            found = log.read_plan(plan, fail_on_data_loss=False)
+            assert found == log.model["t", 0][len(log.model["t", 0]) - len(found) :]
+            assert job == "retention" or len(found) == len(log.model["t", 0])
+            log.append("t", 0, 2)
+            assert run(job, log.clock.at_ms, log.clock.at_ms + OLD_MS, str(root)) == 0
+            log.check()
+            clean(log)
+            log.clock.at_ms = FAR_MS
+            assert log.vacuum().exit_code == 0
+            assert not os.listdir(root / ".tmp")
+        shutil.rmtree(root)
+        step += 1
+    assert step > {"roll": 20, "retention": 10, "vacuum": 5}[job]
+
+
+# ---- met by others ------------------------------------------------------------------------------------
+
+
+def meet_at(patch: pytest.MonkeyPatch, step: int, others: Callable[[], None]) -> Callable[[], bool]:
+    """Call `others` before the `step`-th change of the store from now; what is returned says if it came to that."""
+    seen = [0]
+
+    def met(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any) -> Any:
+            seen[0] += 1
+            if seen[0] == step + 1:
+                others()
+            return call(*args)
+
+        return wrapper
+
+    for kind, name in ((MemoryStore, "put_if_absent"), (MemoryStore, "delete"), (MemoryUpload, "publish")):
+        patch.setattr(kind, name, met(getattr(kind, name)))
+    return lambda: seen[0] > step
+
+
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("other", ["writers", *JOBS])
+def test_a_job_that_meets_writers_readers_and_other_jobs_anywhere_loses_nothing(  # M: S-09 R-04 C-05
+    job: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, came_to_it = 0, True
+    while came_to_it:
+        url = f"memory://{uuid.uuid4().hex}"
+        init_cluster(url)
+        with sparklog.connect(url) as cluster, monkeypatch.context() as patch:
+            log = MaintainedLog(cluster)
+            fill(log)
+            begun = upload(log)
+            plan = log.planned("t", 0)
+            late: list[Callable[[], None]] = []
+
+            def others(log: MaintainedLog = log, late: list[Callable[[], None]] = late) -> None:
+                if other == "writers":
+                    log.append("t", 0, 1)
+                    late.append(upload(log))
+                    log.check()
+                else:
+                    assert run(other, log.clock.at_ms, log.clock.at_ms + OLD_MS, log.url) == 0
+
+            happened = meet_at(patch, step, others)
+            status = run(job, log.clock.at_ms, log.clock.at_ms + OLD_MS, url)
+            assert status == 0 or (job == "roll" and other != "writers"), "FLOOR may pass a roll, which is then refused"
+            came_to_it = happened()
+            patch.undo()
+            log.check()
+            found = log.read_plan(plan, fail_on_data_loss=False)
+            assert found == log.model["t", 0][: plan.end][plan.end - len(found) :]
+            for commit in (begun, *late):
+                try:
+                    commit()
+                except WriteExpired:
+                    continue  # FLOOR has passed it: what it uploaded is an orphan
+            log.check()
+            clean(log)
+        step += 1

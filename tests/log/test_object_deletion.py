@@ -1,0 +1,44 @@
+"""Objects are deleted by their exact names, with their index, from every store that held them."""
+
+from __future__ import annotations
+
+import uuid
+
+from sparklog.core.errors import StoreUnavailable
+from sparklog.core.types import ObjectNumber, StoreId
+from sparklog.log.object_deletion import ObjectToDelete, delete_objects
+from sparklog.log.stores import Stores
+from sparklog.storage.memory import MemoryStore
+
+A, B = StoreId("a"), StoreId("b")
+
+
+def key(number: int) -> str:
+    return f"append/ab/{0:020d}-ab{number:030x}.arrow"
+
+
+def test_object_and_index_go_from_every_store_and_a_failure_stops_no_other() -> None:  # M: R-03 R-04 R-06
+    root = f"memory://{uuid.uuid4().hex}"
+    stores = Stores(root, {A: "a", B: "b"})
+    for store in (stores.get(A), stores.get(B)):
+        for number in range(3):
+            store.put_if_absent(key(number), b"x")
+            store.put_if_absent(key(number).replace(".arrow", ".index"), b"x")
+        store.put_if_absent(f"{key(1)}.other", b"a longer name")
+
+    class Failing(MemoryStore):
+        def delete(self, key: str) -> None:
+            if key.endswith(f"{1:030x}.index"):
+                raise StoreUnavailable("not now")
+            super().delete(key)
+
+    stores._open[B] = Failing(stores.get(B).url)
+    orders = [ObjectToDelete(ObjectNumber(each), key(each), (A, B), 2) for each in (0, 1, 7)]
+    deleted = delete_objects(orders, stores)
+    assert deleted.numbers == (0, 7), "what is not there is gone"
+    assert [(each.number, each.error) for each in deleted.failed] == [(1, "KAFKA_STORAGE_ERROR: not now")]
+    assert [each.key for each in stores.get(A).list_keys("")] == [
+        f"{key(1)}.other",
+        key(2),
+        key(2).replace(".arrow", ".index"),
+    ]

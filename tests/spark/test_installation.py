@@ -1,0 +1,121 @@
+"""The package where it is not installed: by --py-files alone, and behind a Spark Connect server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import sparklog
+from sparklog.client.cluster import Cluster
+
+pytestmark = pytest.mark.spark
+
+PACKAGE = Path(sparklog.__file__).parent
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+}
+
+ROUND_TRIP = """
+frame = spark.range(0, 100, 1, 2).selectExpr("cast(id as string) as key", "cast(id as string) as value")
+frame.write.format("sparklog").mode("append").option("cluster", url).option("topic", "t").save()
+routed = sparklog.spark.by_partition(frame, "t", 2, url)
+routed.write.format("sparklog").mode("append").option("cluster", url).option("topic", "t").save()
+read = spark.read.format("sparklog").option("cluster", url).option("subscribe", "t").load()
+assert read.selectExpr("sum(cast(cast(value as string) as long)) as s").collect()[0].s == 2 * 4950
+kept = read.where("offset < 5")
+assert kept.union(kept).count() == 2 * kept.count() > 0
+"""
+
+BY_PY_FILES = """
+import sys
+from pyspark.sql import SparkSession
+import sparklog, sparklog.spark
+assert ".zip" in sparklog.__file__, sparklog.__file__
+url = sys.argv[1]
+spark = SparkSession.builder.getOrCreate()
+try:
+    spark.read.format("sparklog").option("cluster", url).option("subscribe", "t").load()
+    raise SystemExit("the source was found without registration: this Python has the package installed")
+except Exception as error:
+    assert "DATA_SOURCE_NOT_FOUND" in str(error), error
+sparklog.spark.register(spark)
+"""
+
+BY_CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+import sparklog.spark
+url = sys.argv[1]
+builder = SparkSession.builder.remote("local[2]")
+for setting in sys.argv[2:]:
+    builder = builder.config(*setting.split("=", 1))
+spark = builder.getOrCreate()
+assert "connect" in type(spark).__module__, type(spark)
+"""
+
+AT_THE_END = """
+read.createOrReplaceTempView("v")
+assert spark.sql("select count(*) as n from v").collect()[0].n == 200
+spark.stop()
+print("all is well")
+"""
+
+
+def surroundings(scratch: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))}
+    return kept | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(scratch)} | more
+
+
+def python_without_the_package(scratch: Path) -> tuple[Path, str]:
+    """A Python that sees everything installed but the package itself, and its PYTHONPATH.
+
+    Without `site` the editable install's path file is not read; the folder of the other packages is named instead.
+    """
+    wrapper = scratch / "python"
+    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    wrapper.chmod(0o755)
+    return wrapper, sysconfig.get_path("purelib")
+
+
+def test_package_by_py_files_alone_works_after_register(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("t", partitions=2)
+    archive = shutil.make_archive(str(tmp_path / "package"), "zip", PACKAGE.parent, PACKAGE.name)
+    script = tmp_path / "job.py"
+    script.write_text(BY_PY_FILES + ROUND_TRIP + AT_THE_END)
+    python, path = python_without_the_package(tmp_path)
+    settings = [part for name, value in QUIET.items() for part in ("--conf", f"{name}={value}")]
+    spark_submit = str(Path(path) / "pyspark" / "bin" / "spark-submit")
+    ran = subprocess.run(
+        [spark_submit, "--master", "local[2]", *settings, "--py-files", archive, str(script), cluster.connection.url],
+        cwd=tmp_path,
+        env=surroundings(tmp_path, PYSPARK_PYTHON=str(python), PYTHONPATH=path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "all is well" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-6000:]
+
+
+def test_spark_connect_reads_and_writes(cluster: Cluster, tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
+    cluster.create_topic("t", partitions=2)
+    script = tmp_path / "job.py"
+    script.write_text(BY_CONNECT + ROUND_TRIP + AT_THE_END)
+    ran = subprocess.run(
+        [sys.executable, str(script), cluster.connection.url, *(f"{name}={value}" for name, value in QUIET.items())],
+        cwd=tmp_path,
+        env=surroundings(tmp_path, PYSPARK_PYTHON=sys.executable),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "all is well" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-6000:]

@@ -1,0 +1,47 @@
+"""What people see of a job."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from sparklog.spark.job_output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput, amount
+from sparklog.spark.job_report import PartitionResult, Work, total
+from tests.spark.maintained_log import StandingClock
+
+
+def test_a_long_plan_is_cut_and_its_sums_are_of_all() -> None:
+    said, clock = io.StringIO(), StandingClock()
+    rows = [PartitionResult(f"t-{each}", "t", each, "due", Work(1, 10, 1024, 3)) for each in range(ROWS_SHOWN + 5)]
+    output = JobOutput(Console(file=said, width=120), clock)
+    output.plan("roll", "segments", rows, total(each.planned for each in rows), Work(2, 0, 2048, 5), ["a note"])
+    text = said.getvalue()
+    assert f"t-{ROWS_SHOWN - 1} " in text
+    assert f"t-{ROWS_SHOWN} " not in text
+    assert "and 5 more" in text
+    assert "45.0 KiB" in text
+    assert "2 objects, 2.0 KiB" in text
+    assert "a note" in text
+
+
+def test_progress_is_one_line_in_some_seconds() -> None:
+    said, clock = io.StringIO(), StandingClock()
+    output = JobOutput(Console(file=said), clock)
+    for done in range(3):
+        output.progress("rolled", done, 10)
+    assert said.getvalue() == ""
+    clock.at_ms += PROGRESS_EVERY_MS
+    for done in range(3, 6):
+        output.progress("rolled", done, 10)
+    assert said.getvalue() == "rolled: 3 of 10\n"
+
+
+def test_amounts_are_for_people() -> None:
+    assert [amount(each) for each in (0, 1023, 1536, 5 << 30, 3 << 40)] == [
+        "0 B",
+        "1,023 B",
+        "1.5 KiB",
+        "5.0 GiB",
+        "3.0 TiB",
+    ]
