@@ -71,11 +71,12 @@ class Committer:
         self._snapshot_thread: threading.Thread | None = None
 
     def begin(self, command: Command) -> Submission:
-        """Give a command its identity: an id, and the chain position that is known here now."""
+        """Give a command its identity: an id, and the newest chain position."""
+        self.follower.catch_up()  # an idle process must not begin below FLOOR
         return Submission(new_command_id(), self.position(), command)
 
     def position(self) -> EntryNumber:
-        """The chain position that a command begun now has read: the number of the next entry."""
+        """The chain position that a command begun now has read: the number of the newest entry."""
         return EntryNumber(max(self.follower.state.n, 0))
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
@@ -171,6 +172,9 @@ class Committer:
                 decision = decide(overlay or state, each.submission, at)
                 if decision.known is not None:
                     each.result = decision.known
+                    continue
+                if not decision.records:  # the state is as wanted already: nothing is to be written
+                    each.result = CommandResult(EntryNumber(state.n), each.submission.n0, state.time_ms)
                     continue
                 each.decided = self._applied(each, decision)
             except SparklogError as error:

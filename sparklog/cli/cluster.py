@@ -17,7 +17,7 @@ def init(
         [],
         "--store",
         metavar="ID=URL",
-        help="A store for data; may be given several times. Default: the cluster's root.",
+        help="A store for data; repeatable. Default: the cluster's own root.",
     ),
     cluster_config: list[str] = typer.Option(
         [], "--cluster-config", "-c", metavar="KEY=VALUE", help="A config key of the cluster; see docs/config.md."

@@ -55,7 +55,9 @@ def run(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     except typer.TyperException as error:
-        error.show()
+        usage = getattr(error, "format_message", error.__str__)()
+        if usage:  # empty where a noun alone showed its help
+            print(f"INVALID_REQUEST: {usage} (see --help)", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         return 130

@@ -178,6 +178,7 @@ def offsets(
     """The offset of each partition at a time: the first record at or after it."""
     from sparklog.core.starting_offsets import parse_timestamp_us
 
+    found: dict[int, int | None]
     with connect() as cluster:
         partitions = cluster.describe(topic).partitions
         match time:

@@ -234,7 +234,7 @@ def _writer(plan: WritePlan, planned: PlannedTopic, stores: Stores, task: int) -
         planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0, planned.holders
     )
     return ObjectWriter(
-        stores.get(planned.holders[0].store),
+        [stores.get(holder.store) for holder in planned.holders],
         target,
         new_upload_id=new_upload_id,
         now_us=lambda: time.time_ns() // 1000,

@@ -32,6 +32,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c, with_headers
+from sparklog.log.every_upload import EveryUpload
 from sparklog.log.index import build_index, encode_index
 from sparklog.log.ipc_file import IpcFileWriter
 from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
@@ -116,7 +117,7 @@ class ObjectWriter:
 
     def __init__(
         self,
-        store: ObjectStore,
+        stores: Sequence[ObjectStore],
         target: WriteTarget,
         *,
         new_upload_id: Callable[[], UploadId],
@@ -125,7 +126,7 @@ class ObjectWriter:
         compression: str = "zstd",
         limits: WriterLimits = _LIMITS,
     ) -> None:
-        self._store = store
+        self._stores = stores
         self._target = target
         self._new_upload_id = new_upload_id
         self._now_us = now_us
@@ -320,13 +321,14 @@ class ObjectWriter:
             ObjectKind.APPEND, target.n0, self._new_upload_id(), target.topic_id, 0, 0, 0, 0, target.holders
         )
         key = data_key(named, target.topic)
-        with self._store.upload(key) as upload:
+        with EveryUpload([store.upload(key) for store in self._stores]) as upload:
             file = IpcFileWriter(upload, RAW_SCHEMA)
             positions = [file.append(batch.message) for batch in batches]
             file.finish()
             upload.publish()
         index = encode_index(build_index(batches, positions))
-        self._store.put_if_absent(index_key(key), memoryview(index))
+        for store in self._stores:
+            store.put_if_absent(index_key(key), memoryview(index))
         whole = msgspec.structs.replace(
             named,
             size_bytes=file.position,

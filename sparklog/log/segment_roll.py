@@ -8,7 +8,6 @@ that each segment keeps to it. Append times are written into the timestamp colum
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +32,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, crc32c, decode, verify
+from sparklog.log.every_upload import EveryUpload
 from sparklog.log.index import INDEX_SCHEMA, Index, encode_index
 from sparklog.log.ipc_file import IpcFileWriter
 from sparklog.log.object_reader import RANGED_READ_BYTES, read_index
@@ -40,7 +40,7 @@ from sparklog.log.object_writer import cuts, joined, raw_sums
 from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key, index_key
-from sparklog.storage.object_store import Bytes, ObjectStore, Upload
+from sparklog.storage.object_store import ObjectStore
 
 COPIED_BATCH_BYTES: Final = 256 << 10  # a stored batch from this size on is copied without decoding
 FULL_BATCH_BYTES: Final = 1 << 20  # raw bytes of a batch that is made from smaller ones
@@ -304,7 +304,7 @@ class _OpenSegment:
         )
         self._key = data_key(self._named, target.topic)
         self._holders = holders
-        self._upload = _EveryUpload([store.upload(self._key) for store in holders])
+        self._upload = EveryUpload([store.upload(self._key) for store in holders])
         self._file = IpcFileWriter(self._upload, RAW_SCHEMA)
         self._rows: list[tuple[int, int, int, int, int, int]] = []  # records, position, length, crc32c, times
 
@@ -368,32 +368,3 @@ class _OpenSegment:
             low.copy(),
             high.copy(),
         )
-
-
-class _EveryUpload:
-    """One stream into the same key of several stores."""
-
-    def __init__(self, uploads: Sequence[Upload]) -> None:
-        self._uploads = uploads
-
-    def write(self, body: Bytes) -> None:
-        """Add bytes to the end of each."""
-        for upload in self._uploads:
-            upload.write(body)
-
-    def publish(self) -> None:
-        """Make each whole and visible; raises the first error."""
-        for upload in self._uploads:
-            upload.publish()
-
-    def abort(self) -> None:
-        """Drop what was written."""
-        with ExitStack() as stack:
-            for upload in self._uploads:
-                stack.callback(upload.abort)
-
-    def __enter__(self) -> _EveryUpload:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.abort()

@@ -124,12 +124,11 @@ def _offsets(
     clamped_start, clamped_end = (Offset(min(max(each, low), high)) for each in (start, end))
     if (clamped_start, clamped_end) != (start, end):
         _lost(f"{name}-{index}", (start, end), (low, high), options, warnings)
-    if start > end:
-        message = (
+    if clamped_start > clamped_end:
+        raise InvalidOption(
             f"{name}-{index}: wanted a start not after the end, found start {start} ({options.start_option}) > "
             f"end {end} ({options.end_option})"
         )
-        raise InvalidOption(message)
     return check_range(name, partition, clamped_start, clamped_end)
 
 

@@ -280,7 +280,7 @@ def test_upload_ids_are_drawn_one_per_object(store: MemoryStore):
         drawn.append(next(ids))
         return drawn[-1]
 
-    open_writer = ObjectWriter(store, target(1), new_upload_id=draw, now_us=lambda: 1)
+    open_writer = ObjectWriter([store], target(1), new_upload_id=draw, now_us=lambda: 1)
     with open_writer:
         open_writer.add(canonical(numbered(10)))
         assert drawn == []

@@ -78,7 +78,7 @@ def writer(
 ) -> ObjectWriter:
     ids = upload_ids()
     return ObjectWriter(
-        store,
+        [store],
         target(partitions, max_message_bytes),
         new_upload_id=lambda: next(ids),
         now_us=lambda: TASK_CLOCK_US,

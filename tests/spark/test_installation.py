@@ -64,6 +64,7 @@ assert "connect" in type(spark).__module__, type(spark)
 
 AT_THE_END = """
 read.createOrReplaceTempView("v")
+sparklog.spark.register(spark)
 assert spark.sql("select count(*) as n from v").collect()[0].n == 200
 spark.stop()
 print("all is well")
