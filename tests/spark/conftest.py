@@ -62,13 +62,14 @@ class OneSpark:
     def _two_hosts(self) -> str:
         """Start Spark's own master and two workers in the driver's JVM, as local-cluster does."""
         SparkContext._ensure_initialized()
-        jvm = SparkContext._jvm
+        jvm, gateway = SparkContext._jvm, SparkContext._gateway
         assert jvm is not None
+        assert gateway is not None
         deploy, conf, none = jvm.org.apache.spark.deploy, jvm.org.apache.spark.SparkConf(), jvm.scala.Option.empty()
         started = deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, conf)
         self.servers.append(started._1())
         url = f"spark://127.0.0.1:{started._1().address().port()}"
-        urls = SparkContext._gateway.new_array(jvm.java.lang.String, 1)
+        urls = gateway.new_array(jvm.java.lang.String, 1)
         urls[0] = url
         for number, host in enumerate(("127.0.0.1", "localhost")):
             place = str(self.scratch / f"worker{number}")

@@ -12,7 +12,7 @@ from sparklog.client.write_plan import plan_write, write_rows
 from sparklog.core.commands import RewrittenSlice, Swap
 from sparklog.core.plan import named_object, partition_of, topic_of
 from sparklog.core.slice_table import digest
-from sparklog.core.types import OffsetRange, TimestampSource, TopicPartition
+from sparklog.core.types import Offset, OffsetRange, TimestampSource, TopicPartition
 from sparklog.storage.keys import data_key, index_key
 
 
@@ -38,7 +38,7 @@ def rewrite(cluster: Cluster, topic: str, partition: int) -> None:
     written = write_rows(plan, rows.to_batches())
     start, rewritten = offsets.start, []
     for each in written.slices:
-        end = start + each.records
+        end = Offset(start + each.records)
         rewritten.append(
             RewrittenSlice(
                 msgspec.structs.replace(each, producer=None),
@@ -55,7 +55,7 @@ def rewrite(cluster: Cluster, topic: str, partition: int) -> None:
     )
     with cluster.connection.follower.current() as state:
         store = cluster.connection.stores(state).get(next(iter(state.stores)))
-        for number, each in old.items():
+        for number, named in old.items():
             if number in state.retired:
-                store.delete(data_key(each, topic))
-                store.delete(index_key(data_key(each, topic)))
+                store.delete(data_key(named, topic))
+                store.delete(index_key(data_key(named, topic)))

@@ -329,7 +329,7 @@ def test_acks_1_is_for_one_partition(cluster: Cluster) -> None:
 def test_no_secret_is_in_what_travels_to_tasks(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
     more = {"storage.local.secret_access_key": "hush", "cluster.token": "whisper"}
-    travels = pickle.dumps(begun(cluster, **more))
+    travels = pickle.dumps(begun(cluster, VALUES, **more))
     assert b"hush" not in travels
     assert b"whisper" not in travels
 
@@ -355,7 +355,7 @@ def test_old_records_and_small_slices_are_warned_of(
 
 def test_options_without_effect_are_warned_of_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     cluster.create_topic("t", partitions=1)
-    begun(cluster, **{"kafka.linger.ms": 5, "kafka.batch.size": 9})
+    begun(cluster, VALUES, **{"kafka.linger.ms": 5, "kafka.batch.size": 9})
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert "kafka.batch.size" in record.message
     assert "kafka.linger.ms" in record.message

@@ -13,7 +13,7 @@ import pyspark_sparklog
 import sparklog.spark
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidInput, InvalidOption
-from sparklog.spark.schema import RECORDS_SCHEMA
+from sparklog.spark.schema import RECORDS_SCHEMA, records_schema
 from sparklog.spark.source import SparklogDataSource
 from tests.spark.conftest import Read
 
@@ -50,7 +50,7 @@ def test_the_environment_names_the_cluster_and_the_option_goes_before_it(
     with pytest.raises(InvalidOption, match="SPARKLOG_CLUSTER"):
         source(subscribe="t").schema()
     monkeypatch.setenv("SPARKLOG_CLUSTER", cluster.connection.url)
-    assert source(subscribe="t").schema() == RECORDS_SCHEMA[:-1]
+    assert source(subscribe="t").schema() == records_schema(RECORDS_SCHEMA.names[:-1])
     with pytest.raises(InvalidOption, match="is a Kafka address"):
         source(subscribe="t", cluster="host:9092").schema()
 

@@ -1,0 +1,101 @@
+"""Writes the reference pages that are made from the code: `make docs`; with --check it only compares."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from sparklog.cli.main import app
+from sparklog.core import errors
+from sparklog.core.errors import SparklogError
+from sparklog.core.render_docs import PAGES
+
+
+def pages() -> dict[str, str]:
+    """Path of each generated page, and its text."""
+    return {
+        **{path: render() for path, render in PAGES.items()},
+        "docs/cli.md": render_cli(),
+        "docs/errors.md": render_errors(),
+    }
+
+
+def render_cli() -> str:
+    """Every noun and verb with its arguments and options."""
+    lines = [
+        "# Command line",
+        "",
+        "Made by `make docs`. Every verb takes `--cluster URL`, `--config FILE` and `--format table|json`, before or",
+        "after it. Results go to stdout, errors to stderr as `CODE: what was wanted, what was found, where`.",
+        "",
+        "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict or fenced, 5 unhealthy.",
+    ]
+    for path, command in _commands(typer.main.get_command(app), ("sparklog",)):
+        lines += ["", f"## `{' '.join(path)}`", "", inspect.cleandoc(command.help or "")]
+        options = [_option(each) for each in command.params if each.name != "help"]
+        if options:
+            lines += ["", *options]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield path, command
+        return
+    for name, child in children.items():
+        yield from _commands(child, (*path, name))
+
+
+def _option(parameter: Any) -> str:
+    names = ", ".join(f"`{each}`" for each in parameter.opts) if parameter.param_type_name == "option" else ""
+    shown = names or f"`{parameter.metavar or parameter.name.upper()}`"
+    needed = " (required)" if parameter.required and names else ""
+    return f"- {shown}{needed}: {parameter.help or ''}".rstrip()
+
+
+def render_errors() -> str:
+    """Every error: code, whether to retry, exit code, meaning."""
+    lines = [
+        "# Errors",
+        "",
+        "Made by `make docs`. Codes are Kafka's where Kafka has one. `landed` says whether the log was changed:",
+        "no, unless the error says otherwise; after COMMIT_OUTCOME_UNKNOWN look it up: `sparklog chain write ID`.",
+        "",
+        "| code | retry | exit code | meaning |",
+        "|---|---|---|---|",
+    ]
+    for kind in _errors(SparklogError):
+        meaning = " ".join(inspect.cleandoc(kind.__doc__ or "").split())
+        lines.append(f"| `{kind.code}` | {'yes' if kind.retriable else 'no'} | {kind.exit_code} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _errors(kind: type[SparklogError]) -> Iterator[type[SparklogError]]:
+    if kind is not SparklogError and kind.__module__ == errors.__name__:
+        yield kind
+    for child in kind.__subclasses__():
+        yield from _errors(child)
+
+
+def main() -> int:
+    """Write the pages, or compare them. Exit code 1 if one differs."""
+    root = Path(__file__).parents[2]
+    differ = [path for path, text in pages().items() if not (root / path).exists() or (root / path).read_text() != text]
+    if "--check" in sys.argv:
+        for path in differ:
+            print(f"{path} is not what the code says: make docs", file=sys.stderr)
+        return 1 if differ else 0
+    for path, text in pages().items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

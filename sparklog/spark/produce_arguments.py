@@ -1,0 +1,152 @@
+"""The arguments of `jobs/produce.py`, and its run from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
+from sparklog.spark.job_arguments import write_report
+from sparklog.spark.produce_job import NewTopic, Target, run_produce
+from sparklog.spark.produce_rows import RowMapping
+from sparklog.spark.produce_source import FORMATS, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run produce from the command line and return the exit code: 0, or that of the error."""
+    given = argument_parser().parse_args(argv)
+    try:
+        source, mapping, target = _source(given), _mapping(given), _target(given)
+        report = run_produce(source, mapping, target, spark=quiet_session, dry_run=given.dry_run)
+        if given.report is not None:
+            write_report(report, given.report)
+    except SparklogError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return report.exit_code
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """All arguments, in groups."""
+    parser = argparse.ArgumentParser(
+        prog="spark-submit jobs/produce.py",
+        description="Write the rows of a file, a directory or a table to a topic, in one commit: all or nothing.",
+    )
+    parser.add_argument("source", metavar="SOURCE", nargs="?", help="a file, a directory or a glob, local or not")
+    _add_target(parser)
+    _add_reading(parser.add_argument_group("reading"))
+    _add_mapping(parser.add_argument_group("from rows to records"))
+    return parser
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--cluster",
+        metavar="URL",
+        default=os.environ.get("SPARKLOG_CLUSTER"),
+        help="where the metadata lives: file:///path or a bare path (default: SPARKLOG_CLUSTER)",
+    )
+    add("--topic", metavar="T", required=True, help="the topic to write to")
+    add("--create", action="store_true", help="create the topic if it is not there")
+    add("--partitions", metavar="N", type=int, help="with --create: how many partitions")
+    add("--config", metavar="KEY=VALUE", action="append", default=[], help="with --create: a config of the topic")
+    add("--compression", metavar="C", help="zstd, lz4 or none (default: the topic's compression.type)")
+    add("--txn-app-id", metavar="ID", help="with --txn-version: a version that was written before is not written again")
+    add("--txn-version", metavar="N", help="a number that rises from run to run")
+    add("--dry-run", action="store_true", help="count, and show the first rows as they would be written")
+    add("--report", metavar="FILE", help="write the report there, as JSON (- is stdout)")
+
+
+def _add_reading(group: Any) -> None:
+    add = group.add_argument
+    add("--table", metavar="NAME", help="read this table instead of a SOURCE")
+    add("--format", choices=FORMATS, help="of the files (default: by their suffix)")
+    add(
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="an option of Spark's reader, as inferSchema=true or nullValue=NA (CSV is read with header=true)",
+    )
+    add("--where", metavar="SQL", help="only the rows for which this holds")
+    add("--order-by", metavar="COL[,COL]", help="sort the rows first: offsets then follow these columns")
+
+
+def _add_mapping(group: Any) -> None:
+    add = group.add_argument
+    add("--key", metavar="COL[,COL]", help="the key: a column as text, or several as a JSON object (default: none)")
+    add("--key-expr", metavar="SQL", help="the key, as an expression over the row")
+    add("--partition-column", metavar="COL", help="the partition, instead of the key's")
+    add(
+        "--timestamp", metavar="COL", help="a time (without a zone: UTC), or milliseconds (default: when it is written)"
+    )
+    add("--timestamp-expr", metavar="SQL", help="the timestamp, as an expression over the row")
+    add("--value-columns", metavar="COL[,COL]", help="these columns as a JSON object (default: the whole row)")
+    add("--value-expr", metavar="SQL", help="the value, as an expression over the row")
+
+
+def _source(given: argparse.Namespace) -> Source:
+    options = _pairs("--option", given.option)
+    return Source(given.source, given.table, given.format, options, given.where, _names("--order-by", given.order_by))
+
+
+def _mapping(given: argparse.Namespace) -> RowMapping:
+    return RowMapping(
+        key=_names("--key", given.key),
+        key_expr=given.key_expr,
+        partition=given.partition_column,
+        timestamp=given.timestamp,
+        timestamp_expr=given.timestamp_expr,
+        value_columns=_names("--value-columns", given.value_columns),
+        value_expr=given.value_expr,
+    )
+
+
+def _target(given: argparse.Namespace) -> Target:
+    if not given.cluster:
+        raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER")
+    if not given.create and (given.partitions is not None or given.config):
+        raise InvalidOption("--partitions and --config are for a topic that is made: give --create too")
+    if (given.txn_app_id is None) != (given.txn_version is None):
+        raise InvalidOption("wanted --txn-app-id and --txn-version together, found only one")
+    create = NewTopic(given.partitions, _pairs("--config", given.config)) if given.create else None
+    transaction = None if given.txn_app_id is None else (given.txn_app_id, given.txn_version)
+    return Target(given.cluster, given.topic, create, transaction, given.compression)
+
+
+def _names(option: str, text: str | None) -> tuple[str, ...]:
+    names = tuple(each.strip() for each in text.split(",")) if text is not None else ()
+    if not all(names):
+        raise InvalidOption(f"{option}: wanted names separated by commas, found {text!r}")
+    return names
+
+
+def _pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
+    pairs = [each.partition("=") for each in texts]
+    for text, (key, equals, _) in zip(texts, pairs, strict=True):
+        if not key or not equals:
+            raise InvalidOption(f"{option}: wanted KEY=VALUE, found {text!r}")
+    return {key.strip(): value for key, _, value in pairs}
+
+
+def quiet_session() -> SparkSession:
+    """The session that spark-submit configured, or a local one: in UTC, and with no word from Spark below WARN."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    from sparklog.spark import register
+
+    builder: Any = SparkSession.builder.appName("sparklog produce")
+    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.log.level", "WARN")
+    session: SparkSession = builder.config(
+        "spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower()
+    ).getOrCreate()
+    register(session)
+    return session

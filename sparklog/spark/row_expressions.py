@@ -1,0 +1,72 @@
+"""Columns and SQL that a user names in options, checked against a DataFrame before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sparklog.core.config_key import did_you_mean
+from sparklog.core.errors import InvalidOption
+from sparklog.spark.spark_errors import brief, condition_of, parameters_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+COLUMNS_SHOWN = 30
+
+
+def column_name(frame: DataFrame, option: str, name: str) -> str:
+    """The column's own spelling; names match without case if only one does. Raises InvalidOption with the nearest."""
+    if name in frame.columns:
+        return name
+    folded = [each for each in frame.columns if each.lower() == name.lower()]
+    if len(folded) == 1:
+        return folded[0]
+    raise InvalidOption(f"{option}: wanted a column of the source, found {name!r}{_offer(frame, name)}")
+
+
+def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[Column]:
+    """The columns of these names. Raises InvalidOption."""
+    return [quoted(column_name(frame, option, name)) for name in names]
+
+
+def quoted(name: str) -> Column:
+    """A top-level column, whatever characters are in its name."""
+    from pyspark.sql import functions as sql
+
+    return sql.col("`" + name.replace("`", "``") + "`")
+
+
+def expression(frame: DataFrame, option: str, text: str) -> Column:
+    """A SQL expression over the rows. Raises InvalidOption that says what Spark found wrong with it."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as sql
+
+    try:
+        column = sql.expr(text)
+        fields = frame.select(column).schema.fields
+    except PySparkException as error:
+        unknown = parameters_of(error).get("objectName", "")
+        if condition_of(error).startswith("UNRESOLVED_COLUMN") and unknown:
+            name = unknown.strip("`")
+            raise InvalidOption(f"{option}: no column {name!r} for {text!r}{_offer(frame, name)}") from error
+        raise InvalidOption(f"{option}: {text!r} can't be used: {brief(error)}") from error
+    if len(fields) != 1:
+        raise InvalidOption(f"{option}: wanted one expression, found {text!r}, which makes {len(fields)} columns")
+    return column
+
+
+def condition(frame: DataFrame, option: str, text: str) -> Column:
+    """A SQL condition over the rows. Raises InvalidOption."""
+    column = expression(frame, option, text)
+    kind = frame.select(column).schema.fields[0].dataType.simpleString()
+    if kind != "boolean":
+        raise InvalidOption(f"{option}: wanted a condition, found {text!r} of type {kind}")
+    return column
+
+
+def _offer(frame: DataFrame, name: str) -> str:
+    near = did_you_mean(name, frame.columns)
+    rest = len(frame.columns) - COLUMNS_SHOWN
+    more = f" and {rest} more" if rest > 0 else ""
+    return near or f"; there are {', '.join(frame.columns[:COLUMNS_SHOWN])}{more}"

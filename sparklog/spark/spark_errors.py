@@ -1,0 +1,70 @@
+"""What Spark raises, as the error of sparklog that stands behind it, or as one plain line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from sparklog.core.errors import InvalidInput, NotFound, SparklogError
+
+_OURS: Final = re.compile(r"sparklog\.core\.errors\.\w+: ([A-Z_]+): ([^\n]*)")
+_CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\] ([^\n]*)")
+_SQL_STATE: Final = re.compile(r"\.?\s*SQLSTATE: \w+.*")
+_ABSENT: Final = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+# Spark's wrappers: the reason stands behind them.
+_WRAPPERS: Final = (
+    "PYTHON_DATA_SOURCE_ERROR",
+    "TASK_WRITE_FAILED",
+    "WRITING_JOB_ABORTED",
+    "FAILED_READ_FILE.NO_HINT",
+)
+
+
+def explained(error: Exception, what: str) -> SparklogError:
+    """The error to show for what Spark raised while it worked on `what`.
+
+    An error that sparklog raised in a task or a planner comes back as itself, with its code; a mistake in the input
+    is InvalidInput or NotFound with Spark's condition; anything else is SparklogError with Spark's first line.
+    """
+    if isinstance(error, SparklogError):
+        return error
+    text = str(error)
+    kinds = {each.code: each for each in _all_kinds(SparklogError)}
+    ours = _OURS.search(text)
+    if ours is not None and ours[1] in kinds:
+        return kinds[ours[1]](ours[2])
+    condition = _reason(text)
+    if condition is None:
+        return SparklogError(f"{what}: {brief(error)}")
+    kind = NotFound if condition in _ABSENT else InvalidInput
+    return kind(f"{what}: {brief(error)}")
+
+
+def brief(error: Exception) -> str:
+    """Spark's own words in one line, without stack traces: the innermost reason that bears a condition."""
+    text = str(error)
+    found = [each for each in _CONDITION.finditer(text) if each[1] not in _WRAPPERS]
+    line = f"{found[0][1]}: {found[0][2]}" if found else next(iter(text.strip().splitlines()), repr(error))
+    return _SQL_STATE.sub("", line).strip()
+
+
+def condition_of(error: Exception) -> str:
+    """Spark's error condition, "" if there is none."""
+    return _reason(str(error)) or ""
+
+
+def parameters_of(error: Exception) -> dict[str, str]:
+    """What Spark's error says about itself (`objectName`, …)."""
+    get = getattr(error, "getMessageParameters", None)
+    return dict(get() or {}) if get is not None else {}
+
+
+def _reason(text: str) -> str | None:
+    return next((each[1] for each in _CONDITION.finditer(text) if each[1] not in _WRAPPERS), None)
+
+
+def _all_kinds(kind: type[SparklogError]) -> Iterator[type[SparklogError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from _all_kinds(each)

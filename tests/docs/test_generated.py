@@ -1,0 +1,21 @@
+"""Pages made from the code are what the code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.cli.generate_docs import pages
+from tests import mechanisms
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("path", sorted(pages()))
+def test_a_generated_page_is_what_the_code_says(path: str) -> None:
+    assert (ROOT / path).read_text() == pages()[path], "run: make docs"
+
+
+def test_the_page_of_mechanisms_names_the_tests_that_are_there() -> None:
+    assert mechanisms.PAGE.read_text() == mechanisms.page(), "run: make docs"

@@ -1,0 +1,53 @@
+"""Which schemas a read may be given, and which a write is refused for, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import CalendarIntervalType, NullType, StructField, StructType, VarcharType
+
+from sparklog.core.errors import InvalidInput
+from sparklog.log.records_schema import READ_SCHEMA, read_schema
+from sparklog.spark.schema import RECORDS_SCHEMA, check_written, columns_of, records_schema
+
+
+def test_batches_of_the_log_have_the_schema_that_spark_compares_with() -> None:
+    assert to_arrow_schema(RECORDS_SCHEMA, timezone="UTC").equals(READ_SCHEMA)
+    columns = ["timestamp", "key"]
+    assert to_arrow_schema(records_schema(columns), timezone="UTC").equals(read_schema(columns))
+
+
+def test_a_given_schema_may_leave_columns_out_and_order_them_anew() -> None:
+    given = StructType().add("offset", "long").add("key", "binary")
+    assert columns_of(given, RECORDS_SCHEMA) == ("offset", "key")
+
+
+@pytest.mark.parametrize(
+    ("field", "error"),
+    [
+        (StructField("values", VarcharType(3)), "found 'values'; did you mean value"),
+        (StructField("offset", VarcharType(3)), r"column offset is bigint, found varchar\(3\): cast it after the read"),
+        (
+            StructField("offset", RECORDS_SCHEMA["offset"].dataType, nullable=False),
+            "offset is nullable, found not null",
+        ),
+    ],
+)
+def test_a_given_schema_can_not_change_a_column(field: StructField, error: str) -> None:
+    with pytest.raises(InvalidInput, match=error):
+        columns_of(StructType([field]), RECORDS_SCHEMA)
+
+
+def test_what_was_read_can_be_written() -> None:
+    check_written(RECORDS_SCHEMA, None)
+
+
+def test_columns_of_nulls_are_taken_for_any_type() -> None:
+    check_written(StructType().add("value", NullType()).add("key", NullType()).add("timestamp", NullType()), "t")
+
+
+def test_types_that_arrow_does_not_know_are_refused_by_name() -> None:
+    with pytest.raises(InvalidInput, match="column 'value': type interval can't be written"):
+        check_written(StructType().add("value", CalendarIntervalType()), "t")
+    with pytest.raises(InvalidInput, match="column 'pause' can't be written: a log has topic"):
+        check_written(StructType().add("value", "string").add("pause", CalendarIntervalType()), "t")
