@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Iterator
 from typing import Protocol
+
+FIRST_PAUSE_MS = 10
+LONGEST_PAUSE_MS = 2_000
 
 
 class Clock(Protocol):
@@ -41,3 +46,11 @@ class Deadline:
 
     def passed(self) -> bool:
         return self.clock.monotonic_ms() >= self._at_ms
+
+
+def pauses() -> Iterator[float]:
+    """Growing, jittered pauses between tries, in milliseconds, without end."""
+    longest = float(FIRST_PAUSE_MS)
+    while True:
+        yield random.uniform(longest / 2, longest)
+        longest = min(longest * 2, LONGEST_PAUSE_MS)

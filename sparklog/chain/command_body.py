@@ -11,11 +11,17 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sparklog.chain.clock import Deadline, pauses
 from sparklog.core.commands import Append
-from sparklog.core.decide_append import assign_offsets
-from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound
-from sparklog.core.records import Appended, AppendedByReference, At
-from sparklog.core.state import ClusterState
+from sparklog.core.errors import (
+    ChainDamaged,
+    KeyExists,
+    KeyNotFound,
+    OutcomeUnknown,
+    RequestTimedOut,
+    StoreUnavailable,
+)
+from sparklog.core.records import Appended, AppendedByReference
 from sparklog.core.types import CommandId, EntryNumber, NewObject, NewSlice, ProducerSpan
 from sparklog.storage.keys import command_key
 from sparklog.storage.object_store import ObjectStore
@@ -43,52 +49,74 @@ _SPAN_COLUMNS = (
 
 
 def write_body(
-    store: ObjectStore, command_id: CommandId, n0: EntryNumber, command: Append, appended: Appended
-) -> AppendedByReference:
-    """Put the body of `command`, and give the record that stands for `appended`. A repeat finds its own object."""
-    body = encode_body(command.objects, command.slices)
-    sha256 = hashlib.sha256(body).hexdigest()
-    key = command_key(n0, command_id)
-    try:
-        store.put_if_absent(key, body)
-    except KeyExists:
-        found = hashlib.sha256(store.get(key)).hexdigest()
-        if found != sha256:
-            raise ChainDamaged(f"{key}: wanted this command's own body {sha256}, found {found}") from None
-    return AppendedByReference(
-        sha256,
-        len(body),
-        len(command.objects),
-        len(command.slices),
-        appended.ranges,
-        appended.application,
-        appended.label,
-    )
-
-
-def expand(
     store: ObjectStore,
     command_id: CommandId,
     n0: EntryNumber,
-    record: AppendedByReference,
-    state: ClusterState,
-    at: At,
-) -> Appended:
-    """The append that `record` stands for, on the state in front of its entry. Raises ChainDamaged."""
+    command: Append,
+    appended: Appended,
+    deadline: Deadline,
+) -> AppendedByReference:
+    """Put the body of `command`, and give the record that stands for `appended`. A repeat finds its own object.
+
+    Nothing names the body before its entry does, so an unknown outcome is no doubt: it is tried again. Raises
+    RequestTimedOut, ChainDamaged (something else lies under the command's key), or the store's own error.
+    """
+    body = encode_body(command.objects, command.slices)
+    key = command_key(n0, command_id)
+    for pause_ms in pauses():
+        try:
+            try:
+                store.put_if_absent(key, body)
+            except KeyExists:
+                body = _own(key, bytes(store.get(key)), command)
+            return AppendedByReference(
+                hashlib.sha256(body).hexdigest(),
+                len(body),
+                len(command.objects),
+                len(command.slices),
+                appended.ranges,
+                appended.application,
+                appended.label,
+            )
+        except (OutcomeUnknown, StoreUnavailable, KeyNotFound) as error:
+            if deadline.passed():
+                raise RequestTimedOut(
+                    f"{key} at {store.url} could not be written in {deadline.timeout_ms} ms: {error}"
+                ) from error
+        deadline.clock.pause(pause_ms)
+    raise AssertionError("pauses never end")
+
+
+def read_body(
+    store: ObjectStore, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int
+) -> Append:
+    """The append that entry `n` names by `record`. Raises ChainDamaged, StoreUnavailable."""
     key = command_key(n0, command_id)
     try:
         body = store.get(key)
     except KeyNotFound as error:
-        raise ChainDamaged(f"{key}: entry {at.n} names it, it is not there") from error
+        raise ChainDamaged(f"{key}: entry {n} names it, it is not there") from error
     found = hashlib.sha256(body).hexdigest()
     if found != record.body_sha256:
         raise ChainDamaged(
-            f"{key}: entry {at.n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}, "
+            f"{key}: entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}, "
             f"found {len(body)} bytes with {found}"
         )
     objects, slices = decode_body(body)
-    command = Append(objects, slices, (), record.application, record.label)
-    return assign_offsets(state, command, at)
+    return Append(objects, slices, (), record.application, record.label)
+
+
+def _own(key: str, found: bytes, command: Append) -> bytes:
+    """`found`, if it says what `command` says: another version may have written other bytes for the same."""
+    try:
+        same = decode_body(found) == (command.objects, command.slices)
+    except (ValueError, KeyError, msgspec.MsgspecError):  # Arrow's errors are ValueErrors
+        same = False
+    if not same:
+        raise ChainDamaged(
+            f"{key}: wanted this command's own {len(command.slices)} slices, found {len(found)} bytes of something else"
+        )
+    return found
 
 
 def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> bytes:

@@ -15,18 +15,17 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sparklog.chain import snapshot
-from sparklog.chain.clock import Clock, Deadline, SystemClock
+from sparklog.chain.clock import Clock, Deadline, SystemClock, pauses
 from sparklog.chain.command_body import SLICES_INLINE, write_body
 from sparklog.chain.entry import Author, Entry
 from sparklog.chain.follower import Follower
-from sparklog.chain.slots import Lost, Won, claim_slot, pauses
+from sparklog.chain.slots import Lost, Won, claim_slot
 from sparklog.chain.void_marks import Voided
 from sparklog.core.apply import apply_command, result_of
 from sparklog.core.commands import Append, Command, Submission
 from sparklog.core.decide import Decision, decide
-from sparklog.core.errors import RequestTimedOut, SparklogError
+from sparklog.core.errors import Landed, OutcomeUnknown, RequestTimedOut, SparklogError
 from sparklog.core.records import Appended, AppliedCommand, At, CommandResult, Record
-from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber
 
 SNAPSHOT_EVERY = 1_000  # entries
@@ -42,6 +41,7 @@ class _Waiting:
     error: Exception | None = None
     decided: AppliedCommand | None = None  # what it leads to in the entry being tried
     expanded: Record | None = None  # its append, if the entry names it by reference
+    sent: bool = False  # an entry with it was sent, and nobody knows yet who won the slot
 
     @property
     def done(self) -> bool:
@@ -129,9 +129,12 @@ class Committer:
             raise
 
     def _commit_locked(self, group: Sequence[_Waiting]) -> None:
+        """Until all are done: decide those that are open, and send what that leads to as one entry."""
         caught_up = False
         for pause_ms in pauses():
             open_now = [each for each in group if not each.done]
+            if not open_now:
+                return
             at = At(EntryNumber(self.follower.state.n + 1), self.clock.now_ms())
             refused = self._decide_all(open_now, at)
             if refused and not caught_up:
@@ -141,47 +144,65 @@ class Committer:
             for each, error in refused:
                 each.error = error
             decided = [each for each in open_now if each.decided is not None]
-            if not decided:
-                return
-            try:
-                outcome = claim_slot(self.follower.store, self._entry(decided, at), decided[0].deadline)
-            except Voided:
-                self._doubt(decided)
-                self.follower.reload()
-                self.follower.catch_up()
-                caught_up = True
-                continue
+            if decided:
+                caught_up = self._send(decided, at)
+                if not caught_up and self.counts.lost_slots % 8 == 7:
+                    self.clock.pause(min(pause_ms, 50))
+
+    def _send(self, decided: Sequence[_Waiting], at: At) -> bool:
+        """Try to win slot `at.n` for what was decided. Whether the state was brought up to date after that."""
+        won = False
+        for each in decided:
+            each.sent = True
+        try:
+            outcome = claim_slot(self.follower.store, self._entry(decided, at), decided[0].deadline)
+            won = isinstance(outcome, Won)
             if isinstance(outcome, Won):
                 self._acknowledge(decided, outcome, at)
-                return
-            self._follow(outcome, at)
-            caught_up = False
-            if self._expire(decided):
-                return
-            if self.counts.lost_slots % 8 == 7:
-                self.clock.pause(min(pause_ms, 50))
+            else:
+                self._follow(outcome, at)
+                _expire(decided)
+        except Voided:
+            for each in decided:
+                each.sent = False
+                each.submission = msgspec.structs.replace(each.submission, in_doubt=True)
+            self.follower.reload()
+            self.follower.catch_up()
+            return True
+        except SparklogError as error:
+            for each in decided:
+                each.sent = won  # else the error itself says whether it landed
+            _fail(decided, error)
+        return False
 
     def _decide_all(self, group: Sequence[_Waiting], at: At) -> list[tuple[_Waiting, SparklogError]]:
-        """Decide each on the state after those before it. Fills in `result` of known ones; returns the refused."""
+        """Decide each on the state after those before it. Fills in `result` of known ones; returns the refused.
+
+        What is neither, nor leads to records, rests on commands of the group that have not landed yet: it stays open.
+        """
         state = self.follower.state
-        overlay: ClusterState | None = state.fork() if len(group) > 1 else None
+        overlay = state.fork() if len(group) > 1 else state
         refused = []
+        ahead = False  # whether the overlay holds what has not landed
         for each in group:
             each.decided = each.expanded = None
             try:
-                decision = decide(overlay or state, each.submission, at)
-                if decision.known is not None:
+                decision = decide(overlay, each.submission, at)
+                if decision.records:
+                    each.decided = self._applied(each, decision)
+                elif ahead:
+                    continue
+                elif decision.known is not None:
                     each.result = decision.known
-                    continue
-                if not decision.records:  # the state is as wanted already: nothing is to be written
+                else:  # the state is as wanted already: nothing is to be written
                     each.result = CommandResult(EntryNumber(state.n), each.submission.n0, state.time_ms)
-                    continue
-                each.decided = self._applied(each, decision)
             except SparklogError as error:
-                refused.append((each, error))
+                if not ahead:
+                    refused.append((each, error))
                 continue
-            if overlay is not None:
+            if each.decided is not None and overlay is not state:
                 apply_command(overlay, _with_expanded(each), at)
+                ahead = True
         return refused
 
     def _applied(self, each: _Waiting, decision: Decision) -> AppliedCommand:
@@ -191,7 +212,12 @@ class Committer:
             if not isinstance(appended, Appended):
                 raise AssertionError("an append leads to Appended")
             reference = write_body(
-                self.follower.store, submission.command_id, submission.n0, submission.command, appended
+                self.follower.store,
+                submission.command_id,
+                submission.n0,
+                submission.command,
+                appended,
+                each.deadline,
             )
             each.expanded, records = appended, (reference,)
         return AppliedCommand(submission.command_id, submission.n0, records)
@@ -217,20 +243,6 @@ class Committer:
         self.counts.lost_slots += 1
         self.follower.apply_body(at.n, lost.body)
         self.follower.catch_up()
-
-    def _doubt(self, group: Sequence[_Waiting]) -> None:
-        for each in group:
-            each.submission = msgspec.structs.replace(each.submission, in_doubt=True)
-
-    def _expire(self, group: Sequence[_Waiting]) -> bool:
-        """Whether all of the group ran out of time while others won every slot."""
-        if not all(each.deadline.passed() for each in group):
-            return False
-        for each in group:
-            each.error = RequestTimedOut(
-                f"command {each.submission.command_id} found every slot taken for {each.deadline.timeout_ms} ms"
-            )
-        return True
 
     def _snapshot_if_due(self) -> None:
         if self.follower.state.n - self.follower.snapshot_n < SNAPSHOT_EVERY:
@@ -273,7 +285,25 @@ def _with_expanded(each: _Waiting) -> AppliedCommand:
     return msgspec.structs.replace(each.decided, records=(each.expanded,))
 
 
-def _fail(group: Sequence[_Waiting], error: Exception) -> None:
+def _expire(group: Sequence[_Waiting]) -> None:
+    """Give up those that ran out of time while others won every slot."""
+    late = [each for each in group if each.deadline.passed()]
+    for each in late:
+        _fail(
+            [each],
+            RequestTimedOut(
+                f"command {each.submission.command_id} found every slot taken for {each.deadline.timeout_ms} ms"
+            ),
+        )
+
+
+def _fail(group: Sequence[_Waiting], error: SparklogError) -> None:
+    """End those that are open with `error`, or with OutcomeUnknown where an earlier attempt may have landed."""
     for each in group:
-        if not each.done:
-            each.error = error
+        if each.done:
+            continue
+        each.error = error
+        if (each.sent or each.submission.in_doubt) and error.landed is Landed.NO:
+            each.error = OutcomeUnknown(
+                f"command {each.submission.command_id} may have landed, and what came of it could not be read: {error}"
+            )

@@ -14,10 +14,12 @@ from contextlib import contextmanager
 import msgspec
 
 from sparklog.chain import snapshot
-from sparklog.chain.command_body import expand
+from sparklog.chain.command_body import read_body
 from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, hash_of
 from sparklog.chain.void_marks import Voided, check_not_void
 from sparklog.core.apply import apply_command
+from sparklog.core.commands import Append
+from sparklog.core.decide_append import assign_offsets
 from sparklog.core.errors import ChainDamaged, ClusterNotFound, KeyNotFound
 from sparklog.core.records import AppendedByReference, AppliedCommand, At, Record
 from sparklog.core.state import ClusterState
@@ -42,7 +44,7 @@ class Follower:
     def open(self) -> None:
         """Load the newest snapshot and the entries after it. Raises ClusterNotFound, ChainDamaged."""
         with self.lock:
-            self.reload()
+            self._forget()
             self.catch_up()
             if self.state.n < 0:
                 raise ClusterNotFound(
@@ -55,7 +57,7 @@ class Follower:
         with self.lock:
             manifest = snapshot.newest(self.store)
             if manifest is None:
-                self.state, self.entry_hash, self.snapshot_n, self.known_chunks = ClusterState(), NO_PREVIOUS, -1, {}
+                self._forget()
                 return
             self.state = snapshot.load(self.store, manifest)
             self.entry_hash, self.snapshot_n = manifest.entry_hash, manifest.n
@@ -64,6 +66,8 @@ class Follower:
     def catch_up(self) -> None:
         """Apply what was written since. Raises StoreUnavailable, ChainDamaged, UnsupportedVersion."""
         with self.lock:
+            if self.state.n < 0:
+                self.reload()
             while True:
                 try:
                     first = self.state.n + 1
@@ -72,8 +76,9 @@ class Follower:
                     if not bodies:
                         return
                     last = first + len(bodies) - 1
-                    if entry_block(last) != entry_block(first):
-                        check_not_void(self.store, last)
+                    for n in range(first + 1, last + 1):
+                        if entry_block(n) != entry_block(n - 1):
+                            check_not_void(self.store, n)
                     for n, body in enumerate(bodies, first):
                         self.apply_body(n, body)
                 except Voided:
@@ -94,10 +99,15 @@ class Follower:
                 f"{entry_key(n)}: wanted chain {self.state.chain_id} after hash {self.entry_hash}, "
                 f"found chain {entry.chain_id} after {entry.previous}"
             )
-        for command in entry.commands:
-            apply_command(self.state, self._expanded(command, entry.at, expanded or {}), entry.at)
-        self.state.n, self.state.time_ms = entry.n, entry.time_ms
-        self.entry_hash = hash_of(body)
+        appends = self._appends(entry, expanded or {})
+        try:
+            for command in entry.commands:
+                apply_command(self.state, _expanded(command, self.state, entry.at, expanded or {}, appends), entry.at)
+            self.state.n, self.state.time_ms = entry.n, entry.time_ms
+            self.entry_hash = hash_of(body)
+        except BaseException:
+            self._forget()  # half an entry is in the state: nobody may go on with it
+            raise
         return entry
 
     def is_same_chain(self) -> bool:
@@ -115,17 +125,18 @@ class Follower:
             self.catch_up()
             yield self.state
 
-    def _expanded(self, command: AppliedCommand, at: At, expanded: Mapping[CommandId, Record]) -> AppliedCommand:
-        if not any(isinstance(record, AppendedByReference) for record in command.records):
-            return command
-        known = expanded.get(command.command_id)
-        records = tuple(
-            (known or expand(self.store, command.command_id, command.n0, record, self.state, at))
-            if isinstance(record, AppendedByReference)
-            else record
+    def _forget(self) -> None:
+        """Begin again with the next `catch_up`."""
+        self.state, self.entry_hash, self.snapshot_n, self.known_chunks = ClusterState(), NO_PREVIOUS, -1, {}
+
+    def _appends(self, entry: Entry, expanded: Mapping[CommandId, Record]) -> dict[CommandId, Append]:
+        """What the entry names by reference, read before the state is changed: reading may fail."""
+        return {
+            command.command_id: read_body(self.store, command.command_id, command.n0, record, entry.n)
+            for command in entry.commands
             for record in command.records
-        )
-        return msgspec.structs.replace(command, records=records)
+            if isinstance(record, AppendedByReference) and command.command_id not in expanded
+        }
 
     def _read_on(self, first: int) -> list[memoryview]:
         """The bodies of consecutive entries from `first` on; as soon as there are two, many at once."""
@@ -164,3 +175,18 @@ class Follower:
                 raise ChainDamaged(
                     f"{entry_key(n + 1)} at {self.store.url} is missing, but entry {parse_entry_key(beyond)} is there"
                 )
+
+
+def _expanded(
+    command: AppliedCommand,
+    state: ClusterState,
+    at: At,
+    expanded: Mapping[CommandId, Record],
+    appends: Mapping[CommandId, Append],
+) -> AppliedCommand:
+    """The command with its append by reference in full, on the state in front of it."""
+    if not any(isinstance(record, AppendedByReference) for record in command.records):
+        return command
+    full = expanded.get(command.command_id) or assign_offsets(state, appends[command.command_id], at)
+    records = tuple(full if isinstance(record, AppendedByReference) else record for record in command.records)
+    return msgspec.structs.replace(command, records=records)

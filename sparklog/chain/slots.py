@@ -1,20 +1,17 @@
 """The race for a slot: whoever wins slot n has the truth at n.
 
-put-if-absent ── created ──► mark absent ──► WON
-    │  │                     mark present ─► Voided
-    │  └─ exists ──► read the slot: own nonce ──► WON (after the mark check)
-    │                               other ──────► LOST: its body is the truth at n
-    └─ unknown ──► the same bytes again, then read back, until the deadline
+put-if-absent ── created ──────────────► mark absent ──► WON
+    │  │                                 mark present ─► Voided
+    │  └─ exists ──► read the slot: own ─► the same
+    │                             other ─► mark absent ──► LOST: its body is the truth at n
+    └─ unknown, or not to be read ──► the same bytes again, until the deadline: OutcomeUnknown
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-
 import msgspec
 
-from sparklog.chain.clock import Deadline
+from sparklog.chain.clock import Deadline, pauses
 from sparklog.chain.entry import Entry, decode_entry, encode_entry
 from sparklog.chain.void_marks import check_not_void
 from sparklog.core.errors import (
@@ -28,9 +25,6 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.keys import entry_key
 from sparklog.storage.object_store import ObjectStore
-
-FIRST_PAUSE_MS = 10
-LONGEST_PAUSE_MS = 2_000
 
 
 class Won(msgspec.Struct, frozen=True):
@@ -49,23 +43,19 @@ def claim_slot(store: ObjectStore, entry: Entry, deadline: Deadline) -> Won | Lo
     """Put `entry` into its slot, or learn who was first.
 
     Raises Voided (the outcome is unknown until the state was reloaded), OutcomeUnknown (the deadline passed with
-    the slot unread), RequestTimedOut (it passed and nothing was ever sent that could land), or the store's own
-    error if it surely wrote nothing.
+    the slot or its block's mark unread), RequestTimedOut (it passed and nothing was ever sent that could land), or
+    the store's own error if it surely wrote nothing.
     """
     body = encode_entry(entry)
     key = entry_key(entry.n)
     in_doubt = False
     for pause_ms in pauses():
+        found: bytes | None = None
         try:
             store.put_if_absent(key, body)
-            return _certain(Won(body), store, entry)
+            in_doubt, found = True, body
         except KeyExists:
-            try:
-                return _whose(store, entry, body)
-            except KeyNotFound:
-                pass  # a stale answer, or a write that was taken back: whoever put it must show up
-            except StoreUnavailable:
-                in_doubt = True
+            in_doubt, found = True, _read_back(store, key)  # whose it is shows when it is read: it may be one's own
         except OutcomeUnknown:
             in_doubt = True
         except StoreUnavailable:
@@ -74,6 +64,11 @@ def claim_slot(store: ObjectStore, entry: Entry, deadline: Deadline) -> Won | Lo
             if in_doubt:
                 raise _unknown(key, deadline) from error
             raise
+        if found is not None and _block_counts(store, entry.n):
+            if found == body:
+                return Won(body)
+            decode_entry(entry.n, found)  # a damaged entry is an error here, before anything is decided from it
+            return Lost(found)
         if deadline.passed():
             if in_doubt:
                 raise _unknown(key, deadline)
@@ -82,35 +77,25 @@ def claim_slot(store: ObjectStore, entry: Entry, deadline: Deadline) -> Won | Lo
     raise AssertionError("pauses never end")
 
 
-def _whose(store: ObjectStore, entry: Entry, body: bytes) -> Won | Lost:
-    found = bytes(store.get(entry_key(entry.n)))
-    if found == body:
-        return _certain(Won(body), store, entry)
-    check_not_void(store, entry.n)
-    # A damaged entry is an error here, before anything is decided from it.
-    decode_entry(entry.n, found)
-    return Lost(found)
-
-
-def _certain(won: Won, store: ObjectStore, entry: Entry) -> Won:
+def _read_back(store: ObjectStore, key: str) -> bytes | None:
+    """What is in the slot; None if the store does not say, or not yet."""
     try:
-        check_not_void(store, entry.n)
-    except StoreUnavailable as error:
-        raise OutcomeUnknown(
-            f"entry {entry.n} was written to {store.url}, but whether its block still counts can't be read: {error}"
-        ) from error
-    return won
+        return bytes(store.get(key))
+    except (KeyNotFound, StoreUnavailable):
+        return None
+
+
+def _block_counts(store: ObjectStore, n: int) -> bool:
+    """True if the block of entry `n` is not marked, False if that can't be read. Raises Voided."""
+    try:
+        check_not_void(store, n)
+    except SparklogError:
+        return False
+    return True
 
 
 def _unknown(key: str, deadline: Deadline) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"{key} was sent, but who owns it could not be read in {deadline.timeout_ms} ms", landed=Landed.UNKNOWN
+        f"{key} was sent, but whether it is there and counts could not be read in {deadline.timeout_ms} ms",
+        landed=Landed.UNKNOWN,
     )
-
-
-def pauses() -> Iterator[float]:
-    """Growing, jittered pauses in milliseconds, without end."""
-    longest = float(FIRST_PAUSE_MS)
-    while True:
-        yield random.uniform(longest / 2, longest)
-        longest = min(longest * 2, LONGEST_PAUSE_MS)

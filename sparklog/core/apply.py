@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from sparklog.core.leader_epochs import trimmed_from_start
-from sparklog.core.producers import joined, with_batch
+from sparklog.core.producers import by_producer, joined, with_batch
 from sparklog.core.records import (
     Appended,
     AppendedByReference,
@@ -73,7 +73,7 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
     """
     for record in command.records:
         apply(state, record, at)
-    if not any(isinstance(record, Appended) and record.slices[0].producer is not None for record in command.records):
+    if not any(isinstance(record, Appended) and by_producer(record.slices) for record in command.records):
         state.results[command.command_id] = result_of(command, at)
 
 

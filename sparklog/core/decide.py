@@ -39,7 +39,8 @@ from sparklog.core.decide_topics import (
     decide_create_topic,
     decide_delete_topic,
 )
-from sparklog.core.errors import Landed, UnknownProducerId, WriteExpired
+from sparklog.core.errors import Landed, SparklogError, UnknownProducerId, WriteExpired
+from sparklog.core.producers import by_producer
 from sparklog.core.records import At, CommandResult, JobRan, ProducerAllocated, Record
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, NewObject, ProducerId
@@ -53,14 +54,25 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
-    """What `submission` leads to when entry `at` is the next one. Raises the command's error; nothing was changed."""
+    """What `submission` leads to when entry `at` is the next one. Raises the command's error; nothing was changed.
+
+    That a command id is not known, above FLOOR, proves that an attempt in doubt did not land. An append of an
+    idempotent producer has no result of its own, so there the error says `landed = unknown`.
+    """
     known = state.results.get(submission.command_id)
-    if known is None and isinstance(submission.command, Append):
-        known = known_append(state, submission.command)
     if known is not None:
         return Decision(known=known)
-    _check_floor(state.floor, submission)
-    return Decision(records=_records(state, submission, at))
+    try:
+        if isinstance(submission.command, Append):
+            known = known_append(state, submission.command)
+            if known is not None:
+                return Decision(known=known)
+        _check_floor(state.floor, submission)
+        return Decision(records=_records(state, submission, at))
+    except SparklogError as error:
+        if submission.in_doubt and isinstance(submission.command, Append) and by_producer(submission.command.slices):
+            error.landed = Landed.UNKNOWN
+        raise
 
 
 def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Record, ...]:

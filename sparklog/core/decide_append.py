@@ -22,6 +22,7 @@ from sparklog.core.types import (
     NamedObject,
     NewObject,
     NewSlice,
+    ObjectKind,
     ObjectNumber,
     Offset,
     ProducerSpan,
@@ -29,6 +30,7 @@ from sparklog.core.types import (
     TimestampSource,
     TopicPartition,
 )
+from sparklog.core.uploads import check_uploads
 
 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
@@ -135,17 +137,11 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 def _check_shape(command: Append) -> None:
     if not command.slices:
         raise InvalidInput("an append names at least one slice, found none")
-    named = set()
-    for each in command.slices:
-        if not 0 <= each.object_index < len(command.objects):
-            raise InvalidInput(f"a slice names object {each.object_index} of {len(command.objects)}")
-        named.add(each.object_index)
-        owner = command.objects[each.object_index]
-        fits = 0 <= each.position and each.length > 0 and each.position + each.length <= owner.size_bytes
-        if each.records <= 0 or each.batches <= 0 or not fits or owner.topic_id != each.topic_id:
-            raise InvalidInput(f"a slice needs records inside its object of {owner.size_bytes} bytes, found {each}")
-    if len(named) != len(command.objects):
-        raise InvalidInput(f"an append names {len(command.objects)} objects but slices of only {len(named)}")
+    check_uploads(command.objects, command.slices, ObjectKind.APPEND)
+    if len({each.producer is None for each in command.slices}) > 1:
+        raise InvalidInput(
+            "an append comes from one producer or from none: some of its slices have sequences, some not"
+        )
 
 
 def _check_holders(state: ClusterState, each: NewObject) -> None:

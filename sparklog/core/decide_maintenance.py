@@ -7,15 +7,17 @@ from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swa
 from sparklog.core.decide_append import check_holder, existing_partition, where
 from sparklog.core.errors import InvalidInput, NotEnoughReplicas, OffsetOutOfRange, SwapRefused
 from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
-from sparklog.core.slice_table import digest
-from sparklog.core.state import ClusterState
+from sparklog.core.slice_table import SliceColumns, digest
+from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
     NamedObject,
+    ObjectKind,
     ObjectNumber,
     OffsetRange,
     Slice,
     TopicPartition,
 )
+from sparklog.core.uploads import check_uploads
 
 
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
@@ -31,11 +33,12 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
         raise SwapRefused(
             f"a rewrite of {place} up to offset {command.end}, above its high watermark {partition.high_watermark}"
         )
-    if digest(state.slices.find(key, OffsetRange(command.start, command.end))) != command.digest:
+    replaced = state.slices.find(key, OffsetRange(command.start, command.end))
+    if digest(replaced) != command.digest:
         raise SwapRefused(
             f"the slices of {place} [{command.start}, {command.end}) are not those the rewrite read: plan it again"
         )
-    _check_rewritten(command)
+    _check_rewritten(command, replaced, partition)
     for each in command.objects:
         for holder in each.holders:
             check_holder(state, holder)
@@ -75,14 +78,25 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     )
 
 
-def _check_rewritten(command: Swap) -> None:
+def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition) -> None:
+    """Whole slices are replaced, by slices of the same partition that cover the same offsets without a gap."""
+    starts, ends = replaced.columns["start"], replaced.columns["end"]
+    if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
+        found = f"[{starts[0]}, {ends[-1]})" if len(replaced) else "nothing"
+        raise InvalidInput(f"a rewrite replaces whole slices: wanted [{command.start}, {command.end}), found {found}")
+    check_uploads(command.objects, [each.new for each in command.slices], ObjectKind.SEGMENT)
     before = command.start
     for each in command.slices:
-        if not before <= each.start < each.end <= command.end or not 0 < each.new.records <= each.end - each.start:
-            raise InvalidInput(f"rewritten slices lie in [{command.start}, {command.end}) in order, found {each}")
-        if not 0 <= each.new.object_index < len(command.objects):
-            raise InvalidInput(f"a slice names object {each.new.object_index} of {len(command.objects)}")
+        if each.start != before or not each.start < each.end <= command.end or each.new.records > each.end - each.start:
+            raise InvalidInput(
+                f"rewritten slices cover [{command.start}, {command.end}) in order and without a gap, found {each}"
+            )
+        ours = (each.new.topic_id, each.new.partition) == (command.topic_id, command.partition)
+        if not ours or not 0 <= each.leader_epoch <= partition.leader_epoch or not 0 <= each.append_time_ms < 1 << 53:
+            raise InvalidInput(f"a rewritten slice is one of its partition, found {each}")
         before = each.end
+    if before != command.end:
+        raise InvalidInput(f"rewritten slices cover [{command.start}, {command.end}), found that they end at {before}")
 
 
 def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[Record, ...]:

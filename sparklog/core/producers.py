@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
 from sparklog.core.state import Producer, SequencedBatch
-from sparklog.core.types import ProducerId, ProducerSpan, TopicPartition
+from sparklog.core.types import NewSlice, ProducerId, ProducerSpan, Slice, TopicPartition
 
 KEPT_BATCHES = 5
 SEQUENCES = 1 << 31
@@ -27,6 +27,11 @@ def span_of(producer_id: int, producer_epoch: int, first_sequence: int, records:
     return ProducerSpan(
         ProducerId(producer_id), producer_epoch, first_sequence, sequence_after(first_sequence, records - 1)
     )
+
+
+def by_producer(slices: Sequence[NewSlice | Slice]) -> bool:
+    """Whether an append comes from an idempotent producer: then all of its slices do."""
+    return bool(slices) and slices[0].producer is not None
 
 
 def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:

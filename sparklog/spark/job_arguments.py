@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.starting_offsets import parse_timestamp_us
@@ -15,6 +15,14 @@ from sparklog.spark.job_report import JobReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+class Report(Protocol):
+    """What --report writes."""
+
+    def to_json(self) -> str:
+        """The whole report."""
+        ...
 
 
 def main(
@@ -80,7 +88,7 @@ def parse_now_ms(text: str) -> int:
     return parse_timestamp_us("--now", text) // 1000
 
 
-def write_report(report: JobReport, path: str) -> None:
+def write_report(report: Report, path: str) -> None:
     """The report as JSON, into a file or to stdout."""
     if path == "-":
         print(report.to_json())

@@ -137,16 +137,19 @@ def _pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
 
 
 def quiet_session() -> SparkSession:
-    """The session that spark-submit configured, or a local one: in UTC, and with no word from Spark below WARN."""
+    """The session that spark-submit configured, or a local one: in UTC; Spark logs errors only, if nothing else is set.
+
+    Sinks and sources log in Python, so their warnings are seen all the same.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     from sparklog.spark import register
 
-    builder: Any = SparkSession.builder.appName("sparklog produce")
-    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.log.level", "WARN")
-    session: SparkSession = builder.config(
-        "spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower()
-    ).getOrCreate()
+    builder: Any = SparkSession.builder.appName("sparklog produce").config("spark.sql.session.timeZone", "UTC")
+    if not SparkConf().contains("spark.log.level"):
+        builder = builder.config("spark.log.level", "ERROR")
+    session: SparkSession = builder.getOrCreate()
     register(session)
     return session

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import uuid
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,11 +21,12 @@ from sparklog.chain.entry import Author
 from sparklog.client.cluster import Cluster
 from sparklog.client.connection import Connection
 from sparklog.core.config_key import did_you_mean
-from sparklog.core.errors import Conflict, InvalidInput, InvalidOption, InvalidPartitions, UnknownTopicOrPartition
+from sparklog.core.errors import Conflict, InvalidPartitions, UnknownTopicOrPartition
 from sparklog.core.options import WriteOptions, parse_write_options
 from sparklog.core.records import CommandResult
 from sparklog.core.topic_config import parse_topic_config
 from sparklog.spark.job_output import amount
+from sparklog.spark.produce_preview import preview
 from sparklog.spark.produce_rows import RowMapping, check_mapping, written_rows
 from sparklog.spark.produce_source import Source, checked, open_source
 from sparklog.spark.spark_errors import explained
@@ -33,8 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from rich.console import Console
 
-ROWS_SHOWN = 5
-VALUE_SHOWN = 160  # characters
+PROGRESS_EVERY_S = 5.0
 
 
 class NewTopic(msgspec.Struct, frozen=True):
@@ -128,19 +129,24 @@ class _Produce:
         if self._was_written():
             self._say(f"{self.target.transaction}: this version or a later one was written before, nothing to do")
             return self._report(dry_run=dry_run, skipped=True)
-        frame = open_source(self.source, spark() if callable(spark) else spark)
-        rows = written_rows(frame, self.mapping)
-        if dry_run:
-            return self._show(frame, rows, there)
-        if not there:
-            self._create()
+        session = spark() if callable(spark) else spark
+        with self._progress(session):
+            frame = open_source(self.source, session)
+            rows = written_rows(frame, self.mapping)
+            if dry_run:
+                return self._show(frame, rows, there)
+            if not there:
+                self._create()
+            return self._write(rows, created=not there)
+
+    def _write(self, rows: DataFrame, *, created: bool) -> ProduceReport:
         with self.connection.follower.current() as state:
             before = state.n
         try:
             rows.write.format("sparklog").options(**self.raw_options).mode("append").save()
         except Exception as error:
             raise explained(error, self.source.name) from error
-        return self._written(before, created=not there)
+        return self._written(before, created=created)
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -204,41 +210,18 @@ class _Produce:
         return report
 
     def _show(self, frame: DataFrame, rows: DataFrame, there: bool) -> ProduceReport:
-        """What would be written: counted over all rows, so that a row that can't be written shows now."""
-        from pyspark.sql import functions as sql
-
-        size = sql.octet_length("value")
-        totals = [sql.count(sql.lit(1)).alias("records")]
-        if "key" in rows.columns:
-            size = sql.coalesce(size, sql.lit(0)) + sql.coalesce(sql.octet_length("key"), sql.lit(0))
-            totals.append(sql.count("key").alias("keys"))
-        totals.append(sql.coalesce(sql.sum(size), sql.lit(0)).alias("size_bytes"))
-        if "timestamp" in rows.columns:
-            # As numbers: Python would show a timestamp in the machine's own zone.
-            totals += [
-                sql.min(sql.unix_millis("timestamp")).alias("oldest_ms"),
-                sql.max(sql.unix_millis("timestamp")).alias("newest_ms"),
-            ]
-        if "partition" in rows.columns:
-            totals.append(sql.array_sort(sql.collect_set("partition")).alias("partitions"))
+        """What would be written. A row from which no key, value or timestamp can be made shows here already."""
         try:
-            total = rows.agg(*totals).collect()[0].asDict()
-            first = rows.select(*(rows[each].cast("string") for each in rows.columns)).take(ROWS_SHOWN)
+            seen = preview(rows)
         except Exception as error:
             raise explained(error, self.source.name) from error
-        self._say(f"{self.source.name}: {total['records']:,} rows, columns {', '.join(frame.columns)}")
+        self._say(f"{self.source.name}: {seen.records:,} rows, columns {', '.join(frame.columns)}")
         place = f"topic {self.target.topic}" + ("" if there else ", which would be created")
-        self._say(f"would be written to {place}: {amount(total['size_bytes'])} of keys and values, not yet compressed")
-        if "keys" in total and total["keys"] < total["records"]:
-            self._say(f"{total['records'] - total['keys']:,} rows have no key")
-        if total.get("oldest_ms") is not None:
-            self._say(f"timestamps from {_shown_time(total['oldest_ms'])} to {_shown_time(total['newest_ms'])}")
-        if "partitions" in total:
-            self._say(f"partitions {', '.join(map(str, total['partitions']))}")
-        for row in first:
-            self._say("  " + "  ".join(f"{name}={_cut(value)}" for name, value in row.asDict().items()))
+        self._say(f"would be written to {place}: {amount(seen.size_bytes)} of keys and values, not yet compressed")
+        for line in [*seen.remarks(), *(f"  {each}" for each in seen.first)]:
+            self._say(line)
         return self._report(
-            dry_run=True, records=total["records"], size_bytes=total["size_bytes"], columns=tuple(frame.columns)
+            dry_run=True, records=seen.records, size_bytes=seen.size_bytes, columns=tuple(frame.columns)
         )
 
     def _report(
@@ -268,6 +251,26 @@ class _Produce:
             **{**totals, **rest},  # type: ignore[arg-type]
         )
 
+    @contextmanager
+    def _progress(self, session: SparkSession) -> Iterator[None]:
+        """Tell how far Spark's tasks are, every PROGRESS_EVERY_S while a stage runs that has more than one."""
+        ended = threading.Event()
+
+        def tell() -> None:
+            tracker = session.sparkContext.statusTracker()
+            while not ended.wait(PROGRESS_EVERY_S):
+                for each in map(tracker.getStageInfo, tracker.getActiveStageIds()):
+                    if each is not None and each.numTasks > 1:
+                        self._say(f"{each.numCompletedTasks:,} of {each.numTasks:,} tasks done of stage {each.stageId}")
+
+        thread = threading.Thread(target=tell, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)
 
@@ -285,13 +288,3 @@ def _stderr() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
-
-
-def _shown_time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _cut(value: str | None) -> str:
-    if value is None:
-        return "null"
-    return value if len(value) <= VALUE_SHOWN else value[: VALUE_SHOWN - 1] + "…"

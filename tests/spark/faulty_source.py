@@ -88,14 +88,16 @@ def _fail_for_good(writer: FaultyWriter, message: TaskMessage, context: TaskCont
 
 
 def _stall_at_first(writer: FaultyWriter, message: TaskMessage, context: TaskContext) -> None:
-    """Task 0's first attempt hangs after its upload until the speculative one has uploaded, too."""
+    """Task 0's first two attempts wait here, after their uploads, for each other: on the two ends of a named pipe."""
     if context.partitionId() != 0:
         return
-    pipe = os.open(Path(writer.place) / MEETING, os.O_RDWR)
+    place = Path(writer.place) / MEETING
+    if context.attemptNumber() > 0:
+        place.write_bytes(b"!")
+        return
+    pipe = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        if context.attemptNumber() > 0:
-            os.write(pipe, b"!")
-        elif not select.select([pipe], [], [], 60)[0]:
+        if not select.select([pipe], [], [], 60)[0]:
             raise TimeoutError("Spark started no speculative attempt")
     finally:
         os.close(pipe)

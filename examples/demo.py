@@ -1,0 +1,342 @@
+"""make demo: a year of flights through a log on this machine, each step checked against counts made without Spark.
+
+    unpack -> cluster -> jobs/produce.py -> jobs/roll.py -> read by offset and by time -> Spark SQL
+    -> what lies in the store -> jobs/retention.py (planned, then done) -> a picture
+
+python examples/demo.py [--keep DIR] [--flights N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+from flights import FLIGHTS, IN_JANUARY, WITHOUT_TAIL_NUMBER, Flights, unpack
+from log_picture import LogView, Panel, draw, look_at
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+from sparklog.core.errors import OffsetOutOfRange, SparklogError
+from sparklog.core.murmur2 import partition_for_key
+
+PROJECT = Path(__file__).resolve().parents[1]
+TOPIC = "flights"
+PARTITIONS = 6
+SEGMENT_BYTES = 64 << 10  # small, so that a month is several segments of each partition
+KEY = "coalesce(tailnum, concat(carrier, flight))"
+SCHEDULED = "to_utc_timestamp(make_timestamp(year, month, day, hour, minute, 0), 'America/New_York')"
+INDEPENDENCE_DAY = ("2013-07-04T04:00:00Z", "2013-07-05T04:00:00Z")  # midnight to midnight in New York
+NOW = "2014-02-01T05:00:00Z"  # with a year's retention January 2013 is over, to the hour
+FEBRUARY = "2013-02-01 05:00:00"
+YEAR_MS = 365 * 24 * 3_600_000
+NOISE = ("WARNING: Using incubator modules", "Using Spark's default log4j profile")
+
+
+class CheckFailed(Exception):
+    """Something came out otherwise than it must."""
+
+
+class Demo:
+    """One run, in `folder`."""
+
+    def __init__(self, folder: Path, started: float) -> None:
+        self.folder = folder
+        self.started = started
+        self.url = f"file://{folder / 'cluster'}"
+        self.environment = _environment()
+
+    def say(self, line: str) -> None:
+        """A line with the time since the start."""
+        print(f"[{time.monotonic() - self.started:5.1f} s] {line}", flush=True)
+
+    def detail(self, line: str) -> None:
+        """A line that belongs to the one before."""
+        print(f"          {line}", flush=True)
+
+    def check(self, what: str, found: object, wanted: object) -> None:
+        """Raise CheckFailed unless they are equal."""
+        if found != wanted:
+            raise CheckFailed(f"{what}: wanted {wanted}, found {found}")
+
+    # ---- the steps ------------------------------------------------------------------------------
+
+    def run(self, at_most: int | None) -> None:
+        """All of them."""
+        flights = self.unpack(at_most)
+        init_cluster(self.url)
+        with sparklog.connect(self.url) as cluster:
+            self.say(f"new cluster at {self.url}")
+            self.produce(flights)
+            produced = look_at(cluster, TOPIC)
+            self.roll(cluster, flights)
+            rolled = look_at(cluster, TOPIC)
+            with self.spark() as spark:
+                self.read_offsets(spark, cluster)
+                self.read_time(spark, flights)
+                self.ask(spark, flights)
+                self.show_store(cluster, rolled)
+                self.retention(spark, cluster, flights)
+            self.picture(produced, rolled, look_at(cluster, TOPIC))
+
+    def unpack(self, at_most: int | None) -> Flights:
+        flights = unpack(self.folder, at_most)
+        if at_most is None:
+            self.check("flights in the file", flights.records, FLIGHTS)
+            self.check("flights without a tail number", flights.without_tail_number, WITHOUT_TAIL_NUMBER)
+            self.check("flights in January", flights.in_january, IN_JANUARY)
+        self.say(
+            f"{flights.records:,} flights from New York in 2013 unpacked; {flights.without_tail_number:,} have no tail "
+            "number, their key is carrier and flight number"
+        )
+        return flights
+
+    def produce(self, flights: Flights) -> None:
+        segment_bytes = max(1024, SEGMENT_BYTES * flights.records // FLIGHTS)
+        self.say(f"produce: one commit to topic {TOPIC}, {PARTITIONS} partitions, in order of scheduled departure")
+        report = self.job(
+            "produce",
+            *("--topic", TOPIC, "--create", "--partitions", str(PARTITIONS), "--config", "retention.ms=-1"),
+            *("--config", f"segment.bytes={segment_bytes}"),
+            # What roll and retention replace is deleted at once: the demo has no other readers to wait for.
+            *("--config", "rewrite.delete.delay.ms=0", "--config", "file.delete.delay.ms=0"),
+            *("--key-expr", KEY, "--timestamp-expr", SCHEDULED, "--order-by", "month,day,hour,minute"),
+            *("--option", "inferSchema=true", "--option", "nullValue=NA", str(flights.path)),
+        )
+        self.check("records produced", report["records"], flights.records)
+
+    def roll(self, cluster: Cluster, flights: Flights) -> None:
+        self.say("roll: what was appended becomes sealed segments, one partition each")
+        report = self.job("roll", "--topic", TOPIC, "--all")
+        self.check("records rolled", report["done"]["records"], flights.records)
+        self.check("records in the topic", cluster.describe(TOPIC).records, flights.records)
+
+    @contextmanager
+    def spark(self) -> Iterator[Any]:
+        """A session of this process. What Spark says goes into a file."""
+        from pyspark.sql import SparkSession
+
+        os.environ.update(self.environment)
+        log = self.folder / "spark.log"
+        builder = SparkSession.builder.master("local[*]").appName("sparklog demo")
+        with _stderr_in(log):
+            session = (
+                builder.config("spark.ui.enabled", "false")
+                .config("spark.sql.session.timeZone", "UTC")
+                .config("spark.ui.showConsoleProgress", "false")
+                .config("spark.sql.shuffle.partitions", "4")
+                .config("spark.sql.warehouse.dir", str(self.folder / "warehouse"))
+                .getOrCreate()
+            )
+        self.say(f"Spark {session.version} started to read; its log is {log.name}")
+        yield session
+        session.stop()
+
+    def frame(self, spark: Any, **options: object) -> Any:
+        """The topic as a DataFrame."""
+        reader = spark.read.format("sparklog").option("cluster", self.url)
+        if "assign" not in options:
+            reader = reader.option("subscribe", TOPIC)
+        return reader.options(**options).load()
+
+    def read_offsets(self, spark: Any, cluster: Cluster) -> None:
+        partition = 3
+        end = cluster.describe(TOPIC).partitions[partition].high_watermark
+        start, stop = end // 2, end // 2 + min(1000, end // 4)
+        rows = self.frame(
+            spark,
+            assign=json.dumps({TOPIC: [partition]}),
+            startingOffsets=json.dumps({TOPIC: {str(partition): start}}),
+            endingOffsets=json.dumps({TOPIC: {str(partition): stop}}),
+        ).collect()
+        self.check("offsets read", [row["offset"] for row in rows], list(range(start, stop)))
+        routed = {partition_for_key(bytes(row["key"]), PARTITIONS) for row in rows}
+        self.check("partitions of their keys by Kafka's hash", routed, {partition})
+        self.say(f"read by offset: {TOPIC}-{partition} [{start:,}, {stop:,}): {len(rows):,} rows, none missing")
+
+    def read_time(self, spark: Any, flights: Flights) -> None:
+        start, end = INDEPENDENCE_DAY
+        count = self.frame(spark, startingTimestamp=start, endingTimestamp=end).count()
+        self.check("flights on 4 July", count, flights.on_independence_day)
+        self.say(f"read by time: 4 July in New York, [{start}, {end}): {count:,} flights, as in the file")
+
+    def ask(self, spark: Any, flights: Flights) -> None:
+        self.frame(spark).createOrReplaceTempView("log")
+        rows = spark.sql(
+            """
+            select flight.carrier, count(flight.dep_delay) as departures, sum(flight.dep_delay) as minutes,
+                   count(*) as records, count_if(date_trunc('hour', timestamp) != flight.time_hour) as wrong_hours
+            from (select timestamp, from_json(string(value), 'carrier string, dep_delay int, time_hour timestamp')
+                  as flight from log)
+            group by 1 order by minutes / departures desc
+            """
+        ).collect()
+        found = {row["carrier"]: (row["departures"], row["minutes"]) for row in rows if row["departures"]}
+        self.check("delays by carrier", found, flights.delay_minutes)
+        self.check("records that SQL saw", sum(row["records"] for row in rows), flights.records)
+        self.check("records whose hour is not the file's own", sum(row["wrong_hours"] for row in rows), 0)
+        self.say(f"asked in Spark SQL, over all {flights.records:,} records: who leaves late?")
+        for row in [each for each in rows if each["departures"]][:5]:
+            late = row["minutes"] / row["departures"]
+            self.detail(f"{late:5.1f} min  {flights.airlines[row['carrier']]}, {row['departures']:,} departures")
+
+    def show_store(self, cluster: Cluster, rolled: LogView) -> None:
+        self.say("what lies in the store:")
+        root = self.folder / "cluster"
+        for line in _tree(root):
+            self.detail(line)
+        piece = rolled.pieces[0]
+        table = pa.ipc.open_file(root / piece.object_key).read_all()
+        self.check("rows of one segment in plain pyarrow", table.num_rows, piece.end - piece.start)
+        self.say(f"one segment in plain pyarrow, {piece.object_key}:")
+        self.detail(f"pyarrow.ipc.open_file(…).read_all(): {table.num_rows:,} rows of {', '.join(table.column_names)}")
+
+    def retention(self, spark: Any, cluster: Cluster, flights: Flights) -> None:
+        cluster.alter(TOPIC, config={"retention.ms": YEAR_MS})
+        self.say(f"retention.ms is now a year, and the time is said to be {NOW}: January 2013 is due")
+        planned = self.job("retention", "--topic", TOPIC, "--now", NOW, "--dry-run")["planned"]
+        self.check("records after a dry run", cluster.describe(TOPIC).records, flights.records)
+        self.say("retention: the same, done")
+        before = _segments(self.folder)
+        report = self.job("retention", "--topic", TOPIC, "--now", NOW)
+        gone = report["done"]["records"]
+        self.check("what was done", report["done"], planned)
+        self.check("objects deleted", before - _segments(self.folder), report["done"]["objects"])
+        left = self.frame(spark).selectExpr("count(*)", f"count_if(timestamp < timestamp '{FEBRUARY}')").first()
+        self.check("records left", left[0], flights.records - gone)
+        self.check("January's records left", left[1], flights.in_january - gone)
+        self.say(
+            f"{gone:,} of {flights.in_january:,} flights of January are gone, {left[1]:,} lie in segments that hold "
+            f"February too; {left[0]:,} records are left, none of a later month was lost"
+        )
+        try:
+            cluster.read(TOPIC, partition=0, start=0, end=1)
+        except OffsetOutOfRange as error:
+            self.detail(f"reading offset 0 now: {error}")
+        else:
+            raise CheckFailed(f"offset 0 of {TOPIC}-0: wanted OFFSET_OUT_OF_RANGE, found a record")
+
+    def picture(self, produced: LogView, rolled: LogView, now: LogView) -> None:
+        path = self.folder / "log.png"
+        forgotten = [each for each in rolled.pieces if each.end <= now.log_starts[each.partition]]
+        panels = [Panel("As produce left it", produced), Panel("After roll and retention", now, forgotten)]
+        draw(panels, path, f"Topic {TOPIC}: a year of departures from New York as a log")
+        self.say(f"a picture of the log: {path}")
+
+    # ---- jobs -----------------------------------------------------------------------------------
+
+    def job(self, name: str, *arguments: str) -> dict[str, Any]:
+        """Run jobs/NAME.py by spark-submit, show what it says, and return its report. Raises CheckFailed."""
+        report = self.folder / f"{name}.json"
+        shown = shlex.join(arguments)
+        self.detail(f"$ spark-submit jobs/{name}.py --cluster {self.url} {shown}")
+        command = [
+            *("spark-submit", "--conf", "spark.ui.enabled=false", str(PROJECT / "jobs" / f"{name}.py")),
+            *("--cluster", self.url, "--report", str(report), *arguments),
+        ]
+        with subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.strip() and not line.startswith(NOISE):
+                    self.detail(line.rstrip())
+        if process.returncode != 0:
+            raise CheckFailed(f"jobs/{name}.py: wanted exit code 0, found {process.returncode}")
+        found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+        return found
+
+
+def _environment() -> dict[str, str]:
+    """That of this process, with this Python's own Spark first, quiet."""
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    environment["SPARK_CONF_DIR"] = str(PROJECT / "conf")
+    environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return environment
+
+
+@contextmanager
+def _stderr_in(path: Path) -> Iterator[None]:
+    """Processes that start inside, here the JVM, have their stderr in a file."""
+    own = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+
+
+def _segments(folder: Path) -> int:
+    return sum(1 for _ in (folder / "cluster" / "topics").rglob("*.arrow"))
+
+
+def _tree(root: Path) -> Iterator[str]:
+    """A line for each folder that has files, and one for each file at the top."""
+    for folder in [root, *sorted(each for each in root.rglob("*") if each.is_dir())]:
+        files = [each for each in folder.iterdir() if each.is_file()]
+        if not files:
+            continue
+        size_bytes = sum(each.stat().st_size for each in files)
+        kinds = {kind: sum(each.suffix == kind for each in files) for kind in (".arrow", ".index", "")}
+        named = ", ".join(
+            f"{count} {kind or ('file' if count == 1 else 'files')}" for kind, count in kinds.items() if count
+        )
+        place = "." if folder == root else f"{folder.relative_to(root)}/"
+        yield f"{place:<32}{size_bytes / 1024:>10,.1f} KiB  {named}"
+
+
+def main() -> int:
+    """Run the demo: 0, or 1 if a check fails."""
+    parser = argparse.ArgumentParser(
+        prog="make demo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--keep", metavar="DIR", type=Path, help="work in this new folder (default: a temporary one)")
+    parser.add_argument("--flights", metavar="N", type=int, help="only so many flights, spread over the year")
+    given = parser.parse_args()
+    if os.environ.get("STORE", "") not in ("", "local"):
+        _refuse(f"STORE={os.environ['STORE']}: the demo of this version runs on local disk, so leave STORE empty.")
+    if given.keep is not None and given.keep.exists() and any(given.keep.iterdir()):
+        _refuse(f"--keep {given.keep}: wanted a new or empty folder, found files in it.")
+    if given.flights is not None and given.flights < 1:
+        _refuse(f"--flights: wanted a number from 1 on, found {given.flights}.")
+    folder = Path(tempfile.mkdtemp(prefix="sparklog-demo-")) if given.keep is None else given.keep.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"sparklog {sparklog.__version__}, demo in {folder}", flush=True)
+    demo = Demo(folder, time.monotonic())
+    try:
+        demo.run(given.flights)
+    except (CheckFailed, SparklogError) as error:
+        print(f"FAILED: {error}", file=sys.stderr)
+        return 1
+    demo.say(f"all checks passed; everything is kept in {folder}")
+    return 0
+
+
+def _refuse(sentence: str) -> NoReturn:
+    print(sentence, file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

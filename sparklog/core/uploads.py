@@ -1,0 +1,71 @@
+"""What uploaded objects and their slices must look like. Checked by `decide`, because `apply` never refuses.
+
+A number that does not fit its column would stop every reader of the chain for ever, not only its author.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sparklog.core.errors import InvalidInput
+from sparklog.core.producers import SEQUENCES, sequence_after
+from sparklog.core.types import NewObject, NewSlice, ObjectKind, ProducerSpan
+
+_UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
+_INT32_END = 1 << 31
+_UINT32_END = 1 << 32
+_INT64_END = 1 << 63
+_RECORDS_END = 1 << 48  # of one slice, so that offsets stay far below 2^63
+
+
+def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind: ObjectKind) -> None:
+    """Objects of `kind`, each named by a slice, and slices that lie inside them. Raises InvalidInput."""
+    for each in objects:
+        _check_object(each, kind)
+    named = set()
+    for new in slices:
+        if not 0 <= new.object_index < len(objects):
+            raise InvalidInput(f"a slice names object {new.object_index} of {len(objects)}")
+        named.add(new.object_index)
+        _check_slice(new, objects[new.object_index])
+    if len(named) != len(objects):
+        raise InvalidInput(f"{len(objects)} objects are named, but slices of only {len(named)}")
+
+
+def _check_object(each: NewObject, kind: ObjectKind) -> None:
+    sealed = (each.partition, each.base_offset, each.leader_epoch)
+    parts = all(part is not None and 0 <= part < _INT64_END for part in sealed)
+    if each.kind is not kind or (parts if kind is ObjectKind.APPEND else not parts):
+        raise InvalidInput(f"wanted an object of kind {kind.name} with the name parts of one, found {each}")
+    if _UPLOAD_ID.fullmatch(each.upload_id) is None:
+        raise InvalidInput(f"an upload id is 32 lower-case hex digits, found {each.upload_id!r}")
+    if not each.holders or len({holder.store for holder in each.holders}) != len(each.holders):
+        raise InvalidInput(f"an object needs at least one holder, and each once, found {each}")
+    fits = (
+        0 <= each.n0 < _INT64_END
+        and 0 < each.size_bytes < _INT64_END
+        and 0 <= each.crc32c < _UINT32_END
+        and 0 < each.index_size_bytes < _INT32_END
+        and 0 <= each.index_crc32c < _UINT32_END
+    )
+    if not fits:
+        raise InvalidInput(f"an object needs a size, an index of less than 2 GiB and two CRC32C, found {each}")
+
+
+def _check_slice(new: NewSlice, owner: NewObject) -> None:
+    inside = 0 <= new.position and 0 < new.length and new.position + new.length <= owner.size_bytes
+    if owner.topic_id != new.topic_id or owner.partition not in (None, new.partition) or not inside:
+        raise InvalidInput(f"a slice lies inside its object, {owner}, found {new}")
+    times = -_INT64_END <= new.min_timestamp_us <= new.max_timestamp_us < _INT64_END
+    batches = 0 <= new.first_batch and 0 < new.batches and new.first_batch + new.batches < _INT32_END
+    if not (0 < new.records < _RECORDS_END and batches and times):
+        raise InvalidInput(f"a slice has records, batches and an ascending pair of timestamps, found {new}")
+    if new.producer is not None:
+        _check_span(new.producer, new.records)
+
+
+def _check_span(span: ProducerSpan, records: int) -> None:
+    fits = 0 <= span.first_sequence < SEQUENCES and records <= SEQUENCES and 0 <= span.producer_id
+    if not fits or span.last_sequence != sequence_after(span.first_sequence, records - 1):
+        raise InvalidInput(f"a producer's slice of {records} records needs as many sequence numbers, found {span}")

@@ -1,0 +1,85 @@
+"""What produce would write, counted over all rows: for --dry-run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS_SHOWN: Final = 5
+CHARACTERS_SHOWN: Final = 160
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """Counts over rows that the sink would take, and the first of them as text.
+
+    `size_bytes`: of keys and values, not compressed. Times are None without a timestamp column or without rows.
+    """
+
+    records: int
+    without_key: int
+    without_value: int
+    size_bytes: int
+    oldest_ms: int | None
+    newest_ms: int | None
+    partitions: tuple[int | None, ...]
+    first: tuple[str, ...]
+
+    def remarks(self) -> Iterator[str]:
+        """What is worth a line."""
+        if self.without_key:
+            yield f"{self.without_key:,} rows have no key"
+        if self.without_value:
+            yield f"{self.without_value:,} rows have no value: tombstones"
+        if self.oldest_ms is not None and self.newest_ms is not None:
+            yield f"timestamps from {_time(self.oldest_ms)} to {_time(self.newest_ms)}"
+        if self.partitions:
+            yield f"partitions {', '.join(map(str, self.partitions))}"
+
+
+def preview(rows: DataFrame) -> Preview:
+    """Run over all rows, which have the columns of `written_rows`. Raises what Spark raises."""
+    from pyspark.sql import functions as sql
+
+    absent = sql.lit(None)
+    key, timestamp, partition = (
+        rows[name] if name in rows.columns else absent for name in ("key", "timestamp", "partition")
+    )
+    # Times as numbers: Python would show a timestamp in the machine's own zone.
+    time_ms = sql.unix_millis(timestamp.cast("timestamp"))
+    sizes = [sql.coalesce(sql.octet_length(each.cast("binary")), sql.lit(0)) for each in (key, rows["value"])]
+    total = rows.agg(
+        sql.count(sql.lit(1)).alias("records"),
+        sql.count(key).alias("keys"),
+        sql.count("value").alias("values"),
+        sql.coalesce(sql.sum(sizes[0] + sizes[1]), sql.lit(0)).alias("size_bytes"),
+        sql.min(time_ms).alias("oldest_ms"),
+        sql.max(time_ms).alias("newest_ms"),
+        sql.array_sort(sql.collect_set(partition.cast("int"))).alias("partitions"),
+    ).collect()[0]
+    first = rows.select(*(rows[each].cast("string") for each in rows.columns)).take(ROWS_SHOWN)
+    return Preview(
+        total["records"],
+        total["records"] - total["keys"],
+        total["records"] - total["values"],
+        total["size_bytes"],
+        total["oldest_ms"],
+        total["newest_ms"],
+        tuple(total["partitions"]),
+        tuple("  ".join(f"{name}={_cut(text)}" for name, text in row.asDict().items()) for row in first),
+    )
+
+
+def _time(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _cut(text: str | None) -> str:
+    if text is None:
+        return "null"
+    return text if len(text) <= CHARACTERS_SHOWN else text[: CHARACTERS_SHOWN - 1] + "…"
