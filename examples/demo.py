@@ -35,8 +35,9 @@ PROJECT = Path(__file__).resolve().parents[1]
 TOPIC = "flights"
 PARTITIONS = 6
 SEGMENT_BYTES = 64 << 10  # small, so that a month is several segments of each partition
+LEAST_SEGMENT_BYTES = 4 << 10
 KEY = "coalesce(tailnum, concat(carrier, flight))"
-SCHEDULED = "to_utc_timestamp(make_timestamp(year, month, day, hour, minute, 0), 'America/New_York')"
+SCHEDULED = 'to_utc_timestamp(make_timestamp(year, month, day, hour, minute, 0), "America/New_York")'
 INDEPENDENCE_DAY = ("2013-07-04T04:00:00Z", "2013-07-05T04:00:00Z")  # midnight to midnight in New York
 NOW = "2014-02-01T05:00:00Z"  # with a year's retention January 2013 is over, to the hour
 FEBRUARY = "2013-02-01 05:00:00"
@@ -103,7 +104,7 @@ class Demo:
         return flights
 
     def produce(self, flights: Flights) -> None:
-        segment_bytes = max(1024, SEGMENT_BYTES * flights.records // FLIGHTS)
+        segment_bytes = max(LEAST_SEGMENT_BYTES, SEGMENT_BYTES * flights.records // FLIGHTS)
         self.say(f"produce: one commit to topic {TOPIC}, {PARTITIONS} partitions, in order of scheduled departure")
         report = self.job(
             "produce",
@@ -209,7 +210,7 @@ class Demo:
         self.check("records after a dry run", cluster.describe(TOPIC).records, flights.records)
         self.say("retention: the same, done")
         before = _segments(self.folder)
-        report = self.job("retention", "--topic", TOPIC, "--now", NOW)
+        report = self.job("retention", "--topic", TOPIC, "--now", NOW, shown="retention:")
         gone = report["done"]["records"]
         self.check("what was done", report["done"], planned)
         self.check("objects deleted", before - _segments(self.folder), report["done"]["objects"])
@@ -236,11 +237,14 @@ class Demo:
 
     # ---- jobs -----------------------------------------------------------------------------------
 
-    def job(self, name: str, *arguments: str) -> dict[str, Any]:
-        """Run jobs/NAME.py by spark-submit, show what it says, and return its report. Raises CheckFailed."""
+    def job(self, name: str, *arguments: str, shown: str = "") -> dict[str, Any]:
+        """Run jobs/NAME.py by spark-submit and return its report. Raises CheckFailed.
+
+        What it says is shown as it comes: the lines that begin with `shown`, and all of them if the job fails.
+        """
         report = self.folder / f"{name}.json"
-        shown = shlex.join(arguments)
-        self.detail(f"$ spark-submit jobs/{name}.py --cluster {self.url} {shown}")
+        self.detail(f"$ spark-submit jobs/{name}.py --cluster {self.url} {shlex.join(arguments)}")
+        held: list[str] = []
         command = [
             *("spark-submit", "--conf", "spark.ui.enabled=false", str(PROJECT / "jobs" / f"{name}.py")),
             *("--cluster", self.url, "--report", str(report), *arguments),
@@ -256,9 +260,12 @@ class Demo:
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
-                if line.strip() and not line.startswith(NOISE):
+                if line.startswith(shown) and line.strip() and not line.startswith(NOISE):
                     self.detail(line.rstrip())
+                else:
+                    held.append(line)
         if process.returncode != 0:
+            print("".join(held), file=sys.stderr)
             raise CheckFailed(f"jobs/{name}.py: wanted exit code 0, found {process.returncode}")
         found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
         return found

@@ -83,7 +83,7 @@ class Committer:
         """Commit one command and return what it led to; a repeat of a known one returns the same.
 
         Raises the command's own error (nothing was changed), OutcomeUnknown (look it up by its id, or submit the
-        same `Submission` again), RequestTimedOut (nothing was changed).
+        same `Submission` again with `in_doubt`), RequestTimedOut (nothing was changed).
         """
         waiting = _Waiting(submission, Deadline(self.clock, timeout_ms))
         with self._queue_lock:
@@ -160,6 +160,8 @@ class Committer:
             if isinstance(outcome, Won):
                 self._acknowledge(decided, outcome, at)
             else:
+                for each in decided:
+                    each.sent = False
                 self._follow(outcome, at)
                 _expire(decided)
         except Voided:

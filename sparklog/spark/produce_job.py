@@ -11,7 +11,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -108,7 +108,9 @@ def run_produce(
     zone, which is expected to be UTC. Raises InvalidInput and its kin, NotFound, Conflict, OutcomeUnknown.
     """
     check_mapping(mapping)
-    return _Produce(checked(source), mapping, target, console or _stderr(), clock or SystemClock()).run(spark, dry_run)
+    produce = _Produce(checked(source), mapping, target, console or _stderr(), clock or SystemClock())
+    with closing(produce.connection):
+        return produce.run(spark, dry_run)
 
 
 class _Produce:
@@ -137,16 +139,16 @@ class _Produce:
                 return self._show(frame, rows, there)
             if not there:
                 self._create()
-            return self._write(rows, created=not there)
+            return self._write(frame, rows, created=not there)
 
-    def _write(self, rows: DataFrame, *, created: bool) -> ProduceReport:
+    def _write(self, frame: DataFrame, rows: DataFrame, *, created: bool) -> ProduceReport:
         with self.connection.follower.current() as state:
             before = state.n
         try:
             rows.write.format("sparklog").options(**self.raw_options).mode("append").save()
         except Exception as error:
             raise explained(error, self.source.name) from error
-        return self._written(before, created=created)
+        return self._written(before, columns=tuple(frame.columns), created_topic=created)
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -192,13 +194,13 @@ class _Produce:
 
     # ---- after ----------------------------------------------------------------------------------
 
-    def _written(self, before: int, *, created: bool) -> ProduceReport:
+    def _written(self, before: int, **rest: object) -> ProduceReport:
         with self.connection.follower.current() as state:
             found = [each for each in state.results.values() if each.n > before and each.label == self.write_id]
         if not found:
             self._say(f"{self.source.name} has no rows to write")
-            return self._report(created_topic=created, write_id=self.write_id)
-        report = self._report(result=found[0], created_topic=created, write_id=self.write_id)
+            return self._report(write_id=self.write_id, **rest)
+        report = self._report(result=found[0], write_id=self.write_id, **rest)
         for each in report.partitions:
             self._say(
                 f"{report.topic}-{each.partition}: offsets [{each.start:,}, {each.end:,}), {amount(each.size_bytes)}"

@@ -19,7 +19,7 @@ from sparklog.core.types import Offset, PartitionIndex
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.schema import RECORDS_SCHEMA, records_schema
 from tests.spark.conftest import Read
-from tests.spark.rewriting import rewrite
+from tests.spark.rewriting import roll_and_delete
 
 pytestmark = pytest.mark.spark
 
@@ -203,12 +203,11 @@ def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: C
     assert values(lenient) == [f"0-{i}" for i in range(5, 10)]
 
 
-def test_dataframe_planned_before_a_rewrite_reads_the_same_rows_after_it(cluster: Cluster, read: Read) -> None:
+def test_dataframe_planned_before_a_roll_reads_the_same_rows_after_it(cluster: Cluster, read: Read) -> None:
     numbered(cluster, partitions=2)
     df = read("t", includeHeaders="true")
     before = df.orderBy("partition", "offset").collect()
-    rewrite(cluster, "t", 0)
-    rewrite(cluster, "t", 1)
+    roll_and_delete(cluster, "t")
     cluster.append("t", rows(["late"]))
     assert df.orderBy("partition", "offset").collect() == before
 

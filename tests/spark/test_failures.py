@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparklog.client.cluster import Cluster
 from tests.spark.conftest import TWO_HOSTS, OneSpark, Read, Write
 from tests.spark.faulty_source import MEETING, FaultySource
-from tests.spark.rewriting import rewrite
+from tests.spark.rewriting import roll_and_delete
 
 pytestmark = pytest.mark.spark
 
@@ -141,14 +141,13 @@ def test_a_dataframe_outlives_the_objects_of_its_plan(
     write(numbers(spark), "t")
     df = read("t", minPartitions=4)
     before = df.orderBy("partition", "offset").collect()
-    for partition in range(2):
-        rewrite(cluster, "t", partition)
+    roll_and_delete(cluster, "t")
     write(numbers(spark), "t")
     assert df.orderBy("partition", "offset").collect() == before
     assert len(before) == ROWS
 
 
-def test_a_stream_joins_a_dataframe_over_a_rewrite(
+def test_a_stream_joins_a_dataframe_over_a_roll(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write, tmp_path: Path
 ) -> None:
     """The static side is planned once for all micro-batches; its objects are gone after the first."""
@@ -167,8 +166,7 @@ def test_a_stream_joins_a_dataframe_over_a_rewrite(
     try:
         (arrivals / "1.json").write_text('{"k": "3"}\n')
         query.processAllAvailable()
-        for partition in range(2):
-            rewrite(cluster, "t", partition)
+        roll_and_delete(cluster, "t")
         cluster.append("t", pa.table({"key": ["3", "4"], "value": ["late", "late"]}))
         (arrivals / "2.json").write_text('{"k": "3"}\n{"k": "4"}\n')
         query.processAllAvailable()

@@ -1,0 +1,41 @@
+"""What a state says, as plain values: two states are equal if these are, however their tables are built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparklog.core.slice_table import SliceColumns, live_slices
+from sparklog.core.state import ClusterState
+
+_MAPS = (
+    "stores",
+    "topics",
+    "topic_ids",
+    "partitions",
+    "released",
+    "retired",
+    "producers",
+    "applications",
+    "results",
+    "jobs",
+)
+_PLAIN = (
+    "n",
+    "time_ms",
+    "chain_id",
+    "floor",
+    "config",
+    "next_topic_id",
+    "next_object_number",
+    "next_producer_id",
+    "next_registration",
+)
+
+
+def contents(state: ClusterState) -> dict[str, Any]:
+    """Everything in the state; tables as lists in their order."""
+    found: dict[str, Any] = {name: getattr(state, name) for name in _PLAIN}
+    found |= {name: dict(getattr(state, name)) for name in _MAPS}
+    found["slices"] = list(SliceColumns(live_slices(state.slices)))
+    found["objects"] = sorted((each.number, each.object, state.objects.slices(each.number)) for each in state.objects)
+    return found

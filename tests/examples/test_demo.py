@@ -1,0 +1,56 @@
+"""The demo, on a sample of its data: it checks itself, so it is enough that it ends well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparklog
+
+DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(DEMO), *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    done = run("--keep", str(folder), "--flights", "3000", STORE="local")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all checks passed" in done.stdout
+    assert (folder / "log.png").read_bytes().startswith(PNG)
+    removed = json.loads((folder / "retention.json").read_text())["done"]["records"]
+    with sparklog.connect(str(folder / "cluster")) as cluster:
+        assert cluster.describe("flights").records == 3000 - removed < 3000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "sentence"),
+    [
+        ([], {"STORE": "s3"}, "STORE=s3: the demo of this version runs on local disk"),
+        (["--keep", str(DEMO.parent)], {}, "wanted a new or empty folder"),
+        (["--flights", "0"], {}, "wanted a number from 1 on"),
+    ],
+)
+def test_what_the_demo_cannot_do_is_refused_in_one_sentence(
+    arguments: list[str], environment: dict[str, str], sentence: str
+) -> None:
+    done = run(*arguments, **environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1

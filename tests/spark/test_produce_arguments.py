@@ -1,0 +1,60 @@
+"""jobs/produce.py from the command line: exit codes, and errors on stderr."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparklog.client.bootstrap import init_cluster
+from sparklog.spark.produce_arguments import main
+from tests.spark.conftest import PROJECT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ("--topic t {file}", 2, "INVALID_REQUEST: which cluster?"),
+        ("--topic t --cluster {url}x {file}", 3, "CLUSTER_NOT_FOUND"),
+        ("--topic t --cluster host:9092 {file}", 2, "is a Kafka address"),
+        ("--topic t --cluster memory://m {file}", 2, "lives in one process"),
+        ("--topic t! --cluster {url} {file}", 2, "INVALID_TOPIC_EXCEPTION"),
+        ("--topic t --cluster {url} {file}", 3, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("--topic t --cluster {url} {file}.none", 3, "RESOURCE_NOT_FOUND"),
+        ("--topic t --cluster {url}", 2, "wanted a SOURCE"),
+        ("--topic t --cluster {url} {file} --key a,,b", 2, "--key: wanted names separated by commas"),
+        ("--topic t --cluster {url} {file} --option header", 2, "--option: wanted KEY=VALUE, found 'header'"),
+        ("--topic t --cluster {url} {file} --partitions 3", 2, "give --create too"),
+        ("--topic t --cluster {url} {file} --create --config retention=1", 2, "INVALID_CONFIG"),
+        ("--topic t --cluster {url} {file} --txn-app-id a", 2, "together, found only one"),
+        ("--topic t --cluster {url} {file} --txn-app-id a --txn-version x", 2, "txnVersion"),
+        ("--topic t --cluster {url} {file} --compression gzip", 2, "compression"),
+    ],
+)
+def test_mistakes_are_found_before_spark_starts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: str,
+    code: int,
+    message: str,
+) -> None:
+    monkeypatch.setattr("sparklog.spark.produce_arguments.quiet_session", lambda: pytest.fail("Spark was started"))
+    url, file = tmp_path / "cluster", tmp_path / "a.csv"
+    init_cluster(str(url))
+    file.write_text("a\n1\n")
+    assert main(arguments.format(url=url, file=file).split()) == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_help_lists_the_options_and_needs_neither_spark_nor_a_cluster() -> None:
+    shown = subprocess.run(
+        [sys.executable, "jobs/produce.py", "--help"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout
+    for option in ("SOURCE", "--key-expr", "--timestamp", "--create", "--txn-version", "--dry-run", "--report"):
+        assert option in shown

@@ -1,0 +1,93 @@
+"""Which files are read, as what, and what is said of those that can't be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sparklog.core.errors import InvalidInput, InvalidOption, NotFound, SparklogError
+from sparklog.spark.produce_source import Source, checked, open_source
+
+
+@pytest.mark.parametrize(
+    ("files", "path", "found"),
+    [
+        (["a.csv"], "a.csv", "csv"),
+        (["a.CSV.gz"], "a.CSV.gz", "csv"),
+        (["a.ndjson"], "a.ndjson", "json"),
+        (["d/part-0.snappy.parquet", "d/_SUCCESS", "d/.crc"], "d", "parquet"),
+        (["d/day=1/a.json", "d/day=2/b.jsonl", "d/_temporary/c.csv"], "d", "json"),
+    ],
+)
+def test_the_format_is_guessed_by_suffix(tmp_path: Path, files: list[str], path: str, found: str) -> None:
+    for each in files:
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).touch()
+    assert checked(Source(str(tmp_path / path))).format == found
+    assert checked(Source(f"file://{tmp_path / path}")).format == found
+
+
+def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:
+    assert checked(Source("s3a://bucket/in/*.parquet")).format == "parquet"
+    assert checked(Source("hdfs://host/day.csv/")).format == "csv"
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "message"),
+    [
+        (Source(), InvalidOption, "found neither"),
+        (Source("a.csv", "t"), InvalidOption, "found both"),
+        (Source(table="t", format="csv"), InvalidOption, "a table has its own format"),
+        (Source("{}/none.csv"), NotFound, "found nothing at"),
+        (Source("{}/text"), InvalidOption, "found csv and others"),
+        (Source("{}/mixed"), InvalidOption, "found csv, json at"),
+        (Source("{}/empty"), InvalidInput, "found no file"),
+        (Source("{}/a.zip"), InvalidInput, "unpack it first"),
+        (Source("{}/a.xlsx"), InvalidOption, "give --format"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_refused_before_spark_starts(
+    tmp_path: Path, source: Source, kind: type[SparklogError], message: str
+) -> None:
+    for each in ("text/a.csv", "text/readme", "mixed/a.csv", "mixed/b.json", "a.zip", "a.xlsx"):
+        (tmp_path / each).parent.mkdir(exist_ok=True)
+        (tmp_path / each).touch()
+    (tmp_path / "empty").mkdir()
+    path = None if source.path is None else source.path.format(tmp_path)
+    with pytest.raises(kind, match=message):
+        checked(Source(path, source.table, source.format))
+
+
+@pytest.mark.spark
+def test_options_reach_sparks_reader_and_csv_has_a_header(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n;who\n1;NA\n")
+    options = {"sep": ";", "nullValue": "NA", "inferSchema": "true"}
+    frame = open_source(checked(Source(str(path), options=options)), spark)
+    assert [tuple(each) for each in frame.collect()] == [(1, None)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("source", "kind", "message"),
+    [
+        (Source(table="no_such"), NotFound, "RESOURCE_NOT_FOUND: table no_such: TABLE_OR_VIEW_NOT_FOUND"),
+        (Source("{}/a.csv", format="parquet"), InvalidInput, "a.csv"),
+        (Source("{}/a.csv", where="m > 1"), InvalidOption, "--where: no column 'm'"),
+        (Source("{}/a.csv", where="n"), InvalidOption, "wanted a condition, found 'n' of type string"),
+        (Source("{}/a.csv", where="n >"), InvalidOption, "--where: 'n >' can't be used: PARSE_SYNTAX_ERROR"),
+        (Source("{}/a.csv", order_by=("N", "wo")), InvalidOption, "found 'wo'; did you mean who?"),
+    ],
+)
+def test_what_only_spark_can_find_wrong_is_told_in_one_line(
+    spark: SparkSession, tmp_path: Path, source: Source, kind: type[SparklogError], message: str
+) -> None:
+    (tmp_path / "a.csv").write_text("n,who\n1,anna\n")
+    path = None if source.path is None else source.path.format(tmp_path)
+    given = checked(Source(path, source.table, source.format, {}, source.where, source.order_by))
+    with pytest.raises(kind) as raised:
+        open_source(given, spark)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
