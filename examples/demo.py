@@ -294,6 +294,12 @@ def _stderr_in(path: Path) -> Iterator[None]:
         os.close(own)
 
 
+def _command(name: str) -> str:
+    """How to call what is installed beside this Python."""
+    path = Path(sys.executable).parent / name
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
 def _segments(folder: Path) -> int:
     return sum(1 for _ in (folder / "cluster" / "topics").rglob("*.arrow"))
 
@@ -336,7 +342,8 @@ def main() -> int:
     except (CheckFailed, SparklogError) as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
-    demo.say(f"all checks passed; everything is kept in {folder}")
+    demo.say(f"all checks passed; everything is kept in {folder}, look on with")
+    demo.detail(f"{_command('sparklog')} segment list {TOPIC} --cluster {demo.url}")
     return 0
 
 

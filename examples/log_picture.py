@@ -130,6 +130,7 @@ def draw(panels: Sequence[Panel], path: Path, title: str) -> None:
     for axis, panel in zip(axes, panels, strict=True):
         _draw_panel(axis, panel, scale)
     axes[-1].set_xlabel("offset")
+    figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08)
     figure.suptitle(title, fontsize=14, fontweight="bold")
     bar = figure.colorbar(plt.cm.ScalarMappable(scale, COLOURS), ax=axes, pad=0.01, aspect=40)
     bar.ax.yaxis.set_major_locator(dates.AutoDateLocator(minticks=4, maxticks=13))
@@ -165,7 +166,7 @@ def _draw_panel(axis: Any, panel: Panel, scale: Any) -> None:
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.set_xlim(0, max([*view.high_watermarks.values(), 1]) * 1.015)
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axis.tick_params(axis="y", length=0)
+    axis.tick_params(axis="y", length=0, pad=9)  # room for a log start at 0
     axis.spines[["top", "right", "left"]].set_visible(False)
 
 

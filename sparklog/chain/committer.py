@@ -269,8 +269,9 @@ class Committer:
             prepared = snapshot.prepare(self.follower.state, self.follower.entry_hash, dict(self.follower.known_chunks))
         snapshot.write(self.follower.store, prepared)
         with self.follower.lock:
-            self.follower.snapshot_n = max(self.follower.snapshot_n, prepared.manifest.n)
-            self.follower.known_chunks.update(snapshot.known_chunks(prepared.manifest))
+            if prepared.manifest.n > self.follower.snapshot_n:
+                self.follower.snapshot_n = prepared.manifest.n
+                self.follower.known_chunks = snapshot.known_chunks(prepared.manifest)  # older ones may be deleted
         return prepared.manifest.n
 
 

@@ -112,7 +112,7 @@ class Prepared:
 
 
 def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) -> Prepared:
-    """Take a snapshot of `state`; call it while nobody changes that. `known`: table chunks already in the store.
+    """Take a snapshot of `state`; call it while nobody changes that. `known`: chunks already in the store.
 
     Seals the tails of the tables and notes in each block which chunk holds it; both change no meaning.
     """
@@ -144,10 +144,10 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         tuple(state.objects.holder_sets),
         slices,
         objects,
-        _packed(tuple(state.topics.values()), prepared),
-        _packed(tuple(state.partitions.values()), prepared),
-        _packed(dict(state.results), prepared),
-        _packed(small, prepared),
+        _packed(tuple(state.topics.values()), prepared, known),
+        _packed(tuple(state.partitions.values()), prepared, known),
+        _packed(dict(state.results), prepared, known),
+        _packed(small, prepared, known),
     )
     return Prepared(manifest, prepared)
 
@@ -217,8 +217,9 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
 
 
 def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
-    """The table chunks that a snapshot names: those of its kind need not be written again."""
-    return {chunk.sha256: chunk for chunk in (*manifest.slices, *manifest.objects)}
+    """The chunks that a snapshot names: they need not be written again."""
+    small = (manifest.topics, manifest.partitions, manifest.results, manifest.small)
+    return {chunk.sha256: chunk for chunk in (*manifest.slices, *manifest.objects, *small)}
 
 
 def _table_chunks(
@@ -246,10 +247,11 @@ def _chunk_of(body: bytes, rows: int) -> TableChunk:
     return TableChunk(hashlib.sha256(body).hexdigest(), google_crc32c.value(body), len(body), rows)
 
 
-def _packed(value: object, prepared: dict[str, bytes]) -> TableChunk:
+def _packed(value: object, prepared: dict[str, bytes], known: Mapping[str, TableChunk]) -> TableChunk:
     body = msgspec.msgpack.encode(value)
     chunk = _chunk_of(body, 0)
-    prepared[chunk.sha256] = body
+    if chunk.sha256 not in known:
+        prepared[chunk.sha256] = body
     return chunk
 
 

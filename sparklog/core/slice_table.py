@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparklog.core.column_blocks import Block, Column, make_block, tidied, without_rows
+from sparklog.core.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
 from sparklog.core.overlay import OverlayMap
 from sparklog.core.types import (
     LeaderEpoch,
@@ -98,7 +98,7 @@ def _span_fields(span: ProducerSpan | None) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class SliceColumns:
-    """Slices of one partition as columns, ascending by offset. Cheap to hold and to cut by the thousand."""
+    """Slices as columns, ascending by partition and offset. Cheap to hold and to cut by the thousand."""
 
     columns: Mapping[str, Column]
 
@@ -238,6 +238,14 @@ class SliceTable:
         joined = {name: np.concatenate([part[name] for part in found]) for name in DTYPES}
         by_start = np.argsort(joined["start"], kind="stable")
         return SliceColumns({name: column[by_start] for name, column in joined.items()})
+
+    def everything(self) -> SliceColumns:
+        """All slices of all partitions, ascending by partition and offset. Copies the whole table."""
+        tail = slice_columns([each for of_partition in self._tail.values() for each in of_partition])
+        parts = [*(live_columns(block) for block in self.blocks), tail]
+        return SliceColumns(
+            make_block({name: np.concatenate([part[name] for part in parts]) for name in DTYPES}, ORDER).columns
+        )
 
     def remove(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
         """Forget the slices that lie wholly inside [start, end); returns them, ascending."""

@@ -63,7 +63,7 @@ class WriterLimits:
     gather_bytes: int = 16 * MIB
     full_batch_bytes: int = MIB
     smallest_full_batch_bytes: int = 256 << 10
-    object_bytes: int = 64 * MIB
+    object_bytes: int = 48 * MIB
     pinned_in_vain_bytes: int = 32 * MIB
     live_bytes: int = 192 * MIB
 

@@ -194,13 +194,13 @@ class _Produce:
 
     # ---- after ----------------------------------------------------------------------------------
 
-    def _written(self, before: int, **rest: object) -> ProduceReport:
+    def _written(self, before: int, *, columns: tuple[str, ...], created_topic: bool) -> ProduceReport:
         with self.connection.follower.current() as state:
             found = [each for each in state.results.values() if each.n > before and each.label == self.write_id]
         if not found:
             self._say(f"{self.source.name} has no rows to write")
-            return self._report(write_id=self.write_id, **rest)
-        report = self._report(result=found[0], write_id=self.write_id, **rest)
+            return self._report(columns=columns, created_topic=created_topic)
+        report = self._report(result=found[0], columns=columns, created_topic=created_topic)
         for each in report.partitions:
             self._say(
                 f"{report.topic}-{each.partition}: offsets [{each.start:,}, {each.end:,}), {amount(each.size_bytes)}"
@@ -222,24 +222,23 @@ class _Produce:
         self._say(f"would be written to {place}: {amount(seen.size_bytes)} of keys and values, not yet compressed")
         for line in [*seen.remarks(), *(f"  {each}" for each in seen.first)]:
             self._say(line)
-        return self._report(
-            dry_run=True, records=seen.records, size_bytes=seen.size_bytes, columns=tuple(frame.columns)
-        )
+        report = self._report(dry_run=True, columns=tuple(frame.columns))
+        return msgspec.structs.replace(report, records=seen.records, size_bytes=seen.size_bytes)
 
     def _report(
         self,
         *,
         result: CommandResult | None = None,
+        columns: tuple[str, ...] = (),
+        created_topic: bool = False,
         dry_run: bool = False,
         skipped: bool = False,
-        **rest: object,
     ) -> ProduceReport:
         ranges = () if result is None else result.ranges
         written = tuple(
             RangeWritten(int(each.partition), each.start, each.end, each.end - each.start, each.size_bytes)
             for each in sorted(ranges, key=lambda each: each.partition)
         )
-        totals = {"records": sum(each.records for each in written), "size_bytes": sum(e.size_bytes for e in written)}
         return ProduceReport(
             source=self.source.name,
             cluster=self.connection.url,
@@ -248,9 +247,13 @@ class _Produce:
             skipped=skipped,
             started_ms=self.started_ms,
             ended_ms=self.clock.now_ms(),
+            records=sum(each.records for each in written),
+            size_bytes=sum(each.size_bytes for each in written),
+            created_topic=created_topic,
+            columns=columns,
+            write_id=None if dry_run or skipped else self.write_id,
             entry=None if result is None else result.n,
             partitions=written,
-            **{**totals, **rest},  # type: ignore[arg-type]
         )
 
     @contextmanager

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from sparklog.chain import committer as committer_module
+from sparklog.chain.clock import Deadline
 from sparklog.chain.entry import decode_entry
 from sparklog.core.apply import apply_command
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, CreateTopic, RaiseFloor, Submission
@@ -101,7 +102,7 @@ def test_an_interrupt_after_the_entry_was_sent_leaves_the_outcome_unknown(chain:
         raise KeyboardInterrupt
 
     chain.store.plan(interrupt, "get", "meta/void/")
-    waiting = committer_module._Waiting(chain.begin(append()), committer_module.Deadline(chain.clock, 1))
+    waiting = committer_module._Waiting(chain.begin(append()), Deadline(chain.clock, 1))
     with pytest.raises(KeyboardInterrupt):
         chain.committer._commit([waiting])
     assert isinstance(waiting.error, OutcomeUnknown)
@@ -133,7 +134,7 @@ def test_a_lost_slot_is_decided_anew_behind_the_winner(chain: Member) -> None:
 
 def test_a_writer_that_never_wins_times_out_and_nothing_landed(chain: Member) -> None:
     other = member(chain.store.inner)
-    chain.store.plan(lambda: other.append() and None, "put_if_absent", LOG, times=10_000)
+    chain.store.plan(lambda: other.append(), "put_if_absent", LOG, times=10_000)
     submission = chain.begin(append(partition=1))
     with pytest.raises(RequestTimedOut, match="found every slot taken for 100 ms") as caught:
         chain.committer.submit(submission, 100)

@@ -123,7 +123,7 @@ def test_an_entry_that_does_not_follow_the_one_before_is_damage(chain: Member) -
 def test_without_the_hash_link_another_history_would_be_followed(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An entry was exchanged for another legal one: whoever read the first has another log than who reads the second."""
+    """An entry was exchanged for another legal one: who read the first has another log than who reads the second."""
     late = member(chain.store.inner)
     chain.append()
     chain.append()

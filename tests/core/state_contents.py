@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparklog.core.slice_table import SliceColumns, live_slices
 from sparklog.core.state import ClusterState
 
 _MAPS = (
@@ -36,6 +35,6 @@ def contents(state: ClusterState) -> dict[str, Any]:
     """Everything in the state; tables as lists in their order."""
     found: dict[str, Any] = {name: getattr(state, name) for name in _PLAIN}
     found |= {name: dict(getattr(state, name)) for name in _MAPS}
-    found["slices"] = list(SliceColumns(live_slices(state.slices)))
+    found["slices"] = list(state.slices.everything())
     found["objects"] = sorted((each.number, each.object, state.objects.slices(each.number)) for each in state.objects)
     return found

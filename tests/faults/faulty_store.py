@@ -29,7 +29,7 @@ class Fault(Enum):
     STALE_404 = auto()  # a read does not see what is there
 
 
-Callback = Callable[[], None]
+Callback = Callable[[], object]
 Roll = Callable[[str, str], "Fault | Callback | None"]  # by method and key
 
 WRITES = ("put_if_absent",)
@@ -54,10 +54,10 @@ class FaultyStore:
     planned: list[Planned] = field(default_factory=list)
     roll: Roll | None = None
     calls: list[tuple[str, str]] = field(default_factory=list)
+    url: str = field(init=False)
 
-    @property
-    def url(self) -> str:
-        return self.inner.url
+    def __post_init__(self) -> None:
+        self.url = self.inner.url
 
     def plan(
         self, what: Fault | Callback, method: str = "", prefix: str = "", *, skip: int = 0, times: int = 1

@@ -122,7 +122,7 @@ def test_a_slot_lost_in_a_marked_block_is_not_followed(chain: Member) -> None:
     first, second = member(chain.store.inner), member(chain.store.inner)
     lost = second.begin(append())
     first.store.plan(lambda: let_block_go(member(chain.store.inner), 0), "put_if_absent", LOG)
-    second.store.plan(lambda: first.append() and None, "put_if_absent", LOG)
+    second.store.plan(lambda: first.append(), "put_if_absent", LOG)
     second.submit(lost)
     reader = member(chain.store.inner)
     assert upload_of(lost) in reader.uploads()

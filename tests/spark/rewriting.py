@@ -10,7 +10,6 @@ from sparklog.client.cluster import Cluster
 from sparklog.spark.retention_job import run_retention
 from sparklog.spark.roll_job import run_roll
 from sparklog.storage.keys import APPENDS
-from tests.spark.maintained_log import DAY_MS, StandingClock
 
 
 def roll_and_delete(cluster: Cluster, topic: str) -> None:

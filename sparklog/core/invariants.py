@@ -1,0 +1,179 @@
+"""What is true of every state that a chain can lead to. Tests check it after each entry.
+
+ 1. FLOOR is at most the end of the chain, and results are of entries that there were.
+ 2. Topic names and ids belong together one to one; an id, once given, is below the counter.
+ 3. A topic of k partitions has exactly the partitions 0 to k - 1.
+ 4. Replicas are different registered stores; the ISR is a part of them, not empty, with the leader in it.
+ 5. 0 <= log start <= high watermark <= next offset; HW = min(LEO over ISR); no LEO is above the next offset.
+ 6. The epoch history ascends in epoch and offset and ends with the leader epoch.
+ 7. The slices of a partition ascend, disjoint and without a gap, from the log start to the next offset; none lies
+    wholly below the log start.
+ 8. A slice holds at least one record and at most one per offset, and belongs to a partition that there is.
+ 9. A slice names a live object of its topic (and of its partition, if that is sealed) and lies inside its size.
+10. An object that no slice names is retired, and one that a slice names is not; what was released of it and what
+    still names it are together what named it first.
+11. `size_bytes` of a partition is the sum of its slices' lengths.
+12. Object numbers, producer ids and registrations are below their counters; holders were registered.
+13. A producer's batches are at most five per partition, follow one another, and lie below the next offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from sparklog.core.producers import KEPT_BATCHES, SEQUENCES, sequence_after
+from sparklog.core.replicas import high_watermark
+from sparklog.core.slice_table import Column, partition_key
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import NewObject, ObjectKind, PartitionIndex, TopicPartition
+
+
+def check(state: ClusterState) -> None:
+    """Raise AssertionError that names each broken invariant by its number."""
+    broken = list(violations(state))
+    if broken:
+        shown = "\n".join(broken[:20])
+        raise AssertionError(f"entry {state.n} breaks {len(broken)} invariants of the state:\n{shown}")
+
+
+def violations(state: ClusterState) -> Iterator[str]:
+    """Each broken invariant, as "number: what was found". Costs about a pass over the whole state."""
+    yield from _chain(state)
+    yield from _topics(state)
+    for partition in state.partitions.values():
+        yield from _partition(state, partition)
+    yield from _slices(state)
+    yield from _objects(state)
+    yield from _producers(state)
+
+
+def _chain(state: ClusterState) -> Iterator[str]:
+    if not 0 <= state.floor <= max(state.n, 0):
+        yield f"1: FLOOR is {state.floor}, the last entry {state.n}"
+    for command_id, result in state.results.items():
+        if not 0 <= result.n <= state.n:
+            yield f"1: command {command_id} has a result of entry {result.n}, the last is {state.n}"
+    for app_id, written in state.applications.items():
+        if not 0 <= written.result.n <= state.n:
+            yield f"1: application {app_id} has a result of entry {written.result.n}, the last is {state.n}"
+    for store in state.stores.values():
+        if not 0 <= store.registration < state.next_registration:
+            yield f"12: store {store.store} has registration {store.registration} of {state.next_registration}"
+
+
+def _topics(state: ClusterState) -> Iterator[str]:
+    if {topic.name: topic_id for topic_id, topic in state.topics.items()} != dict(state.topic_ids):
+        yield f"2: names lead to {dict(state.topic_ids)}, topics are {dict(state.topics)}"
+    wanted = set()
+    for topic_id, topic in state.topics.items():
+        if topic.topic_id != topic_id or not 0 < topic_id < state.next_topic_id:
+            yield f"2: topic {topic} under id {topic_id} of {state.next_topic_id}"
+        wanted |= {TopicPartition(topic_id, PartitionIndex(index)) for index in range(topic.partitions)}
+    if wanted != set(state.partitions):
+        yield f"3: partitions {sorted(wanted ^ set(state.partitions))} are there and not of a topic, or the reverse"
+
+
+def _partition(state: ClusterState, each: Partition) -> Iterator[str]:
+    place = f"{each.topic_id}-{each.partition}"
+    if len(set(each.replicas)) != len(each.replicas) or not set(each.replicas) <= set(state.stores):
+        yield f"4: {place} has replicas {each.replicas} of stores {list(state.stores)}"
+    if each.leader not in each.isr or not set(each.isr) <= set(each.replicas):
+        yield f"4: {place} has leader {each.leader}, ISR {each.isr}, replicas {each.replicas}"
+    if len(each.log_ends) != len(each.replicas) or max(each.log_ends, default=0) > each.next_offset:
+        yield f"5: {place} has LEOs {each.log_ends} for {each.replicas}, next offset {each.next_offset}"
+    elif each.high_watermark != high_watermark(dict(zip(each.replicas, each.log_ends, strict=True)), each.isr):
+        yield f"5: {place} has HW {each.high_watermark}, LEOs {each.log_ends}, ISR {each.isr}"
+    if not 0 <= each.log_start <= each.high_watermark <= each.next_offset:
+        yield f"5: {place} has log start {each.log_start}, HW {each.high_watermark}, next {each.next_offset}"
+    if each.epochs[-1][0] != each.leader_epoch or any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(each.epochs)):
+        yield f"6: {place} is at epoch {each.leader_epoch} with the history {each.epochs}"
+
+
+def _slices(state: ClusterState) -> Iterator[str]:
+    columns = state.slices.everything().columns
+    keys, starts, ends = columns["partition_key"], columns["start"], columns["end"]
+    wrong = (columns["records"] < 1) | (columns["records"] > ends - starts)
+    if wrong.any():
+        yield f"8: slices {_shown(columns, wrong)} have too many or too few records"
+    same = keys[1:] == keys[:-1]
+    torn = np.concatenate(([False], same & (starts[1:] != ends[:-1]))) if len(keys) else np.zeros(0, dtype=np.bool_)
+    if torn.any():
+        yield f"7: slices {_shown(columns, torn)} do not begin where the one before ends"
+    firsts = {int(key): row for row, key in reversed(list(enumerate(keys.tolist())))} if len(keys) else {}
+    lasts = {int(key): row for row, key in enumerate(keys.tolist())}
+    sums = {int(key): 0 for key in firsts}
+    for key, length in zip(keys.tolist(), columns["length"].tolist(), strict=True):
+        sums[key] += length
+    for topic_partition, each in state.partitions.items():
+        key = partition_key(topic_partition)
+        first, last = firsts.pop(key, None), lasts.get(key)
+        if each.size_bytes != sums.get(key, 0):
+            yield f"11: {topic_partition} says {each.size_bytes} bytes, its slices have {sums.get(key, 0)}"
+        if first is None or last is None:
+            if each.log_start != each.next_offset:
+                yield f"7: {topic_partition} has no slice, log start {each.log_start}, next offset {each.next_offset}"
+        elif not starts[first] <= each.log_start < ends[first] or ends[last] != each.next_offset:
+            yield (
+                f"7: {topic_partition} has slices from [{starts[first]}, {ends[first]}) to {ends[last]}, "
+                f"log start {each.log_start}, next offset {each.next_offset}"
+            )
+    if firsts:
+        yield f"8: slices of partitions {sorted(firsts)} that are not there"
+
+
+def _objects(state: ClusterState) -> Iterator[str]:
+    columns = state.slices.everything().columns
+    objects: dict[int, NewObject] = {}
+    for named in state.objects:
+        objects[named.number] = named.object
+        known = all(holder.registration < state.next_registration for holder in named.object.holders)
+        if not 0 <= named.number < state.next_object_number or not known:
+            yield f"12: object {named} of {state.next_object_number}"
+    if len(objects) != len(state.objects):
+        yield f"10: {len(state.objects)} objects, {len(objects)} numbers"
+    named_by = dict(
+        zip(*(each.tolist() for each in np.unique(columns["object_number"], return_counts=True)), strict=True)
+    )
+    rows = zip(
+        *(columns[name].tolist() for name in ("partition_key", "object_number", "position", "length")), strict=True
+    )
+    for key, number, position, length in rows:
+        owner = objects.get(number)
+        if owner is None:
+            yield f"9: a slice of {key >> 32}-{key & 0xFFFFFFFF} names object {number}, which is not there"
+            continue
+        sealed_elsewhere = owner.kind is ObjectKind.SEGMENT and owner.partition != key & 0xFFFFFFFF
+        if owner.topic_id != key >> 32 or sealed_elsewhere or position < 0 or position + length > owner.size_bytes:
+            yield f"9: a slice of {key >> 32}-{key & 0xFFFFFFFF} at {position} + {length} does not lie in {owner}"
+    for number in objects:
+        retired, released, names = number in state.retired, state.released.get(number, 0), named_by.get(number, 0)
+        first = state.objects.slices(number)
+        if retired != (names == 0) or (released and retired) or (not retired and released + names != first):
+            yield f"10: object {number}: first {first} slices, {released} released, {names} live, retired {retired}"
+    for number in {*state.released, *state.retired} - set(objects):
+        yield f"10: object {number} is released or retired, and not there"
+
+
+def _producers(state: ClusterState) -> Iterator[str]:
+    for producer_id, producer in state.producers.items():
+        if producer.producer_id != producer_id or not 0 <= producer_id < state.next_producer_id:
+            yield f"12: producer {producer} under id {producer_id} of {state.next_producer_id}"
+        for topic_partition, batches in producer.batches.items():
+            place = f"producer {producer_id} in {topic_partition}"
+            partition = state.partitions.get(topic_partition)
+            if partition is None or not 1 <= len(batches) <= KEPT_BATCHES or batches[-1].end > partition.next_offset:
+                yield f"13: {place} has batches {batches}, the partition is {partition}"
+            for before, after in pairwise(batches):
+                if sequence_after(before.last_sequence, 1) != after.first_sequence or before.end > after.start:
+                    yield f"13: {place} has {before} and then {after}"
+            for each in batches:
+                if (each.last_sequence - each.first_sequence) % SEQUENCES + 1 != each.end - each.start:
+                    yield f"13: {place} has {each}: as many offsets as sequence numbers were wanted"
+
+
+def _shown(columns: dict[str, Column], rows: Column) -> list[tuple[int, int, int]]:
+    names = ("partition_key", "start", "end")
+    return list(zip(*(columns[name][rows][:5].tolist() for name in names), strict=True))

@@ -1,0 +1,217 @@
+"""What a large state costs: one and ten million segments, and a commit on a cluster of 10,000 partitions.
+
+python -m tests.bench.state_scale        prints a line per figure
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import sparklog
+from sparklog.chain import snapshot
+from sparklog.client.bootstrap import init_cluster
+from sparklog.core import object_table, slice_table
+from sparklog.core.column_blocks import MAX_BLOCK_ROWS, Block, make_block
+from sparklog.core.object_table import ObjectTable
+from sparklog.core.plan import plan_range
+from sparklog.core.slice_table import SliceTable
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.types import (
+    Holder,
+    LeaderEpoch,
+    ObjectNumber,
+    Offset,
+    OffsetRange,
+    PartitionIndex,
+    Slice,
+    StoreId,
+    TimestampSource,
+    TopicId,
+    TopicPartition,
+)
+from sparklog.storage.local import LocalStore
+from tests.bench.paired import Spread
+
+PARTITIONS = 1_000
+RECORDS = 1_000  # of a segment
+
+
+def large_state(segments: int) -> ClusterState:
+    """A topic of 1,000 partitions with so many sealed segments of 1,000 records."""
+    topic = Topic(TopicId(1), "t", PARTITIONS, {}, 0)
+    store = StoreId("local")
+    end = Offset(segments // PARTITIONS * RECORDS)
+    partitions = {
+        TopicPartition(topic.topic_id, PartitionIndex(at)): Partition(
+            topic.topic_id,
+            PartitionIndex(at),
+            (store,),
+            store,
+            LeaderEpoch(0),
+            0,
+            (store,),
+            (end,),
+            end,
+            end,
+            Offset(0),
+            ((LeaderEpoch(0), Offset(0)),),
+        )
+        for at in range(PARTITIONS)
+    }
+    return ClusterState(
+        n=1,
+        chain_id="c" * 32,
+        topics={topic.topic_id: topic},
+        topic_ids={"t": topic.topic_id},
+        partitions=partitions,
+        slices=SliceTable(_blocks(segments, slice_table.DTYPES, slice_table.ORDER, _slice_values)),
+        objects=ObjectTable(
+            _blocks(segments, object_table.DTYPES, object_table.ORDER, _object_values), [(Holder(store, 0),)]
+        ),
+        next_object_number=segments,
+    )
+
+
+def _blocks(segments: int, dtypes, order, values) -> list[Block]:  # type: ignore[no-untyped-def]
+    blocks = []
+    for first in range(0, segments, MAX_BLOCK_ROWS):
+        number = np.arange(first, min(first + MAX_BLOCK_ROWS, segments), dtype=np.int64)
+        given = values(number)
+        columns = {name: given.get(name, np.zeros(len(number))).astype(dtype) for name, dtype in dtypes.items()}
+        blocks.append(make_block(columns, order))
+    return blocks
+
+
+def _slice_values(number):  # type: ignore[no-untyped-def]
+    start = number // PARTITIONS * RECORDS
+    full = np.full(len(number), 1)
+    return {
+        "partition_key": (1 << 32) | (number % PARTITIONS),
+        "start": start,
+        "end": start + RECORDS,
+        "records": full * RECORDS,
+        "object_number": number,
+        "length": full * (1 << 20),
+        "batches": full,
+        "min_timestamp_us": number * 1000,
+        "max_timestamp_us": number * 1000 + 999,
+        "producer_id": full * -1,
+    }
+
+
+def _object_values(number):  # type: ignore[no-untyped-def]
+    full = np.full(len(number), 1)
+    dice = np.random.default_rng(1)
+    return {
+        "number": number,
+        "kind": full,
+        "upload_high": dice.integers(0, 1 << 63, len(number), dtype=np.uint64),
+        "upload_low": dice.integers(0, 1 << 63, len(number), dtype=np.uint64),
+        "topic_id": full,
+        "size_bytes": full * (1 << 20),
+        "partition": number % PARTITIONS,
+        "base_offset": number // PARTITIONS * RECORDS,
+        "slices": full,
+    }
+
+
+def rss_mib() -> float:
+    """Largest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def plan_ms(state: ClusterState, segments: int) -> Spread:
+    """Planning ranges of 10 segments at random places."""
+    dice = random.Random(1)
+    took = []
+    for _ in range(200):
+        start = dice.randrange(max(1, segments // PARTITIONS * RECORDS - 10 * RECORDS))
+        begin = time.perf_counter()
+        found = plan_range(
+            state,
+            state.topics[TopicId(1)],
+            dice.randrange(PARTITIONS),
+            OffsetRange(Offset(start), Offset(start + 10 * RECORDS)),
+        )
+        took.append((time.perf_counter() - begin) * 1000)
+        assert 10 <= len(found.slices) <= 11
+    return Spread.of(took)
+
+
+def add_ms(state: ClusterState, segments: int, appends: int = 50_000) -> float:
+    """Mean cost of adding one slice, sealing and merging included."""
+    end = segments // PARTITIONS * RECORDS
+    slices = [
+        Slice(
+            TopicId(1),
+            PartitionIndex(at % PARTITIONS),
+            Offset(end + at // PARTITIONS),
+            Offset(end + at // PARTITIONS + 1),
+            1,
+            ObjectNumber(at),
+            0,
+            100,
+            0,
+            1,
+            0,
+            0,
+            0,
+            TimestampSource.CREATE_TIME,
+            LeaderEpoch(0),
+        )
+        for at in range(appends)
+    ]
+    begin = time.perf_counter()
+    for each in slices:
+        state.slices.add((each,))
+    return (time.perf_counter() - begin) * 1000 / appends
+
+
+def commit_ms() -> Spread:
+    """One append of one record on a cluster of 10,000 partitions, objects uploaded before."""
+    import pyarrow as pa
+
+    with tempfile.TemporaryDirectory(prefix="sparklog-scale-") as name:
+        url = str(Path(name) / "c")
+        init_cluster(url)
+        with sparklog.connect(url) as cluster:
+            cluster.create_topic("t", partitions=10_000)
+            rows = pa.table({"value": ["x"], "partition": pa.array([7], pa.int32())})
+            took = []
+            for _ in range(100):
+                begin = time.perf_counter()
+                cluster.append("t", rows)
+                took.append((time.perf_counter() - begin) * 1000)
+    return Spread.of(took)
+
+
+def main() -> None:
+    before = rss_mib()
+    with tempfile.TemporaryDirectory(prefix="sparklog-scale-") as name:
+        store = LocalStore(name)
+        prepared = snapshot.prepare(large_state(1_000_000), "0" * 64, {})
+        snapshot.write(store, prepared)
+        loads = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            manifest = snapshot.newest(store)
+            assert manifest is not None
+            state = snapshot.load(store, manifest)
+            loads.append(time.perf_counter() - begin)
+        print(f"1 million segments: loaded from the snapshot in {Spread.of(loads).shown(3)} s (goal < 1)")
+        print(f"1 million segments: a range is planned in {plan_ms(state, 1_000_000).shown(3)} ms (goal < 3)")
+        print(f"1 million segments: one slice is added in {add_ms(state, 1_000_000):.4f} ms, amortised (goal < 2)")
+    print(f"1 million segments: {rss_mib() - before:.0f} MiB beyond the imports, with its making (goal < 1024)")
+    planned = plan_ms(large_state(10_000_000), 10_000_000)
+    print(f"10 million segments: a range is planned in {planned.shown(3)} ms (goal < 10)")
+    print(f"10,000 partitions: one append, upload and commit, takes {commit_ms().shown(2)} ms (goal < 20)")
+
+
+if __name__ == "__main__":
+    main()
