@@ -2,57 +2,131 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
 import typer
 
-from sparklog.cli.output import connect, done, human, print_json, settings, show_document, show_rows
+from sparklog.cli.output import (
+    connect,
+    counted,
+    done,
+    ending,
+    print_json,
+    print_values,
+    show_document,
+    size_of,
+    table,
+)
+from sparklog.cli.settings import settings
+
+if TYPE_CHECKING:
+    from sparklog.chain.entry import Entry
+    from sparklog.core.records import CommandResult, Record
+    from sparklog.core.state import ClusterState
 
 app = typer.Typer(help="Look into the metadata chain.", no_args_is_help=True)
 
 
-@app.command()
-def tail(num: int = typer.Option(20, "--num", "-n", min=1, help="How many entries.")) -> None:
-    """The newest entries: who wrote them when, and what they did."""
+@app.command(epilog=ending("sparklog chain tail -n 5", "sparklog chain tail -n 1 --format json"))
+def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="How many entries.")) -> None:
+    """The newest entries: who wrote them when, and what they did. JSON: one whole entry per line."""
     from sparklog.chain.entry import decode_entry
     from sparklog.core.errors import KeyNotFound
     from sparklog.storage.keys import entry_key
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     with connect() as cluster:
         follower = cluster.connection.follower
-        for n in range(max(0, follower.state.n - num + 1), follower.state.n + 1):
+        with follower.current() as state:
+            last, names = state.n, _names(state)
+        for n in range(max(0, last - num + 1), last + 1):
             try:
                 entry = decode_entry(n, follower.store.get(entry_key(n)))
             except KeyNotFound:
-                continue  # an old entry that a snapshot covers and that was deleted
+                continue  # a snapshot covers it, and it was deleted
             if settings.json:
                 print_json(entry)
                 continue
-            what = [type(record).__struct_config__.tag for command in entry.commands for record in command.records]
             rows.append(
                 {
                     "n": n,
                     "time_ms": entry.time_ms,
                     "author": f"{entry.author.kind} {entry.author.name}",
-                    "commands": len(entry.commands),
-                    "records": [f"{what.count(each)} x {each}" for each in dict.fromkeys(what)],
+                    "what": "; ".join(_summaries(entry, names)),
                 }
             )
-    if not settings.json:
-        show_rows(rows, ("n", "time_ms", "author", "commands", "records"))
+    if rows:
+        print(table(rows))
 
 
-@app.command()
+def _names(state: ClusterState) -> dict[int, str]:
+    return {each.topic_id: each.name for each in state.topics.values()}
+
+
+def _summaries(entry: Entry, names: Mapping[int, str]) -> Iterator[str]:
+    """What each record of the entry says, in a few words."""
+    for command in entry.commands:
+        for record in command.records:
+            yield _summary(record, names)
+
+
+def _summary(record: Record, names: Mapping[int, str]) -> str:
+    from sparklog.core import records
+
+    def place(topic_id: int, partition: int) -> str:
+        return f"{names.get(topic_id, f'topic id {topic_id}')}-{partition}"
+
+    match record:
+        case records.ClusterCreated():
+            return f"cluster {record.chain_id} created"
+        case records.StoreRegistered():
+            return f"store {record.store} registered at {record.url}"
+        case records.TopicCreated():
+            return f"topic {record.name} created with {counted(len(record.assignment), 'partition')}"
+        case records.TopicAltered():
+            return f"config of {names.get(record.topic_id, f'topic id {record.topic_id}')} set"
+        case records.PartitionsAdded():
+            added = counted(len(record.assignment), "partition")
+            return f"{added} added to {names.get(record.topic_id, f'topic id {record.topic_id}')}"
+        case records.TopicDeleted():
+            return f"topic id {record.topic_id} deleted"
+        case records.Appended() | records.AppendedByReference():
+            count = counted(sum(each.end - each.start for each in record.ranges), "record")
+            first = record.ranges[0]
+            more = f" and {len(record.ranges) - 1} more" if len(record.ranges) > 1 else ""
+            size = size_of(sum(each.size_bytes for each in record.ranges))
+            return f"{count}, {size} appended to {place(first.topic_id, first.partition)}{more}"
+        case records.SlicesSwapped():
+            where = f"{place(record.topic_id, record.partition)} [{record.start}, {record.end})"
+            return f"{where} rewritten to {counted(len(record.objects), 'object')}"
+        case records.LogStartMoved():
+            return f"log start of {place(record.topic_id, record.partition)} moved to {record.to}"
+        case records.ObjectsDeleted():
+            return f"{counted(len(record.numbers), 'object')} deleted"
+        case records.FloorRaised():
+            return f"FLOOR raised to {record.floor}"
+        case records.ProducerAllocated():
+            return f"producer {record.producer_id} allocated, epoch {record.producer_epoch}"
+        case records.JobRan():
+            return f"job {record.job} ran" + (
+                f", {record.failed_partitions} failed" if record.failed_partitions else ""
+            )
+
+
+@app.command(epilog=ending("sparklog chain state", "sparklog chain state --format json"))
 def state() -> None:
     """What the chain says now, in numbers."""
     with connect() as cluster, cluster.connection.follower.current() as found:
+        follower = cluster.connection.follower
         show_document(
             {
                 "chain_id": found.chain_id,
                 "n": found.n,
                 "time_ms": found.time_ms,
-                "entry_hash": cluster.connection.follower.entry_hash,
+                "entry_hash": follower.entry_hash,
                 "floor": found.floor,
-                "snapshot": cluster.connection.follower.snapshot_n,
+                "snapshot": follower.snapshot_n if follower.snapshot_n >= 0 else None,
                 "topics": len(found.topics),
                 "partitions": len(found.partitions),
                 "slices": len(found.slices),
@@ -65,7 +139,7 @@ def state() -> None:
         )
 
 
-@app.command()
+@app.command(epilog=ending("sparklog chain snapshot"))
 def snapshot() -> None:
     """Write a snapshot of the state now, so that opening the cluster reads fewer entries."""
     with connect() as cluster:
@@ -73,42 +147,59 @@ def snapshot() -> None:
     done(f"the newest snapshot is that of entry {n}", {"snapshot": n})
 
 
-@app.command()
-def write(command_id: str = typer.Argument(metavar="ID", help="A command id, or a writeId.")) -> None:
-    """What became of a write: looked up by its command id or its writeId. Exit 3 if the chain does not know it."""
+@app.command(
+    epilog=ending("sparklog chain write 0f8b6a1c2d3e4f5061728394a5b6c7d8", "sparklog chain write nightly-import")
+)
+def write(
+    write_id: str = typer.Argument(
+        metavar="ID", help="A command id (errors of unknown outcome name it), a writeId, or a txnAppId."
+    ),
+) -> None:
+    """What became of a write. Exit 3 if the chain does not know it: it did not land, or is no longer kept.
+
+    Of a txnAppId the last version is shown, which is kept for ever. A write of unknown outcome that is not there
+    did not land, if FLOOR has not passed it.
+    """
     from sparklog.core.errors import NotFound
 
     with connect() as cluster, cluster.connection.follower.current() as found:
-        known = [
-            (each, result)
-            for each, result in found.results.items()
-            if each == command_id or (result.label and result.label == command_id)
-        ]
-        if not known:
-            raise NotFound(
-                f"no command {command_id} in the chain up to entry {found.n}: it did not land, or FLOOR "
-                f"({found.floor}) has passed it"
-            )
-        names = {each.topic_id: each.name for each in found.topics.values()}
         rows = [
-            {
-                "command": each,
-                "n": result.n,
-                "time_ms": result.time_ms,
-                "write_id": result.label,
-                "application": None if result.application is None else result.application.app_id,
-                "version": None if result.application is None else result.application.version,
-                "records": result.records,
-                "ranges": [
-                    f"{names.get(part.topic_id, part.topic_id)}-{part.partition} [{part.start}, {part.end})"
-                    for part in result.ranges
-                ],
-            }
-            for each, result in known
+            _write(found, command_id, result)
+            for command_id, result in found.results.items()
+            if write_id in (str(command_id), result.label)
         ]
+        application = found.applications.get(write_id)
+        if application is not None and not rows:
+            rows = [_write(found, None, application.result)]
+        if not rows:
+            raise NotFound(
+                f"wanted the write {write_id!r}, found no command, writeId or txnAppId of that name in the chain up to "
+                f"entry {found.n} at {cluster.connection.url}: it did not land, or FLOOR ({found.floor}) has passed it"
+            )
     if settings.json:
         print_json(rows)
         return
-    for row in rows:
-        for name, value in row.items():
-            print(f"{name:<12} {human(name, value)}")
+    for at, row in enumerate(rows):
+        if at:
+            print()
+        print_values(row)
+
+
+def _write(state: ClusterState, command_id: str | None, result: CommandResult) -> dict[str, Any]:
+    names = _names(state)
+    ranges = [
+        {"topic": names.get(each.topic_id), "partition": each.partition, "start": each.start, "end": each.end}
+        for each in result.ranges
+    ]
+    return {
+        "command_id": command_id,
+        "n": result.n,
+        "time_ms": result.time_ms,
+        "write_id": result.label or None,
+        "txn_app_id": None if result.application is None else result.application.app_id,
+        "txn_version": None if result.application is None else result.application.version,
+        "records": result.records,
+        "ranges": ranges
+        if settings.json
+        else [f"{each['topic']}-{each['partition']} [{each['start']}, {each['end']})" for each in ranges],
+    }

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from sparklog.cli.main import app
+from sparklog.cli.output import examples_of
 from sparklog.core import errors
 from sparklog.core.errors import SparklogError
 from sparklog.core.render_docs import PAGES
+
+ROOT = Path(__file__).parents[2]
 
 
 def pages() -> dict[str, str]:
@@ -26,20 +29,26 @@ def pages() -> dict[str, str]:
 
 
 def render_cli() -> str:
-    """Every noun and verb with its arguments and options."""
+    """Every noun and verb with its arguments, options and examples."""
     lines = [
         "# Command line",
         "",
         "Made by `make docs`. Every verb takes `--cluster URL`, `--config FILE` and `--format table|json`, before or",
-        "after it. Results go to stdout, errors to stderr as `CODE: what was wanted, what was found, where`.",
+        "after it; the address comes from `--cluster`, else from `cluster` in the TOML file of `--config`, else from",
+        "`SPARKLOG_CLUSTER`, else from the file that `SPARKLOG_CONFIG` names.",
         "",
-        "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict or fenced, 5 unhealthy.",
+        "Results go to stdout, errors to stderr as one line `CODE: what was wanted, what was found, where`",
+        "(`SPARKLOG_DEBUG=1` adds the traceback). With `--format json` stdout is one JSON document, or JSON lines, and",
+        "nothing else: there times are milliseconds (`_ms`) and sizes bytes (`_bytes`).",
+        "",
+        "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict or fenced, 5 unhealthy, 130 after Ctrl-C.",
     ]
     for path, command in _commands(typer.main.get_command(app), ("sparklog",)):
         lines += ["", f"## `{' '.join(path)}`", "", inspect.cleandoc(command.help or "")]
         options = [_option(each) for each in command.params if each.name != "help"]
         if options:
             lines += ["", *options]
+        lines += ["", "```", *examples_of(command.epilog or ""), "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -53,10 +62,17 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 
 
 def _option(parameter: Any) -> str:
-    names = ", ".join(f"`{each}`" for each in parameter.opts) if parameter.param_type_name == "option" else ""
-    shown = names or f"`{parameter.metavar or parameter.name.upper()}`"
-    needed = " (required)" if parameter.required and names else ""
-    return f"- {shown}{needed}: {parameter.help or ''}".rstrip()
+    if parameter.param_type_name == "argument":
+        return f"- `{parameter.metavar}`: {parameter.help}"
+    names = ", ".join(f"`{each}`" for each in parameter.opts)
+    value = f" {parameter.metavar}" if parameter.metavar else ""
+    if parameter.required:
+        note = " (required)"
+    elif parameter.default in (None, False, [], ()):
+        note = ""
+    else:
+        note = f" (default: `{parameter.default}`)"
+    return f"- {names}{value}{note}: {parameter.help}"
 
 
 def render_errors() -> str:
@@ -83,19 +99,23 @@ def _errors(kind: type[SparklogError]) -> Iterator[type[SparklogError]]:
         yield from _errors(child)
 
 
-def main() -> int:
-    """Write the pages, or compare them. Exit code 1 if one differs."""
-    root = Path(__file__).parents[2]
-    differ = [path for path, text in pages().items() if not (root / path).exists() or (root / path).read_text() != text]
-    if "--check" in sys.argv:
+def main(arguments: Sequence[str]) -> int:
+    """Write the pages; with --check compare them. Exit code 1 if one differs."""
+    wanted = pages()
+    if "--check" in arguments:
+        differ = [path for path, text in wanted.items() if _read(ROOT / path) != text]
         for path in differ:
             print(f"{path} is not what the code says: make docs", file=sys.stderr)
         return 1 if differ else 0
-    for path, text in pages().items():
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text(text)
+    for path, text in wanted.items():
+        (ROOT / path).parent.mkdir(exist_ok=True)
+        (ROOT / path).write_text(text, encoding="utf-8")
     return 0
 
 
+def _read(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

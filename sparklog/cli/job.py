@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sparklog.cli.output import connect, settings, show_rows
+from sparklog.cli.output import connect, ending, show_rows
+from sparklog.cli.settings import settings
 
 if TYPE_CHECKING:
+    from sparklog.core.records import JobRan
     from sparklog.spark.job_report import JobReport
 
 app = typer.Typer(help="Run a maintenance job here, or see how the last runs ended.", no_args_is_help=True)
 
-TOPICS = typer.Option([], "--topic", metavar="T", help="Only this topic; may be given several times. Default: all.")
-NOW = typer.Option("", "--now", metavar="TIME", help="Count ages from this time: ms, or ISO 8601 with a zone.")
-DRY_RUN = typer.Option(False, "--dry-run", help="Print the plan, change nothing.")
-REPORT = typer.Option("", "--report", metavar="FILE", help="Write the report there, as JSON.")
+TOPICS = typer.Option(
+    [], "--topic", "-t", metavar="T", help="Only this topic; may be given several times. Default: all."
+)
+NOW = typer.Option(
+    None, "--now", metavar="TIME", help="Count ages from this time, not from now: ISO 8601 with a zone, or ms."
+)
+DRY_RUN = typer.Option(False, "--dry-run", help="Print the plan with its bytes and requests; change nothing.")
+REPORT = typer.Option(None, "--report", metavar="FILE", help="Write the report there, as JSON (- is stdout).")
 
 
-@app.command()
+@app.command(epilog=ending("sparklog job roll --dry-run", "sparklog job roll --topic orders --all --report roll.json"))
 def roll(
     topic: list[str] = TOPICS,
-    now: str = NOW,
+    now: str | None = NOW,
     everything: bool = typer.Option(False, "--all", help="Seal everything, also what is neither full nor old."),
     dry_run: bool = DRY_RUN,
-    report: str = REPORT,
+    report: str | None = REPORT,
 ) -> None:
     """Rewrite what writers appended into sealed segments, by segment.bytes and segment.ms."""
     from sparklog.spark.roll_job import run_roll
@@ -34,56 +40,78 @@ def roll(
     _run("roll", lambda **given: run_roll(everything=everything, **given), topic, now, dry_run, report)
 
 
-@app.command()
-def retention(topic: list[str] = TOPICS, now: str = NOW, dry_run: bool = DRY_RUN, report: str = REPORT) -> None:
+@app.command(epilog=ending("sparklog job retention --dry-run", "sparklog job retention --now 2026-12-01T00:00:00Z"))
+def retention(
+    topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
+) -> None:
     """Forget whole segments by retention.ms and retention.bytes, then delete objects whose delay has passed."""
     from sparklog.spark.retention_job import run_retention
 
     _run("retention", run_retention, topic, now, dry_run, report)
 
 
-@app.command()
-def vacuum(topic: list[str] = TOPICS, now: str = NOW, dry_run: bool = DRY_RUN, report: str = REPORT) -> None:
+@app.command(epilog=ending("sparklog job vacuum --dry-run"))
+def vacuum(
+    topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
+) -> None:
     """Delete uploads that no write ever named and none can name any more."""
     from sparklog.spark.vacuum_job import run_vacuum
 
     _run("vacuum", run_vacuum, topic, now, dry_run, report)
 
 
-@app.command()
+@app.command(epilog=ending("sparklog job status", "sparklog job status --format json"))
 def status() -> None:
-    """How each job ended last. Exit 1 if one failed."""
+    """How each job ended last. Exit 5 if one failed."""
     with connect() as cluster, cluster.connection.follower.current() as state:
-        rows = [
-            {
-                "job": each.job,
-                "started_ms": each.started_ms,
-                "ended_ms": each.ended_ms,
-                "failed_partitions": each.failed_partitions,
-                **({"report": each.report} if settings.json else {}),
-            }
-            for each in state.jobs.values()
-        ]
-    show_rows(rows, ("job", "started_ms", "ended_ms", "failed_partitions"), empty="no job ran yet")
-    if any(row["failed_partitions"] for row in rows):
-        raise typer.Exit(1)
+        ran = sorted(state.jobs.values(), key=lambda each: each.job)
+        rows = [_ran(each) for each in ran]
+    show_rows(rows, empty="no job ran yet")
+    if any(each.failed_partitions for each in ran):
+        raise typer.Exit(5)
+
+
+def _ran(run: JobRan) -> dict[str, Any]:
+    """A run as a row; in JSON with its whole report."""
+    import msgspec
+
+    row: dict[str, Any] = {"job": run.job, "started_ms": run.started_ms, "ended_ms": run.ended_ms}
+    row["failed"] = run.failed_partitions
+    report = msgspec.json.decode(run.report)
+    if settings.json:
+        return {**row, "report": report}
+    done, deleted = report["done"], report["deletion"]["done"]
+    return {
+        **row,
+        "objects": done["objects"],
+        "records": done["records"],
+        "done_bytes": done["bytes"],
+        "deleted": deleted["objects"],
+        "deleted_bytes": deleted["bytes"],
+    }
 
 
 def _run(
-    name: str, run: Callable[..., JobReport], topics: list[str], now: str, dry_run: bool, report_file: str
+    name: str,
+    run: Callable[..., JobReport],
+    topics: list[str],
+    now: str | None,
+    dry_run: bool,
+    report_file: str | None,
 ) -> None:
+    """Run a job: the plan and the closing line go to stderr, its report as JSON to stdout if that is asked for."""
     from sparklog.spark.job_arguments import job_session, parse_now_ms, write_report
 
     report = run(
         cluster_url=settings.cluster(),
         topics=topics or None,
-        now_ms=parse_now_ms(now) if now else None,
+        now_ms=None if now is None else parse_now_ms(now),
         dry_run=dry_run,
         spark=lambda: job_session(name),
     )
-    if settings.json:
+    if settings.json and report_file != "-":
         print(report.to_json())
-    if report_file:
+    if report_file is not None:
         write_report(report, report_file)
     if report.exit_code:
         raise typer.Exit(report.exit_code)

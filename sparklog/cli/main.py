@@ -4,66 +4,120 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import typer
 
-from sparklog.cli import chain, cluster, job, output, records, segment, topic
+from sparklog import __version__
+from sparklog.cli import chain, cluster, consume, job, produce, segment, topic
+from sparklog.cli.output import ending, one_line
+from sparklog.cli.settings import settings
 from sparklog.core.errors import SparklogError
 
-GLOBAL_OPTIONS = ("--cluster", "--config", "--format")
-EPILOG = "Before or after the verb: --cluster URL, --config FILE, --format table|json. Errors go to stderr."
+DEBUG = "SPARKLOG_DEBUG"  # set to anything: errors come with their traceback
 
 app = typer.Typer(
     name="sparklog",
     help="A partitioned log on object storage: Kafka's semantics, Delta's atomic commits, Arrow's open columns.",
-    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # with it, --help takes half as long again, and [a, b) is read as markup
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(topic.app, name="topic")
-app.add_typer(segment.app, name="segment")
-app.add_typer(chain.app, name="chain")
-app.add_typer(job.app, name="job")
-app.command("produce", epilog=EPILOG)(records.produce)
-app.command("consume", epilog=EPILOG)(records.consume)
+for noun in (cluster, topic, segment, chain, job):
+    app.add_typer(noun.app, name=noun.__name__.rpartition(".")[2])
+app.command("produce", epilog=produce.EPILOG)(produce.produce)
+app.command("consume", epilog=consume.EPILOG)(consume.consume)
 
 
-@app.callback()
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"sparklog {__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog=ending(
+        "sparklog cluster init --cluster file:///tmp/demo",
+        "export SPARKLOG_CLUSTER=file:///tmp/demo",
+        "sparklog topic create orders --partitions 3",
+        "printf 'anna:1 tea\\nben:2 cups\\n' | sparklog produce orders --key-separator :",
+        "sparklog consume orders --format json",
+    )
+)
 def common(
-    cluster: str = typer.Option(
-        "", metavar="URL", help="The cluster: file:///path or a bare path. Default: SPARKLOG_CLUSTER, then --config."
+    cluster: str | None = typer.Option(
+        None,
+        metavar="URL",
+        help="The cluster: file:///path or a bare path. Default: that of --config, SPARKLOG_CLUSTER, SPARKLOG_CONFIG.",
     ),
-    config: str = typer.Option("", metavar="FILE", help="A TOML file with 'cluster'. Default: SPARKLOG_CONFIG."),
-    format: str = typer.Option("table", metavar="table|json", help="How results are shown."),
+    config: str | None = typer.Option(
+        None, metavar="FILE", help='A TOML file with cluster = "URL". Default: SPARKLOG_CONFIG.'
+    ),
+    format: str = typer.Option(
+        "table", metavar="table|json", help="For people, or one JSON document (or JSON lines) on stdout."
+    ),
+    version: bool = typer.Option(False, "--version", is_eager=True, callback=_show_version, help="Print the version."),
 ) -> None:
-    """Options of every verb; `run` has taken them out of the arguments, wherever they stood."""
+    """These are declared for the help page only: `Settings.take` has taken them out, wherever they stood."""
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code: 0, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unhealthy."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Run one command line and return its exit code: 0, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unhealthy.
+
+    Errors are one line on stderr. 130 after Ctrl-C; 0 if the reader of a pipe has seen enough.
+    """
     try:
-        rest = output.settings.take(arguments)
-        code = app(rest, prog_name="sparklog", standalone_mode=False)
+        code = _invoke(settings.take(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return code
     except SparklogError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+        return _failed(str(error), error.exit_code)
     except typer.TyperException as error:
-        usage = getattr(error, "format_message", error.__str__)()
-        if usage:  # empty where a noun alone showed its help
-            print(f"INVALID_REQUEST: {usage} (see --help)", file=sys.stderr)
-        return 2
+        return _misused(getattr(error, "format_message", error.__str__)())
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
         return 0
+    except Exception as error:
+        hint = "" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where"
+        return _failed(f"{SparklogError.code}: {type(error).__name__}: {error}{hint}", 1)
+
+
+@cache
+def _commands() -> Any:
+    """All nouns and verbs; a click group as typer brings it along."""
+    return typer.main.get_command(app)
+
+
+def _invoke(arguments: list[str]) -> int:
+    """Not `app()`: that answers a closed pipe by itself, with exit code 1."""
+    try:
+        with _commands().make_context("sparklog", arguments) as context:
+            _commands().invoke(context)
+    except typer.Exit as exit_:
+        return exit_.exit_code
+    return 0
+
+
+def _misused(usage: str) -> int:
+    if usage.startswith("Usage:"):  # a noun alone: its help page
+        print(usage, file=sys.stderr)
+        return 2
+    return _failed(f"INVALID_REQUEST: {usage} (see --help)", 2)
+
+
+def _failed(line: str, exit_code: int) -> int:
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
+    sys.stdout.flush()
+    print(one_line(line), file=sys.stderr)
+    return exit_code
 
 
 def entry_point() -> None:

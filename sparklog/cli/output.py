@@ -1,12 +1,12 @@
-"""What verbs share: which cluster and which format, and how rows, documents and lines reach the user."""
+"""How rows, documents and closing lines reach people (tables) and programs (JSON), and what help pages end with."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparklog.cli.settings import settings
 from sparklog.core.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -14,105 +14,71 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-
-class Settings:
-    """The options of every verb, taken out of the command line wherever they stand."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, str] = {}
-
-    def take(self, arguments: Sequence[str]) -> list[str]:
-        """Remember --cluster, --config and --format, and return the other arguments. Raises InvalidOption."""
-        self.values = {}
-        rest: list[str] = []
-        pending = iter(arguments)
-        for each in pending:
-            if each == "--":
-                return [*rest, each, *pending]
-            name, has_value, value = each.partition("=")
-            if name not in ("--cluster", "--config", "--format"):
-                rest.append(each)
-                continue
-            if not has_value:
-                found = next(pending, None)
-                if found is None:
-                    raise InvalidOption(f"{name} needs a value")
-                value = found
-            self.values[name[2:]] = value
-        if self.values.get("format", "table") not in ("table", "json"):
-            raise InvalidOption(f"--format is table or json, found {self.values['format']!r}")
-        return rest
-
-    @property
-    def json(self) -> bool:
-        """Whether results are JSON."""
-        return self.values.get("format") == "json"
-
-    def cluster(self) -> str:
-        """The address: --cluster, SPARKLOG_CLUSTER, or `cluster` of the config file. Raises InvalidOption."""
-        address = self.values.get("cluster") or os.environ.get("SPARKLOG_CLUSTER") or self._configured()
-        if not address:
-            raise InvalidOption("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER")
-        return address
-
-    def _configured(self) -> str | None:
-        path = self.values.get("config") or os.environ.get("SPARKLOG_CONFIG")
-        if not path:
-            return None
-        import tomllib
-
-        try:
-            with open(path, "rb") as file:
-                found = tomllib.load(file)
-        except (OSError, tomllib.TOMLDecodeError) as error:
-            raise InvalidOption(f"--config {path} can't be read: {error}") from error
-        if unknown := set(found) - {"cluster"}:
-            raise InvalidOption(f"--config {path}: wanted 'cluster', found {', '.join(sorted(unknown))}")
-        return str(found["cluster"]) if "cluster" in found else None
+COMMON_OPTIONS = "Also: --cluster URL, --config FILE, --format table|json (sparklog --help)."
 
 
-settings = Settings()
+def ending(*examples: str) -> str:
+    """The end of a verb's help: its examples, one a line, and a word on the options of every verb."""
+    lines = ["\b", "Examples:", *(f"  {each}" for each in examples), "", COMMON_OPTIONS]
+    return "\n".join(lines)
+
+
+def examples_of(help_ending: str) -> list[str]:
+    """The examples that `ending` was given."""
+    return [line.removeprefix("  ") for line in help_ending.split("\n") if line.startswith("  ")]
 
 
 def connect() -> Cluster:
-    """A connection to the cluster that the command line names."""
+    """A connection to the cluster that the command line names. The caller closes it."""
     from sparklog.client.cluster import connect as connect_to
 
     return connect_to(settings.cluster())
 
 
-def show_rows(rows: Iterable[Row], columns: Sequence[str], *, empty: str = "none") -> None:
-    """A table for people (`empty` if it has no rows), or one JSON array. Columns missing in a row stay blank."""
+def now_ms() -> int:
+    """The machine's clock."""
+    from sparklog.chain.clock import SystemClock
+
+    return SystemClock().now_ms()
+
+
+def show_rows(rows: Iterable[Row], *, empty: str) -> None:
+    """A table for people (`empty` if it has no rows), or one JSON array. All rows have the same names."""
     every = list(rows)
     if settings.json:
         print_json(every)
-        return
-    if not every:
+    elif every:
+        print(table(every))
+    else:
         print(empty)
-        return
-    from rich.console import Console
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        numeric = all(isinstance(row.get(column), int) for row in every)
-        table.add_column(column.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
-    for row in every:
-        table.add_row(*(human(column, row.get(column)) for column in columns))
-    console = Console(soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(width=10_000)
-    console.print(table)
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows under their names, in aligned columns; numbers to the right. Nothing is cut, so it can be copied."""
+    columns = []
+    for name in rows[0]:
+        cells = [label(name), *(human(name, row[name]) for row in rows)]
+        width = max(len(each) for each in cells)
+        numeric = all(row[name] is None or type(row[name]) in (int, float) for row in rows) and not name.endswith("_ms")
+        columns.append([each.rjust(width) if numeric else each.ljust(width) for each in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def show_document(document: Row) -> None:
     """Name and value lines for people, or one JSON object."""
     if settings.json:
         print_json(document)
-        return
-    width = max(len(name) for name in document)
+    else:
+        print_values(document)
+
+
+def print_values(document: Row) -> None:
+    """A line for each name with its value; a list of more than one value takes a line for each."""
+    width = max(len(label(name)) for name in document)
     for name, value in document.items():
-        print(f"{name.replace('_', ' '):<{width}}  {human(name, value)}")
+        several = isinstance(value, (list, tuple)) and len(value) > 1
+        for at, each in enumerate(value if several else [value]):
+            print(f"{'' if at else label(name):<{width}}  {human(name, each)}")
 
 
 def print_json(value: object) -> None:
@@ -122,24 +88,52 @@ def print_json(value: object) -> None:
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
 
+def print_warning(text: str) -> None:
+    """A line on stderr that changes neither result nor exit code."""
+    sys.stdout.flush()
+    print(f"warning: {one_line(text)}", file=sys.stderr)
+
+
+def done(message: str, document: Row) -> None:
+    """The end of a verb that changed something: a line for people, or the document as JSON."""
+    if settings.json:
+        print_json(document)
+    else:
+        print(message)
+
+
+# ---- values for people ------------------------------------------------------------------------------
+
+
+def label(name: str) -> str:
+    """A name without its unit: values for people carry theirs."""
+    return name.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
+
+
 def human(name: str, value: Any) -> str:
-    """A value for people, by the unit in its name: times in ISO UTC, sizes in binary units."""
+    """A value for people, by the unit in its name: points in time in ISO UTC, sizes in binary units."""
     if value is None:
         return "-"
-    if name.endswith("_ms") and isinstance(value, int):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("_ms"):
         return time_of(value)
-    if name.endswith("bytes") and isinstance(value, int):
+    if name.endswith("_bytes"):
         return size_of(value)
     if isinstance(value, (list, tuple)):
-        return ", ".join(str(each) for each in value)
+        return ", ".join(str(each) for each in value) or "-"
     return str(value)
 
 
 def time_of(at_ms: int) -> str:
-    """2013-01-31T23:59:59.000Z."""
-    from datetime import UTC, datetime
+    """2013-01-31T23:59:59.000Z; what no calendar reaches stays a number."""
+    from datetime import UTC, datetime, timedelta
 
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+    except OverflowError:
+        return f"{at_ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def size_of(size_bytes: int) -> str:
@@ -152,20 +146,24 @@ def size_of(size_bytes: int) -> str:
     return f"{size:.1f} TiB"
 
 
+def counted(number: int, noun: str) -> str:
+    """1 record, 2 records."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks: an error is one line."""
+    return " ".join(text.split("\n")) if "\n" in text else text
+
+
 def key_values(given: Sequence[str], option: str) -> dict[str, object]:
-    """KEY=VALUE arguments as a map. Raises InvalidOption."""
+    """KEY=VALUE arguments as a map. Raises InvalidOption for another form, or a key that stands there twice."""
     found: dict[str, object] = {}
     for each in given:
         key, equals, value = each.partition("=")
         if not equals or not key:
-            raise InvalidOption(f"{option} is KEY=VALUE, found {each!r}")
+            raise InvalidOption(f"{option}: wanted KEY=VALUE, found {each!r}")
+        if key in found:
+            raise InvalidOption(f"{option}: {key} stands there twice")
         found[key] = value
     return found
-
-
-def done(message: str, document: Row) -> None:
-    """The end of a verb that changed something: a line for people, or the document as JSON."""
-    if settings.json:
-        print_json(document)
-    else:
-        print(message)

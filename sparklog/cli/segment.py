@@ -1,111 +1,192 @@
-"""`sparklog segment …`: the objects of a partition."""
+"""`sparklog segment …`: the slices of a partition, the objects they lie in, and the batches in these."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
 import typer
 
-from sparklog.cli.output import connect, human, print_json, settings, show_rows
+from sparklog.cli.consume import JsonLines
+from sparklog.cli.output import connect, ending, print_json, print_warning, show_rows, table
+from sparklog.cli.settings import settings
+
+if TYPE_CHECKING:
+    from sparklog.client.cluster import Cluster
+    from sparklog.core.plan import SliceToRead
+    from sparklog.core.state import ClusterState, Partition
+    from sparklog.log.index import Index
+    from sparklog.storage.object_store import ObjectStore
 
 app = typer.Typer(help="Look at the objects that hold a topic.", no_args_is_help=True)
 
 NAME = typer.Argument(metavar="TOPIC", help="The topic.")
 
 
-@app.command("list")
+@app.command(
+    "list", epilog=ending("sparklog segment list orders", "sparklog segment list orders -p 0 --offset 1000000 -n 5")
+)
 def list_segments(
     topic: str = NAME,
-    partition: int = typer.Option(-1, "--partition", "-p", help="Only this partition; default: all."),
+    partition: list[int] = typer.Option(
+        [], "--partition", "-p", metavar="P", help="Only this partition; may be given several times. Default: all."
+    ),
+    offset: int = typer.Option(0, "--offset", min=0, metavar="N", help="Begin with the slice that holds this offset."),
+    num: int | None = typer.Option(None, "--num", "-n", min=1, metavar="N", help="At most so many of a partition."),
 ) -> None:
-    """Every slice of a topic in offset order, and the object it lies in."""
-    from sparklog.core.plan import named_object, partition_of, topic_of
-    from sparklog.core.types import OffsetRange, TopicPartition
+    """Every slice of a topic in offset order, and the object it lies in: an append object, or a sealed segment."""
+    from sparklog.core.plan import partition_of, topic_of
     from sparklog.storage.keys import data_key
 
     rows = []
     with connect() as cluster, cluster.connection.follower.current() as state:
         found_topic = topic_of(state, topic)
-        for index in range(found_topic.partitions) if partition < 0 else [partition]:
-            found = partition_of(state, found_topic, index)
-            key = TopicPartition(found_topic.topic_id, found.partition)
-            for each in state.slices.find(key, OffsetRange(found.log_start, found.next_offset)):
-                named = named_object(state, each).object
+        for index in partition or range(found_topic.partitions):
+            for each in _slices(state, partition_of(state, found_topic, index), offset, num):
+                named = each.object.object
                 rows.append(
                     {
                         "partition": index,
-                        "start": each.start,
-                        "end": each.end,
-                        "records": each.records,
-                        "batches": each.batches,
-                        "size_bytes": each.length,
-                        "oldest_ms": each.min_timestamp_us // 1000,
-                        "newest_ms": each.max_timestamp_us // 1000,
+                        "start": each.slice.start,
+                        "end": each.slice.end,
+                        "records": each.slice.records,
+                        "batches": each.slice.batches,
+                        "size_bytes": each.slice.length,
+                        "oldest_ms": each.slice.min_timestamp_us // 1000,
+                        "newest_ms": each.slice.max_timestamp_us // 1000,
                         "kind": named.kind.name.lower(),
                         "stores": [holder.store for holder in named.holders],
                         "object": data_key(named, topic),
                     }
                 )
-    show_rows(rows, tuple(rows[0]) if rows else (), empty=f"topic {topic} holds no records")
+    show_rows(rows, empty=f"topic {topic} has no records there")
 
 
-@app.command()
+@app.command(
+    epilog=ending(
+        "sparklog segment dump orders -p 0",
+        "sparklog segment dump orders -p 0 --offset 1000 --records",
+        "sparklog segment dump orders -p 0 -n 1000 --format json | jq '.[] | select(.checksum != \"ok\")'",
+    )
+)
 def dump(
     topic: str = NAME,
-    partition: int = typer.Option(0, "--partition", "-p", min=0, help="The partition."),
-    offset: int = typer.Option(0, "--offset", min=0, help="Begin with the slice that holds this offset."),
-    num: int = typer.Option(1, "--num", "-n", min=1, help="How many slices."),
-    records: bool = typer.Option(False, "--records", help="Show the records too."),
+    partition: int = typer.Option(0, "--partition", "-p", min=0, metavar="P", help="The partition."),
+    offset: int = typer.Option(0, "--offset", min=0, metavar="N", help="Begin with the slice that holds this offset."),
+    num: int = typer.Option(1, "--num", "-n", min=1, metavar="N", help="How many slices."),
+    records: bool = typer.Option(False, "--records", help="Then the records, as lines of JSON (in JSON: only these)."),
 ) -> None:
-    """The batches of slices: offsets, positions, sizes, times, checksums; every checksum is verified."""
-    import pyarrow as pa
+    """The batches of slices, as their object's index has them; the bytes of each are read and its CRC32C compared.
 
-    from sparklog.cli.records import record_lines
-    from sparklog.core.plan import named_object, partition_of, topic_of
-    from sparklog.core.types import Offset, OffsetRange, TopicPartition
-    from sparklog.log.batch import verify
-    from sparklog.log.object_reader import read_index
-    from sparklog.storage.keys import data_key
+    Exit 5 if one is damaged or gone; the others are shown all the same.
+    """
+    from sparklog.core.errors import Damaged
+    from sparklog.core.plan import partition_of, topic_of
 
     with connect() as cluster:
         with cluster.connection.follower.current() as state:
-            found_topic = topic_of(state, topic)
-            found = partition_of(state, found_topic, partition)
-            key = TopicPartition(found_topic.topic_id, found.partition)
-            start = max(Offset(offset), found.log_start)
-            slices = list(state.slices.find(key, OffsetRange(start, max(start, found.next_offset))).rows(0, num))
-            parts = [(each, named_object(state, each)) for each in slices]
-            stores = cluster.connection.stores(state)
-        rows = []
-        for each, named in parts:
-            object_key = data_key(named.object, topic)
-            store = stores.holding(named)[0]
-            index = read_index(store, object_key, named)
-            base = int(index.first_record[each.first_batch])
-            for at in range(each.first_batch, each.first_batch + each.batches):
-                position, length = int(index.position[at]), int(index.length[at])
-                (body,) = store.get_ranges(object_key, [(position, position + length)])
-                verify(pa.py_buffer(body), int(index.crc32c[at]), "a batch", object_key, position)
-                first = each.start + int(index.first_record[at]) - base
-                rows.append(
-                    {
-                        "start": first,
-                        "end": first + int(index.records[at]),
-                        "records": int(index.records[at]),
-                        "position": position,
-                        "size_bytes": length,
-                        "oldest_ms": int(index.min_timestamp_us[at]) // 1000,
-                        "newest_ms": int(index.max_timestamp_us[at]) // 1000,
-                        "crc32c": f"{int(index.crc32c[at]):08x}",
-                        "object": object_key,
-                    }
-                )
-        if settings.json and not records:
-            print_json(rows)
-            return
-        if not settings.json:
-            show_rows(rows, tuple(rows[0]) if rows else (), empty=f"{topic}-{partition} holds nothing from {start} on")
-        if records and slices:
-            end = min(slices[-1].end, found.high_watermark)
-            reader = cluster.scan(topic, partition=partition, start=start, end=end, include_headers=True)
-            for batch in reader:
-                for line in record_lines(batch, base64=False):
-                    print(line if settings.json else human("record", line))
+            found = partition_of(state, topic_of(state, topic), partition)
+            parts = list(_slices(state, found, offset, num))
+        rows = [row for part in parts for row in _batches(cluster, topic, part)]
+        if not (settings.json and records):
+            if settings.json:
+                print_json(rows)
+            else:
+                print(table(rows) if rows else f"{topic}-{partition} has no records there")
+        if damaged := [row for row in rows if row["checksum"] != "ok"]:
+            raise Damaged(f"{len(damaged)} of {len(rows)} batches can't be used, the first: {damaged[0]['checksum']}")
+        if records and parts:
+            start = max(parts[0].slice.start, found.log_start, offset)
+            end = min(parts[-1].slice.end, found.high_watermark)
+            lines = JsonLines(base64=False)
+            for batch in cluster.scan(topic, partition=partition, start=start, end=end, include_headers=True):
+                sys.stdout.buffer.write(lines.of(batch))
+
+
+def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
+    """The slices of a partition from the one on that holds `offset`, with their objects."""
+    from sparklog.core.plan import SliceToRead, named_object
+    from sparklog.core.types import Offset, OffsetRange, TopicPartition
+
+    key = TopicPartition(partition.topic_id, partition.partition)
+    start = Offset(min(max(offset, partition.log_start), partition.next_offset))
+    found = state.slices.find(key, OffsetRange(start, partition.next_offset))
+    for each in found if most is None else found.rows(0, most):
+        yield SliceToRead(each, named_object(state, each))
+
+
+def _batches(cluster: Cluster, topic: str, part: SliceToRead) -> Iterator[dict[str, Any]]:
+    """A row for each batch of a slice. `checksum` is "ok" or says what is wrong with its bytes."""
+    from sparklog.core.errors import SparklogError
+    from sparklog.storage.keys import data_key
+
+    key = data_key(part.object.object, topic)
+    with cluster.connection.follower.current() as state:
+        store = cluster.connection.stores(state).holding(part.object)[0]
+    try:
+        index = _index(store, key, part)
+    except SparklogError as error:  # neither the index nor the object can be used: all that is known is the slice
+        whole = (part.slice.start, part.slice.end, part.slice.position, part.slice.length)
+        yield _row(*whole, part.slice.min_timestamp_us, part.slice.max_timestamp_us, None, str(error), key)
+        return
+    base = part.slice.start - int(index.first_record[part.slice.first_batch])
+    for at in range(part.slice.first_batch, part.slice.first_batch + part.slice.batches):
+        start = int(base + index.first_record[at])
+        row = (start, start + int(index.records[at]), int(index.position[at]), int(index.length[at]))
+        bounds = int(index.min_timestamp_us[at]), int(index.max_timestamp_us[at])
+        yield _row(*row, *bounds, int(index.crc32c[at]), _checksum(store, key, index, at), key)
+
+
+def _row(
+    start: int,
+    end: int,
+    position: int,
+    size_bytes: int,
+    oldest_us: int,
+    newest_us: int,
+    crc32c: int | None,
+    checksum: str,
+    key: str,
+) -> dict[str, Any]:
+    return {
+        "start": start,
+        "end": end,
+        "records": end - start,
+        "position": position,
+        "size_bytes": size_bytes,
+        "oldest_ms": oldest_us // 1000,
+        "newest_ms": newest_us // 1000,
+        "crc32c": None if crc32c is None else f"{crc32c:08x}",
+        "checksum": checksum,
+        "object": key,
+    }
+
+
+def _index(store: ObjectStore, key: str, part: SliceToRead) -> Index:
+    """The index of the object; a warning says when it had to be rebuilt."""
+    from sparklog.core.errors import Damaged, KeyNotFound
+    from sparklog.log.index import decode_index
+    from sparklog.log.object_reader import read_index
+    from sparklog.storage.keys import index_key
+
+    try:
+        return decode_index(index_key(key), store.get(index_key(key)), part.object.object)
+    except (KeyNotFound, Damaged) as error:
+        print_warning(f"the index is rebuilt from its object: {error}")
+        return read_index(store, key, part.object)
+
+
+def _checksum(store: ObjectStore, key: str, index: Index, at: int) -> str:
+    import pyarrow as pa
+
+    from sparklog.core.errors import SparklogError
+    from sparklog.log.batch import verify
+
+    position, length = int(index.position[at]), int(index.length[at])
+    try:
+        (body,) = store.get_ranges(key, [(position, position + length)])
+        verify(pa.py_buffer(body), int(index.crc32c[at]), "record batch", key, position)
+    except SparklogError as error:
+        return str(error)
+    return "ok"

@@ -1,161 +1,236 @@
-"""`sparklog topic …`."""
+"""`sparklog topic …`: topics, their partitions and config, and offsets by time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sparklog.cli.output import connect, done, key_values, settings, show_document, show_rows
+from sparklog.cli.output import (
+    connect,
+    counted,
+    done,
+    ending,
+    key_values,
+    now_ms,
+    print_json,
+    print_values,
+    show_rows,
+    table,
+)
+from sparklog.cli.settings import settings
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
+    from sparklog.core.commands import Command
+    from sparklog.core.records import Record
+    from sparklog.core.state import ClusterState, Partition, Topic
 
 app = typer.Typer(help="Create, look at, change and delete topics.", no_args_is_help=True)
 
 NAME = typer.Argument(metavar="TOPIC", help="The topic.")
-DRY_RUN = typer.Option(False, "--dry-run", help="Say what would be done, change nothing.")
+DRY_RUN = typer.Option(False, "--dry-run", help="Check it and say what would be done; change nothing.")
 
 
-@app.command()
+@app.command(
+    epilog=ending(
+        "sparklog topic create orders --partitions 6",
+        "sparklog topic create orders -p 6 -c retention.ms=86400000 -c segment.bytes=134217728",
+    )
+)
 def create(
     topic: str = NAME,
-    partitions: int = typer.Option(0, "--partitions", "-p", help="Default: num.partitions of the cluster."),
-    replication_factor: int = typer.Option(0, "--replication-factor", "-r", help="Default: that of the cluster."),
-    topic_config: list[str] = typer.Option(
-        [], "--topic-config", "-c", metavar="KEY=VALUE", help="A config key, as retention.ms=86400000; docs/config.md."
+    partitions: int | None = typer.Option(
+        None, "--partitions", "-p", metavar="N", help="How many. Default: num.partitions of the cluster."
     ),
+    replication_factor: int | None = typer.Option(
+        None,
+        "--replication-factor",
+        "-r",
+        metavar="N",
+        help="On how many stores each partition lies. Default: default.replication.factor of the cluster.",
+    ),
+    topic_config: list[str] = typer.Option(
+        [],
+        "--topic-config",
+        "-c",
+        metavar="KEY=VALUE",
+        help="A config key (docs/config.md); may be given several times.",
+    ),
+    dry_run: bool = DRY_RUN,
 ) -> None:
     """Create a topic."""
-    config = key_values(topic_config, "--topic-config")
+    from sparklog.core.commands import CreateTopic
+    from sparklog.core.records import TopicCreated
+    from sparklog.core.topic_config import parse_topic_config
+
+    config = parse_topic_config(key_values(topic_config, "--topic-config"))
     with connect() as cluster:
-        made = cluster.create_topic(
-            topic, partitions=partitions or None, replication_factor=replication_factor or None, config=config
-        )
-    count = len(made.partitions)
-    done(f"created topic {topic} with {count} partitions", {"topic": topic, "id": made.topic_id, "partitions": count})
+        (record,) = _decided(cluster, CreateTopic(topic, partitions, replication_factor, config, None))
+        assert isinstance(record, TopicCreated)
+        count, topic_id = len(record.assignment), None
+        if not dry_run:
+            made = cluster.create_topic(
+                topic, partitions=partitions, replication_factor=replication_factor, config=config
+            )
+            count, topic_id = len(made.partitions), made.topic_id
+    done(
+        f"{'would create' if dry_run else 'created'} topic {topic} with {counted(count, 'partition')}",
+        {"topic": topic, "id": topic_id, "partitions": count, "config": config, "dry_run": dry_run},
+    )
 
 
-@app.command("list")
+@app.command("list", epilog=ending("sparklog topic list", "sparklog topic list --format json"))
 def list_topics() -> None:
     """All topics with their size."""
-    with connect() as cluster:
-        found = [cluster.describe(name) for name in cluster.topics()]
-    rows = [
-        {
-            "topic": each.name,
-            "id": each.topic_id,
-            "partitions": len(each.partitions),
-            "records": each.records,
-            "size_bytes": each.size_bytes,
-        }
-        for each in found
-    ]
-    show_rows(rows, ("topic", "id", "partitions", "records", "size_bytes"), empty="no topics")
+    with connect() as cluster, cluster.connection.follower.current() as state:
+        rows = []
+        for name in sorted(state.topic_ids):
+            topic = state.topics[state.topic_ids[name]]
+            partitions = _partitions(state, topic)
+            rows.append(
+                {
+                    "topic": name,
+                    "id": topic.topic_id,
+                    "partitions": len(partitions),
+                    "replicas": len(partitions[0].replicas),
+                    "records": sum(each.high_watermark - each.log_start for each in partitions),
+                    "size_bytes": sum(each.size_bytes for each in partitions),
+                }
+            )
+    show_rows(rows, empty="no topics")
 
 
-@app.command()
+@app.command(epilog=ending("sparklog topic describe orders"))
 def describe(topic: str = NAME) -> None:
-    """A topic: its config, and each partition with its offsets, bytes, oldest and newest time, next retention cut."""
-    with connect() as cluster:
-        found = cluster.describe(topic)
-        rows = _partition_rows(cluster, topic)
-    document = {
+    """Config, size and partitions of a topic.
+
+    Each partition with its offsets, bytes, oldest and newest time, and next cut: when retention would next take
+    something of what is there now (a time that has passed: its next run will). The table shows the config keys that
+    were set, for the topic or the cluster; JSON has all that are in force.
+    """
+    from sparklog.core.cluster_config import topic_defaults
+    from sparklog.core.config_key import text_of
+    from sparklog.core.plan import topic_of
+    from sparklog.core.topic_config import topic_values
+
+    with connect() as cluster, cluster.connection.follower.current() as state:
+        found = topic_of(state, topic)
+        at_ms = now_ms()
+        partitions = [_partition_row(state, found, each, at_ms) for each in _partitions(state, found)]
+        values = topic_values(found.config, topic_defaults(state.config))
+    config = {key: text_of(value) for key, (value, _) in values.items()}
+    sources = {key: source for key, (_, source) in values.items() if source != "default"}
+    document: dict[str, Any] = {
         "topic": topic,
         "id": found.topic_id,
         "created_ms": found.created_ms,
-        "records": found.records,
-        "size_bytes": found.size_bytes,
-        "config": [f"{key}={value}" for key, (value, origin) in found.config.items() if origin == "topic"],
+        "records": sum(each["records"] for each in partitions),
+        "size_bytes": sum(each["size_bytes"] for each in partitions),
     }
     if settings.json:
-        config = {key: value for key, (value, _) in found.config.items()}
-        show_document({**document, "config": config, "partitions": rows})
+        print_json({**document, "config": config, "config_set_by": sources, "partitions": partitions})
         return
-    show_document(document)
+    shown = [f"{key}={config[key]}{' (cluster)' if source == 'cluster' else ''}" for key, source in sources.items()]
+    print_values({**document, "config": shown or "only defaults"})
     print()
-    show_rows(rows, tuple(rows[0]))
+    print(table(partitions))
 
 
-def _partition_rows(cluster: Cluster, name: str) -> list[dict[str, object]]:
-    from sparklog.core.plan import topic_of
+def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_ms: int) -> dict[str, Any]:
+    from sparklog.core.retention import plan_retention
     from sparklog.core.types import OffsetRange, TopicPartition
 
-    rows: list[dict[str, object]] = []
-    with cluster.connection.follower.current() as state:
-        topic = topic_of(state, name)
-        retention_ms = state.topic_config(topic).retention_ms
-        for index in range(topic.partitions):
-            found = state.partition(topic.topic_id, index)
-            if found is None:
-                raise AssertionError(f"{name} has no partition {index}")
-            key = TopicPartition(topic.topic_id, found.partition)
-            slices = state.slices.find(key, OffsetRange(found.log_start, found.next_offset)).columns
-            any_left = len(slices["start"]) > 0
-            cut_ms = int(slices["max_timestamp_us"][0]) // 1000 + retention_ms if any_left and retention_ms else None
-            rows.append(
-                {
-                    "partition": index,
-                    "leader": found.leader,
-                    "epoch": found.leader_epoch,
-                    "isr": list(found.isr),
-                    "log_start": found.log_start,
-                    "high_watermark": found.high_watermark,
-                    "log_end": found.next_offset,
-                    "size_bytes": found.size_bytes,
-                    "segments": len(slices["start"]),
-                    "oldest_ms": int(slices["min_timestamp_us"].min()) // 1000 if any_left else None,
-                    "newest_ms": int(slices["max_timestamp_us"].max()) // 1000 if any_left else None,
-                    "next_retention_cut_ms": cut_ms,
-                }
-            )
-    return rows
+    key = TopicPartition(topic.topic_id, partition.partition)
+    slices = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
+    oldest, newest = slices["min_timestamp_us"], slices["max_timestamp_us"]
+    config = state.topic_config(topic)
+    cuts_ms = []
+    if config.delete and config.retention_ms is not None and len(newest):
+        cuts_ms.append(int(newest[0]) // 1000 + config.retention_ms + 1)
+    if plan_retention(state, topic, partition, at_ms) is not None:  # also by retention.bytes, which no time tells
+        cuts_ms.append(at_ms)
+    return {
+        "partition": partition.partition,
+        "leader": partition.leader,
+        "epoch": partition.leader_epoch,
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "log_start": partition.log_start,
+        "high_watermark": partition.high_watermark,
+        "log_end": partition.next_offset,
+        "records": partition.high_watermark - partition.log_start,
+        "size_bytes": partition.size_bytes,
+        "slices": len(newest),
+        "oldest_ms": int(oldest.min()) // 1000 if len(oldest) else None,
+        "newest_ms": int(newest.max()) // 1000 if len(newest) else None,
+        "next_cut_ms": min(cuts_ms, default=None),
+    }
 
 
-@app.command()
+@app.command(
+    epilog=ending(
+        "sparklog topic alter orders --set retention.ms=604800000",
+        "sparklog topic alter orders --delete retention.ms --dry-run",
+    )
+)
 def alter(
     topic: str = NAME,
-    set_: list[str] = typer.Option([], "--set", "-s", metavar="KEY=VALUE", help="Set a config key."),
-    delete: list[str] = typer.Option([], "--delete", "-d", metavar="KEY", help="Take a key away: its default holds."),
+    set_: list[str] = typer.Option(
+        [], "--set", "-s", metavar="KEY=VALUE", help="Set a config key; may be given several times."
+    ),
+    delete: list[str] = typer.Option(
+        [], "--delete", "-d", metavar="KEY", help="Take a key away, so that its default holds."
+    ),
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Change the config of a topic."""
+    from sparklog.core.commands import AlterTopic
     from sparklog.core.errors import InvalidOption
-    from sparklog.core.topic_config import merge_topic_config
+    from sparklog.core.records import TopicAltered
+    from sparklog.core.topic_config import parse_topic_config
 
-    changes: dict[str, object] = {**key_values(set_, "--set"), **dict.fromkeys(delete)}
-    if not changes:
+    changed = parse_topic_config(key_values(set_, "--set"))
+    if both := sorted(set(changed) & set(delete)):
+        raise InvalidOption(f"--set and --delete: {', '.join(both)} stands in both")
+    if not changed and not delete:
         raise InvalidOption("what is to change? give --set KEY=VALUE or --delete KEY")
     with connect() as cluster:
-        before = {key: value for key, (value, origin) in cluster.describe(topic).config.items() if origin == "topic"}
-        after = merge_topic_config(before, changes)
+        topic_id = _topic(cluster, topic).topic_id
+        (record,) = _decided(cluster, AlterTopic(topic_id, changed, tuple(delete)))
+        assert isinstance(record, TopicAltered)
+        before, config = _topic(cluster, topic).config, record.config
         if not dry_run:
-            cluster.alter(topic, config=changes)
-    shown = ", ".join(f"{key}={value}" for key, value in after.items()) or "only defaults"
+            cluster.alter(topic, config={**changed, **dict.fromkeys(delete)})
+            config = _topic(cluster, topic).config
+    shown = ", ".join(f"{key}={value}" for key, value in config.items()) or "only defaults"
     done(
-        f"{'would set' if dry_run else 'set'} topic {topic} to {shown}",
-        {"topic": topic, "config": after, "dry_run": dry_run},
+        f"config of topic {topic} {'would be' if dry_run else 'is'}: {shown}",
+        {"topic": topic, "config": config, "before": before, "dry_run": dry_run},
     )
 
 
-@app.command("add-partitions")
+@app.command("add-partitions", epilog=ending("sparklog topic add-partitions orders --total 12 --dry-run"))
 def add_partitions(
     topic: str = NAME,
-    total: int = typer.Option(..., "--total", help="How many partitions there are to be."),
+    total: int = typer.Option(..., "--total", metavar="N", help="How many partitions there are to be."),
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Raise the number of partitions. Records stay where they are; keys may go elsewhere from now on."""
+    from sparklog.core.commands import AddPartitions
+
     with connect() as cluster:
-        before = len(cluster.describe(topic).partitions)
+        found = _topic(cluster, topic)
+        _decided(cluster, AddPartitions(found.topic_id, total))
         if not dry_run:
             cluster.add_partitions(topic, total)
     done(
-        f"topic {topic} {'would have' if dry_run else 'has'} {total} partitions, it had {before}",
-        {"topic": topic, "partitions": total, "before": before, "dry_run": dry_run},
+        f"topic {topic} {'would have' if dry_run else 'has'} {total} partitions, it had {found.partitions}",
+        {"topic": topic, "partitions": total, "before": found.partitions, "dry_run": dry_run},
     )
 
 
-@app.command()
+@app.command(epilog=ending("sparklog topic delete orders --dry-run"))
 def delete(topic: str = NAME, dry_run: bool = DRY_RUN) -> None:
     """Delete a topic. Its records are gone at once; its objects go with a retention run after file.delete.delay.ms."""
     with connect() as cluster:
@@ -163,46 +238,85 @@ def delete(topic: str = NAME, dry_run: bool = DRY_RUN) -> None:
         if not dry_run:
             cluster.delete_topic(topic)
     done(
-        f"{'would delete' if dry_run else 'deleted'} topic {topic} with {found.records} records",
+        f"{'would delete' if dry_run else 'deleted'} topic {topic} with {counted(found.records, 'record')}",
         {"topic": topic, "records": found.records, "size_bytes": found.size_bytes, "dry_run": dry_run},
     )
 
 
-@app.command()
+@app.command(
+    epilog=ending(
+        "sparklog topic offsets orders",
+        "sparklog topic offsets orders --time earliest",
+        "sparklog topic offsets orders --time 2026-01-31T00:00:00Z --format json",
+    )
+)
 def offsets(
     topic: str = NAME,
     time: str = typer.Option(
-        "latest", "--time", metavar="TIME", help="earliest, latest, max-timestamp, or ISO 8601 with a zone, or ms."
+        "latest",
+        "--time",
+        metavar="earliest|latest|max-timestamp|TIME",
+        help="TIME is ISO 8601 with a zone, or ms since the epoch: the first record, by offset, at or after it.",
     ),
 ) -> None:
-    """The offset of each partition at a time: the first record at or after it."""
+    """Where partitions begin, end, or a time is.
+
+    One offset for each partition; none if no record is at or after the time.
+    """
     from sparklog.core.starting_offsets import parse_timestamp_us
 
-    found: dict[int, int | None]
     with connect() as cluster:
         partitions = cluster.describe(topic).partitions
         match time:
             case "earliest":
-                found = {each.partition: each.log_start for each in partitions}
+                found: list[int | None] = [each.log_start for each in partitions]
             case "latest":
-                found = {each.partition: each.high_watermark for each in partitions}
+                found = [each.high_watermark for each in partitions]
             case "max-timestamp":
-                found = {each.partition: _at_max(cluster, topic, each.partition) for each in partitions}
+                found = [_at_newest(cluster, topic, each) for each in partitions]
             case _:
-                at_us = parse_timestamp_us("--time", time)
-                found = {each.partition: cluster.offset_for_time(topic, each.partition, at_us) for each in partitions}
-    rows = [{"topic": topic, "partition": partition, "offset": offset} for partition, offset in found.items()]
-    show_rows(rows, ("topic", "partition", "offset"))
+                at_us = parse_timestamp_us("--time (or earliest, latest, max-timestamp)", time)
+                found = [cluster.offset_for_time(topic, each.partition, at_us) for each in partitions]
+    rows = [
+        {"topic": topic, "partition": each.partition, "offset": offset}
+        for each, offset in zip(partitions, found, strict=True)
+    ]
+    show_rows(rows, empty="no partitions")
 
 
-def _at_max(cluster: Cluster, topic: str, partition: int) -> int | None:
-    from sparklog.core.plan import partition_of, topic_of
+def _at_newest(cluster: Cluster, topic: str, partition: Partition) -> int | None:
+    """The offset of the record with the largest timestamp, or None in an empty partition."""
     from sparklog.core.types import OffsetRange, TopicPartition
 
     with cluster.connection.follower.current() as state:
-        found_topic = topic_of(state, topic)
-        found = partition_of(state, found_topic, partition)
-        key = TopicPartition(found_topic.topic_id, found.partition)
-        stamps = state.slices.find(key, OffsetRange(found.log_start, found.high_watermark)).columns["max_timestamp_us"]
-        newest = int(stamps.max()) if len(stamps) else None
-    return None if newest is None else cluster.offset_for_time(topic, partition, newest)
+        key = TopicPartition(partition.topic_id, partition.partition)
+        readable = OffsetRange(partition.log_start, partition.high_watermark)
+        newest = state.slices.find(key, readable).columns["max_timestamp_us"]
+        newest_us = int(newest.max()) if len(newest) else None
+    return None if newest_us is None else cluster.offset_for_time(topic, partition.partition, newest_us)
+
+
+def _topic(cluster: Cluster, name: str) -> Topic:
+    from sparklog.core.plan import topic_of
+
+    with cluster.connection.follower.current() as state:
+        return topic_of(state, name)
+
+
+def _partitions(state: ClusterState, topic: Topic) -> list[Partition]:
+    from sparklog.core.plan import partition_of
+
+    return [partition_of(state, topic, index) for index in range(topic.partitions)]
+
+
+def _decided(cluster: Cluster, command: Command) -> tuple[Record, ...]:
+    """What the command would lead to now. Raises what committing it would raise; nothing is changed."""
+    from sparklog.chain.committer import new_command_id
+    from sparklog.core.commands import Submission
+    from sparklog.core.decide import decide
+    from sparklog.core.records import At
+    from sparklog.core.types import EntryNumber
+
+    with cluster.connection.follower.current() as state:
+        submission = Submission(new_command_id(), EntryNumber(state.n), command)
+        return decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records

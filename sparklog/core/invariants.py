@@ -19,16 +19,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
 
+from sparklog.core.column_blocks import Column
 from sparklog.core.producers import KEPT_BATCHES, SEQUENCES, sequence_after
 from sparklog.core.replicas import high_watermark
-from sparklog.core.slice_table import Column, partition_key
+from sparklog.core.slice_table import partition_key
 from sparklog.core.state import ClusterState, Partition
-from sparklog.core.types import NewObject, ObjectKind, PartitionIndex, TopicPartition
+from sparklog.core.types import NewObject, ObjectKind, ObjectNumber, PartitionIndex, TopicPartition
 
 
 def check(state: ClusterState) -> None:
@@ -126,7 +127,7 @@ def _slices(state: ClusterState) -> Iterator[str]:
 
 def _objects(state: ClusterState) -> Iterator[str]:
     columns = state.slices.everything().columns
-    objects: dict[int, NewObject] = {}
+    objects: dict[ObjectNumber, NewObject] = {}
     for named in state.objects:
         objects[named.number] = named.object
         known = all(holder.registration < state.next_registration for holder in named.object.holders)
@@ -174,6 +175,6 @@ def _producers(state: ClusterState) -> Iterator[str]:
                     yield f"13: {place} has {each}: as many offsets as sequence numbers were wanted"
 
 
-def _shown(columns: dict[str, Column], rows: Column) -> list[tuple[int, int, int]]:
+def _shown(columns: Mapping[str, Column], rows: Column) -> list[tuple[int, int, int]]:
     names = ("partition_key", "start", "end")
     return list(zip(*(columns[name][rows][:5].tolist() for name in names), strict=True))

@@ -8,11 +8,14 @@ always gives the same run. `check` compares what the processes were told with wh
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
+import pytest
 
+from sparklog.chain import follower, snapshot
 from sparklog.core.commands import RaiseFloor, Submission
 from sparklog.core.errors import Landed, OutcomeUnknown, SparklogError
 from sparklog.core.invariants import check as check_invariants
@@ -20,7 +23,7 @@ from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, UploadId
 from sparklog.storage.keys import entry_block, entry_key, void_key
 from sparklog.storage.object_store import ObjectStore
-from tests.chain.chain_kit import SMALL_BLOCK, TIMEOUT_MS, Member, append, member, upload_of
+from tests.chain.chain_kit import SMALL_BLOCK, TIMEOUT_MS, Member, append, member, small_blocks, upload_of
 from tests.core.state_contents import contents
 from tests.faults.faulty_store import WRITES, Callback, Fault
 
@@ -30,6 +33,29 @@ MOST_NESTED = 3
 
 class Died(BaseException):
     """A process ends at this store call: it does nothing any more, and nobody hears from it."""
+
+
+class Inline:
+    """Stands for a ThreadPoolExecutor: one thread, so that the order of calls is the same in each run."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def __enter__(self) -> Inline:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def map(self, call: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+        return [call(each) for each in arguments]
+
+
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small blocks, and no threads in the chain."""
+    small_blocks(monkeypatch)
+    for module in (follower, snapshot):
+        monkeypatch.setattr(module, "ThreadPoolExecutor", Inline)
 
 
 @dataclass
@@ -81,12 +107,10 @@ class Simulation:
             assert contents(each.follower.state) == contents(reader.follower.state)
         starts: dict[UploadId, int] = {}
         for partition in range(2):
-            offset = 0
-            for upload_id in reader.uploads(partition):
+            for offset, upload_id in enumerate(reader.uploads(partition)):
                 assert upload_id not in starts, f"{upload_id} is there twice"
                 assert upload_id not in self.vacuumed, f"{upload_id} is named, and its bytes were vacuumed"
                 starts[upload_id] = offset
-                offset += 1
         order: dict[tuple[int, int], int] = {}
         for attempt in self.attempts:
             upload_id, told = upload_of(attempt.submission), attempt.told
@@ -184,7 +208,7 @@ class Simulation:
         self.members[number].committer.write_snapshot()
 
     def _delete_block(self, number: int) -> None:
-        """The deleter's rule: the next block is complete and covered by a snapshot. The mark first, then the entries."""
+        """The deleter's rule: the next block is full and covered by a snapshot; first the mark, then the entries."""
         found = member(self.store)
         block = self.deleted_blocks
         if entry_block(found.follower.snapshot_n) < block + 2:

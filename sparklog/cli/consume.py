@@ -1,0 +1,248 @@
+"""`sparklog consume`: records to stdout, as they are or as JSON."""
+
+from __future__ import annotations
+
+import binascii
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from sparklog.cli.output import connect, ending, print_warning
+from sparklog.cli.settings import settings
+from sparklog.core.errors import InvalidOption, OffsetOutOfRange, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparklog.client.cluster import Cluster
+    from sparklog.core.state import Partition
+
+FOLLOW_PAUSE_MS = 200
+
+EPILOG = ending(
+    "sparklog consume orders",
+    "sparklog consume orders --offset -10 --partition 0 --format json",
+    "sparklog consume orders --offset @2026-01-01T00:00:00Z:2026-02-01T00:00:00Z",
+    "sparklog consume orders --offset end --follow --key-separator ': '",
+)
+
+
+def consume(
+    topic: str = typer.Argument(metavar="TOPIC", help="The topic."),
+    offset: str = typer.Option(
+        "start",
+        "--offset",
+        "-o",
+        metavar="start|end|N|-N|@TIME[:TIME]",
+        help="Where to begin in each partition: an offset, N records before the end, or the first record at or after "
+        "a time (ISO 8601 with a zone, or ms); @A:B ends before the first record at or after B.",
+    ),
+    partition: list[int] = typer.Option(
+        [], "--partition", "-p", metavar="P", help="Only this partition; may be given several times. Default: all."
+    ),
+    num: int | None = typer.Option(None, "--num", "-n", min=1, metavar="N", help="Stop after so many records."),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Go on with what is appended later, until Ctrl-C."),
+    key_separator: str | None = typer.Option(
+        None, "--key-separator", metavar="TEXT", help="Print KEY, this text, VALUE. Default: the value alone."
+    ),
+    base64: bool = typer.Option(
+        False, "--base64", help="With --format json: key, value and header values as base64, for what is not UTF-8."
+    ),
+) -> None:
+    """Print the records of a topic.
+
+    They come partition by partition in offset order: the bytes of each value and a line end, or with --format json an
+    object per line. In lines, what is null is printed as null. JSON has topic, partition, offset, timestamp (ms),
+    timestamp_us, key, value and headers. Without --follow it ends where the log ended when it came there.
+    """
+    if settings.json and key_separator is not None:
+        raise InvalidOption("--key-separator goes with lines, JSON has the key as a field")
+    if base64 and not settings.json:
+        raise InvalidOption("--base64 goes with --format json: lines are printed as they are")
+    separator = None if key_separator is None else key_separator.encode()
+    as_json = JsonLines(base64=base64)
+    left = num
+    with connect() as cluster:
+        reader = _Reader(cluster, topic, partition, offset)
+        while True:
+            for piece in reader.ready(left):
+                rows = cluster.scan(
+                    topic, partition=piece.partition, start=piece.start, end=piece.end, include_headers=settings.json
+                )
+                for batch in rows:
+                    sys.stdout.buffer.write(as_json.of(batch) if settings.json else _lines(batch, separator))
+                reader.next_offsets[piece.partition] = piece.end
+                if left is not None:
+                    left -= piece.end - piece.start
+            sys.stdout.flush()
+            if not follow or left == 0 or reader.at_end():
+                return
+            reader.pause()
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Offsets [start, end) of a partition that can be read now."""
+
+    partition: int
+    start: int
+    end: int
+
+
+class _Reader:
+    """Where a consumer stands in each partition. Without a choice it takes in partitions that are added later."""
+
+    def __init__(self, cluster: Cluster, topic: str, chosen: Sequence[int], offset: str) -> None:
+        from sparklog.chain.clock import SystemClock
+
+        self._cluster, self._topic, self._chosen = cluster, topic, tuple(dict.fromkeys(chosen))
+        self._clock = SystemClock()
+        found = self._partitions()
+        self._topic_id = found[0].topic_id
+        ranges = {each.partition: _range(cluster, topic, each, offset) for each in found}
+        self.next_offsets: dict[int, int] = {index: start for index, (start, _) in ranges.items()}
+        self._ends: dict[int, int] = {index: end for index, (_, end) in ranges.items() if end is not None}
+
+    def ready(self, most: int | None) -> Iterator[_Piece]:
+        """What can be read now, at most `most` records in all; the caller sets `next_offsets` after each."""
+        for each in self._partitions():
+            if each.topic_id != self._topic_id:
+                raise UnknownTopicOrPartition(f"topic {self._topic} was deleted and created again while it was read")
+            index = each.partition
+            start = self.next_offsets.setdefault(index, each.log_start)
+            if start < each.log_start:
+                gone = f"[{start}, {each.log_start})"
+                print_warning(f"{self._topic}-{index}: records {gone} were removed before they were read")
+                start = self.next_offsets[index] = each.log_start
+            end = min(each.high_watermark, self._ends.get(index, each.high_watermark))
+            if most is not None:
+                end = min(end, start + most)
+            if start < end:
+                yield _Piece(index, start, end)
+                most = None if most is None else most - (end - start)
+
+    def at_end(self) -> bool:
+        """Whether every partition has an end, and all are there."""
+        return len(self._ends) == len(self.next_offsets) and all(
+            self.next_offsets[index] >= end for index, end in self._ends.items()
+        )
+
+    def pause(self) -> None:
+        """Wait a little for new records."""
+        self._clock.pause(FOLLOW_PAUSE_MS)
+
+    def _partitions(self) -> list[Partition]:
+        """The partitions as they are now, ascending. Raises UnknownTopicOrPartition."""
+        from sparklog.core.plan import partition_of, topic_of
+
+        with self._cluster.connection.follower.current() as state:
+            topic = topic_of(state, self._topic)
+            return [partition_of(state, topic, index) for index in self._chosen or range(topic.partitions)]
+
+
+# ---- --offset -----------------------------------------------------------------------------------------
+
+
+def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> tuple[int, int | None]:
+    """Where to begin in a partition, and where to end (None: with the log). Raises InvalidOption, OffsetOutOfRange."""
+    low, high = partition.log_start, partition.high_watermark
+    if offset == "start":
+        return low, None
+    if offset == "end":
+        return high, None
+    if offset.startswith("@"):
+        at = [cluster.offset_for_time(topic, partition.partition, each) for each in times_of(offset[1:])]
+        bounds = [high if each is None else each for each in at]
+        return bounds[0], bounds[1] if len(bounds) > 1 else None
+    try:
+        number = int(offset)
+    except ValueError:
+        raise InvalidOption(f"--offset: wanted start, end, N, -N or @TIME[:TIME], found {offset!r}") from None
+    if offset.startswith("-"):
+        return max(low, high + number), None
+    if not low <= number <= high:
+        raise OffsetOutOfRange(
+            f"{topic}-{partition.partition}: wanted offset {number}, readable is [{low}, {high}); "
+            "--partition chooses a partition"
+        )
+    return number, None
+
+
+def times_of(text: str) -> list[int]:
+    """The microseconds of A or A:B. An ISO time has colons itself: B begins where both halves are whole times.
+
+    Raises InvalidOption, also if B is before A.
+    """
+    from sparklog.core.starting_offsets import parse_timestamp_us
+
+    colons = [index for index, character in enumerate(text) if character == ":"]
+    for times in ([text], *([text[:at], text[at + 1 :]] for at in colons)):
+        try:
+            found = [parse_timestamp_us("--offset", each) for each in times]
+        except InvalidOption:
+            continue
+        if found[0] > found[-1]:
+            raise InvalidOption(f"--offset: wanted @A:B with A not after B, found {text!r}")
+        return found
+    return [parse_timestamp_us("--offset @TIME[:TIME]", text)]
+
+
+# ---- from batches to bytes ------------------------------------------------------------------------------
+
+
+def _lines(batch: pa.RecordBatch, separator: bytes | None) -> bytes:
+    """Values as they are, or keys and values, each record with a line end."""
+    values = [b"null" if each is None else each for each in batch.column("value").to_pylist()]
+    if separator is not None:
+        keys = [b"null" if each is None else each for each in batch.column("key").to_pylist()]
+        values = [key + separator + value for key, value in zip(keys, values, strict=True)]
+    return b"".join(part for value in values for part in (value, b"\n"))
+
+
+class JsonLines:
+    """Batches of all read columns as lines of JSON, an object per record (INTERFACE, `consume`)."""
+
+    def __init__(self, *, base64: bool) -> None:
+        import msgspec
+
+        self._base64 = base64
+        self._warned = False
+        self._encoder = msgspec.json.Encoder()
+
+    def of(self, batch: pa.RecordBatch) -> bytes:
+        """The lines of a batch."""
+        import pyarrow as pa
+
+        stamps = batch.column("timestamp").cast(pa.int64()).to_pylist()
+        names = ("topic", "partition", "offset", "key", "value", "headers")
+        columns = [batch.column(name).to_pylist() for name in names]
+        rows = [
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "timestamp": stamp_us // 1000,
+                "timestamp_us": stamp_us,
+                "key": self._text(key),
+                "value": self._text(value),
+                "headers": [{"key": each["key"], "value": self._text(each["value"])} for each in headers or ()],
+            }
+            for stamp_us, topic, partition, offset, key, value, headers in zip(stamps, *columns, strict=True)
+        ]
+        return self._encoder.encode_lines(rows)
+
+    def _text(self, value: bytes | None) -> str | None:
+        if value is None:
+            return None
+        if self._base64:
+            return binascii.b2a_base64(value, newline=False).decode()
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            if not self._warned:
+                self._warned = True
+                print_warning("some keys or values are not UTF-8 and are shown with U+FFFD: --base64 shows their bytes")
+            return value.decode(errors="replace")

@@ -1,0 +1,274 @@
+"""`sparklog produce`: records from stdin, as lines or as JSON, appended in atomic commits."""
+
+from __future__ import annotations
+
+import binascii
+import os
+import re
+import select
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from sparklog.cli.output import connect, counted, done, ending
+from sparklog.core.config_key import did_you_mean
+from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparklog.chain.clock import Clock
+    from sparklog.core.records import CommandResult
+
+# Gives the next bytes of the input: b"" at its end, None if nothing came within so many ms (None: wait for ever).
+Read = Callable[["float | None"], "bytes | None"]
+
+COMMIT_BYTES = 64 << 20  # of lines: a commit is not made larger, so that memory stays small
+LONGEST_LINE_BYTES = 256 << 20
+READ_BYTES = 1 << 20
+_NULL = msgspec.Raw(b"null")
+_UNKNOWN_FIELD = re.compile(r"unknown field `(.*?)`")
+
+EPILOG = ending(
+    "printf 'anna:1 tea\\nben:2 cups\\n' | sparklog produce orders --key-separator :",
+    """echo '{"key": "anna", "value": "1 tea", "headers": [{"key": "h", "value": "x"}]}' |""",
+    "    sparklog produce orders --json",
+    "sparklog consume orders --format json --base64 | sparklog produce copies --json --base64",
+)
+
+
+def produce(
+    topic: str = typer.Argument(metavar="TOPIC", help="The topic."),
+    key_separator: str | None = typer.Option(
+        None, "--key-separator", metavar="TEXT", help="Lines are KEY, this text, VALUE. Default: lines are values."
+    ),
+    as_json: bool = typer.Option(
+        False,
+        "--json",
+        help="Lines are JSON objects as consume prints them: value (null is a tombstone), and optionally key, "
+        "partition, timestamp (ms) or timestamp_us, headers. A key or value that is no string is kept as its JSON.",
+    ),
+    base64: bool = typer.Option(False, "--base64", help="With --json: key, value and header values are base64."),
+    batch: int = typer.Option(10_000, "--batch", min=1, metavar="N", help="At most so many records in a commit."),
+    linger_ms: int = typer.Option(
+        1_000, "--linger-ms", min=0, metavar="MS", help="Commit what has come after so long, though it is less."
+    ),
+    partition: int | None = typer.Option(
+        None, "--partition", "-p", min=0, metavar="P", help="Every record goes there. Default: by key."
+    ),
+    compression: str | None = typer.Option(
+        None, "--compression", "-z", metavar="zstd|lz4|none", help="Default: zstd, or what the topic says."
+    ),
+) -> None:
+    """Append lines of stdin to a topic.
+
+    Each batch is one atomic commit. An error ends it, and says how many records of the batches before were appended.
+    """
+    from sparklog.chain.clock import SystemClock
+
+    if base64 and not as_json:
+        raise InvalidOption("--base64 goes with --json: lines are taken as they are")
+    if as_json and key_separator is not None:
+        raise InvalidOption("--key-separator goes with lines, --json has keys of its own: give one of them")
+    if key_separator == "":
+        raise InvalidOption("--key-separator needs a text")
+    records = commits = 0
+    ranges: dict[int, list[list[int]]] = {}
+    with connect() as cluster:
+        cluster.describe(topic)  # before anybody types a line
+        try:
+            for lines in line_groups(stdin_reader(), batch, linger_ms, SystemClock()):
+                first = records + 1
+                columns = json_columns(lines, first, base64) if as_json else line_columns(lines, key_separator, first)
+                if partition is not None:
+                    columns["partition"] = [partition] * len(lines)
+                result = cluster.append(topic, _table(columns), compression=compression)
+                records, commits = records + len(lines), commits + 1
+                _note(ranges, result)
+        except SparklogError as error:
+            if records:
+                error.message += f"; appended before it: {counted(records, 'record')}"
+            raise
+        except KeyboardInterrupt:
+            print(f"interrupted: {counted(records, 'record')} appended", file=sys.stderr)
+            raise
+    done(
+        f"appended {counted(records, 'record')} to {topic} in {counted(commits, 'commit')}",
+        {
+            "topic": topic,
+            "records": records,
+            "commits": commits,
+            "ranges": [
+                {"partition": index, "start": start, "end": end}
+                for index, each in sorted(ranges.items())
+                for start, end in each
+            ],
+        },
+    )
+
+
+def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
+    """Add what a commit wrote; what joins the range before it makes that longer."""
+    for each in result.ranges:
+        known = ranges.setdefault(each.partition, [])
+        if known and known[-1][1] == each.start:
+            known[-1][1] = each.end
+        else:
+            known.append([each.start, each.end])
+
+
+# ---- from bytes to groups of lines ------------------------------------------------------------------
+
+
+def stdin_reader() -> Read:
+    """Reads stdin as it comes, without waiting for a full buffer."""
+    try:
+        file = sys.stdin.fileno()
+    except OSError:  # not a file
+        stream: Any = sys.stdin.buffer
+        return lambda _: bytes(stream.read1(READ_BYTES))
+
+    def read(wait_ms: float | None) -> bytes | None:
+        ready, _, _ = select.select([file], [], [], None if wait_ms is None else wait_ms / 1000)
+        return os.read(file, READ_BYTES) if ready else None
+
+    return read
+
+
+def line_groups(read: Read, most_lines: int, linger_ms: int, clock: Clock) -> Iterator[list[bytes]]:
+    """The lines of the input, without their ends (LF or CRLF), in groups of at most `most_lines`.
+
+    A group is handed out when it is full, when its first line came `linger_ms` ago, and at the end.
+    Raises InvalidInput for a line longer than LONGEST_LINE_BYTES.
+    """
+    lines: list[bytes] = []
+    begun: list[bytes] = []  # the pieces of a line whose end has not come
+    size_bytes = begun_bytes = number = 0
+    first_ms = clock.monotonic_ms()
+    while True:
+        chunk = read(max(0, first_ms + linger_ms - clock.monotonic_ms()) if lines else None)
+        *whole, rest = (chunk or b"").split(b"\n")
+        for each in whole:
+            if not lines:
+                first_ms = clock.monotonic_ms()
+            line = b"".join([*begun, each]).removesuffix(b"\r")
+            lines.append(line)
+            begun, begun_bytes, size_bytes, number = [], 0, size_bytes + len(line), number + 1
+            if len(lines) == most_lines or size_bytes >= COMMIT_BYTES:
+                yield lines
+                lines, size_bytes = [], 0
+        begun.append(rest)
+        begun_bytes += len(rest)
+        if begun_bytes > LONGEST_LINE_BYTES:
+            raise InvalidInput(f"line {number + 1}: wanted at most {LONGEST_LINE_BYTES} bytes, found more")
+        if chunk == b"" and begun_bytes:
+            lines.append(b"".join(begun).removesuffix(b"\r"))
+        if lines and (not chunk or clock.monotonic_ms() >= first_ms + linger_ms):
+            yield lines
+            lines, size_bytes = [], 0
+        if chunk == b"":
+            return
+
+
+# ---- from lines to columns --------------------------------------------------------------------------
+
+
+def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[str, list[Any]]:
+    """Columns of plain lines, the first of which is line number `first` of the input. Raises InvalidInput."""
+    if separator is None:
+        return {"value": list(lines)}
+    keys, values = [], []
+    for number, line in enumerate(lines, first):
+        key, found, value = line.partition(separator.encode())
+        if not found:
+            raise InvalidInput(f"line {number}: wanted KEY{separator}VALUE, found {_shown(line)}")
+        keys.append(key)
+        values.append(value)
+    return {"key": keys, "value": values}
+
+
+def json_columns(lines: list[bytes], first: int, base64: bool) -> dict[str, list[Any]]:
+    """Columns of lines that are JSON objects; those that no record has are left out. Raises InvalidInput."""
+    columns: dict[str, list[Any]] = {name: [] for name in ("key", "value", "partition", "timestamp", "headers")}
+    for number, line in enumerate(lines, first):
+        record = _json_record(line, number)
+        columns["key"].append(_bytes(record.key, base64, number, "key"))
+        columns["value"].append(_bytes(record.value, base64, number, "value"))
+        columns["partition"].append(record.partition)
+        in_us = None if record.timestamp is None else record.timestamp * 1000
+        columns["timestamp"].append(in_us if record.timestamp_us is None else record.timestamp_us)
+        headers = [(each.key, _bytes(each.value, base64, number, "header")) for each in record.headers or ()]
+        columns["headers"].append(headers or None)
+    return {
+        name: column for name, column in columns.items() if name == "value" or any(each is not None for each in column)
+    }
+
+
+class JsonHeader(msgspec.Struct, forbid_unknown_fields=True):
+    """A header of a record."""
+
+    key: str
+    value: msgspec.Raw = _NULL
+
+
+class JsonRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of input: what `consume` prints. Topic, offset and the type of the timestamp are not the writer's."""
+
+    value: msgspec.Raw
+    key: msgspec.Raw = _NULL
+    partition: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] | None = None
+    timestamp: Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)] | None = None
+    timestamp_us: Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None = None
+    headers: list[JsonHeader] | None = None
+    topic: str | None = None
+    offset: int | None = None
+    timestampType: int | None = None  # noqa: N815 (the name of the column)
+
+
+def _json_record(line: bytes, number: int) -> JsonRecord:
+    try:
+        return msgspec.json.decode(line, type=JsonRecord)
+    except msgspec.ValidationError as error:
+        unknown = _UNKNOWN_FIELD.search(str(error))
+        near = did_you_mean(unknown[1], JsonRecord.__struct_fields__) if unknown else ""
+        raise InvalidInput(f"line {number}: {error}{near}; found {_shown(line)}") from error
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"line {number}: wanted a JSON object, found {_shown(line)} ({error})") from error
+
+
+def _bytes(raw: msgspec.Raw, base64: bool, number: int, what: str) -> bytes | None:
+    """The bytes of a JSON value: a string as UTF-8 (or as base64 says), null as None, others as their JSON text."""
+    body = bytes(raw)
+    if body == b"null":
+        return None
+    try:
+        text = msgspec.json.decode(body, type=str) if body.startswith(b'"') else None
+        if not base64:
+            return body if text is None else text.encode()
+        if text is not None:
+            return binascii.a2b_base64(text, strict_mode=True)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InvalidInput(f"line {number}: the {what} can't be read: {error}; found {_shown(body)}") from error
+    raise InvalidInput(f"line {number}: wanted the {what} as a base64 string, found {_shown(body)}")
+
+
+def _shown(line: bytes) -> str:
+    return repr(line[:80].decode(errors="replace")) + ("…" if len(line) > 80 else "")
+
+
+def _table(columns: dict[str, list[Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    from sparklog.log.records_schema import HEADERS, TIMESTAMP
+
+    kinds = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "partition": pa.int32(),
+        "timestamp": TIMESTAMP,
+        "headers": HEADERS,
+    }
+    return pa.table({name: pa.array(column, kinds[name]) for name, column in columns.items()})

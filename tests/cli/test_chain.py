@@ -1,0 +1,61 @@
+"""`sparklog chain …`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import sparklog as library
+from sparklog.cli.chain import _summary
+from sparklog.core.records import Record
+from tests.cli.conftest import Cli
+from tests.core.every_record import EVERY_RECORD
+
+
+def test_the_newest_entries_are_told_in_words(orders: Cli) -> None:
+    lines = orders("chain", "tail").out.splitlines()
+    assert len(lines) == 6
+    assert "cluster" in lines[1]
+    assert lines[2].endswith("topic orders created with 1 partition")
+    assert "1 record, " in lines[5]
+    assert lines[5].endswith(" appended to orders-0")
+    assert len(orders("chain", "tail", "-n", "2").out.splitlines()) == 3
+
+
+def test_entries_are_whole_in_json(orders: Cli) -> None:
+    entries = orders("chain", "tail", "-n", "2", "--format", "json").lines
+    assert [each["n"] for each in entries] == [3, 4]
+    assert entries[1]["commands"][0][2][0]["type"] == "appended"
+
+
+def test_the_state_and_its_snapshot_are_told(orders: Cli) -> None:
+    before = orders.json("chain", "state")
+    assert (before["n"], before["snapshot"], before["slices"], before["objects"]) == (4, None, 3, 3)
+    assert orders("chain", "snapshot").out == "the newest snapshot is that of entry 4\n"
+    assert orders.json("chain", "snapshot") == {"snapshot": 4}
+    assert orders.json("chain", "state") == {**before, "snapshot": 4}
+
+
+def test_a_write_is_found_by_command_write_id_and_application(orders: Cli) -> None:
+    rows = pa.table({"value": ["d"]})
+    with library.connect(orders.url) as cluster:
+        cluster.append("orders", rows, write_id="nightly", application=("import", 7))
+        state = cluster.connection.follower.state
+        command_id = next(each for each, result in state.results.items() if result.label == "nightly")
+    (by_label,) = orders.json("chain", "write", "nightly")
+    assert by_label["ranges"] == [{"topic": "orders", "partition": 0, "start": 3, "end": 4}]
+    assert (by_label["txn_app_id"], by_label["txn_version"], by_label["records"]) == ("import", 7, 1)
+    assert orders.json("chain", "write", command_id) == [by_label]
+    assert orders.json("chain", "write", "import") == [{**by_label, "command_id": None}]
+    assert "orders-0 [3, 4)" in orders("chain", "write", "nightly").out
+
+
+def test_a_write_that_is_not_there_is_not_found(orders: Cli) -> None:
+    said = orders("chain", "write", "nightly")
+    assert (said.code, said.out) == (3, "")
+    assert "did not land, or FLOOR (0) has passed it" in said.err
+
+
+@pytest.mark.parametrize("record", EVERY_RECORD, ids=lambda each: type(each).__name__)
+def test_every_record_has_words(record: Record) -> None:
+    assert _summary(record, {})

@@ -1,0 +1,174 @@
+"""`sparklog consume`: where it begins and ends, what it prints, following."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+import sparklog as library
+from sparklog.chain.clock import SystemClock
+from sparklog.cli.consume import times_of
+from sparklog.cli.main import run
+from sparklog.core.commands import MoveLogStart
+from sparklog.core.errors import InvalidOption
+from sparklog.core.types import Offset, PartitionIndex, TopicId
+from tests.cli.conftest import Cli
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        ((), "a b c"),
+        (("-o", "start"), "a b c"),
+        (("-o", "end"), ""),
+        (("-o", "1"), "b c"),
+        (("-o", "3"), ""),
+        (("-o", "-1"), "c"),
+        (("-o", "-99"), "a b c"),
+        (("-n", "2"), "a b"),
+        (("-o", "1", "-n", "1"), "b"),
+        (("-p", "0", "-p", "0"), "a b c"),
+        (("-o", "@0"), "a b c"),
+        (("-o", "@0:0"), ""),
+        (("-o", "@9999-01-01T00:00:00Z"), ""),
+        (("-o", "@0:9999-01-01T00:00:00Z"), "a b c"),
+        (("-o", "@0:9999-01-01T00:00:00Z", "-f"), "a b c"),
+        (("-n", "3", "-f"), "a b c"),
+    ],
+)
+def test_it_begins_and_ends_where_it_is_told(orders: Cli, arguments: tuple[str, ...], values: str) -> None:
+    said = orders("consume", "orders", *arguments)
+    assert (said.code, said.out.split(), said.err) == (0, values.split(), "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("-o", "4"), 2, "OFFSET_OUT_OF_RANGE: orders-0: wanted offset 4, readable is [0, 3)"),
+        (("-o", "begin"), 2, "wanted start, end, N, -N or @TIME[:TIME]"),
+        (("-o", "@"), 2, "ISO 8601"),
+        (("-o", "@2000:1000"), 2, "with A not after B"),
+        (("-o", "@2026-01-01T00:00:00"), 2, "zone"),
+        (("-p", "1"), 3, "wanted partition 1 of topic orders, it has partitions 0 to 0"),
+        (("-p", "-1"), 3, "wanted partition -1"),
+        (("-n", "0"), 2, "--num"),
+        (("--base64",), 2, "--base64 goes with --format json"),
+        (("--key-separator", ":", "--format", "json"), 2, "--key-separator goes with lines"),
+    ],
+)
+def test_what_it_cant_do_is_told(orders: Cli, arguments: tuple[str, ...], code: int, text: str) -> None:
+    said = orders("consume", "orders", *arguments)
+    assert (said.code, said.out) == (code, "")
+    assert text in said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("1000", [1_000_000]),
+        ("1000:2000", [1_000_000, 2_000_000]),
+        ("1970-01-01T00:00:01Z", [1_000_000]),
+        ("1970-01-01T00:00:01+00:00", [1_000_000]),
+        ("1970-01-01T01:00:01+01:00:2000", [1_000_000, 2_000_000]),
+        ("1970-01-01T00:00:01Z:1970-01-01T01:00:02+01:00", [1_000_000, 2_000_000]),
+        ("1000:1970-01-01T00:00:02.5Z", [1_000_000, 2_500_000]),
+    ],
+)
+def test_two_times_are_told_apart_though_both_have_colons(text: str, found: list[int]) -> None:
+    assert times_of(text) == found
+
+
+def test_no_time_at_all_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="ISO 8601"):
+        times_of("noon:night")
+
+
+def test_bytes_are_printed_as_they_are(sparklog: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    sparklog("topic", "create", "t")
+    body = bytes(range(256)).replace(b"\n", b"")
+    sparklog("produce", "t", stdin=body + b"\n")
+    printed = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed))
+    assert run(["--cluster", sparklog.url, "consume", "t"]) == 0
+    assert printed.getvalue() == body + b"\n"
+
+
+def test_what_json_cant_hold_is_told_once(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t")
+    sparklog("produce", "t", stdin=b"\xff\n\xfe\n")
+    said = sparklog("consume", "t", "--format", "json")
+    assert [each["value"] for each in said.lines] == ["�", "�"]
+    assert said.err.count("warning: some keys or values are not UTF-8") == 1
+    said = sparklog("consume", "t", "--format", "json", "--base64")
+    assert ([each["value"] for each in said.lines], said.err) == (["/w==", "/g=="], "")
+
+
+def test_json_has_the_fields_of_a_record(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t")
+    record = {"key": "k", "value": "v", "timestamp_us": 1_700_000_000_000_999, "headers": [{"key": "h", "value": "x"}]}
+    sparklog("produce", "t", "--json", stdin=json.dumps(record))
+    (found,) = sparklog("consume", "t", "--format", "json").lines
+    assert found == {"topic": "t", "partition": 0, "offset": 0, "timestamp": 1_700_000_000_000, **record}
+
+
+def test_num_counts_over_all_partitions(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t", "-p", "2")
+    for partition in ("0", "1"):
+        sparklog("produce", "t", "-p", partition, stdin=f"{partition}a\n{partition}b\n")
+    assert sparklog("consume", "t", "-n", "3").out.split() == ["0a", "0b", "1a"]
+    assert sparklog("consume", "t", "-o", "-1").out.split() == ["0b", "1b"]
+
+
+def test_following_sees_what_comes_also_in_new_partitions(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = 0
+
+    def more(*_: object) -> None:
+        nonlocal rounds
+        rounds += 1
+        with library.connect(orders.url) as cluster:
+            cluster.add_partitions("orders", rounds + 1)
+            cluster.append("orders", _rows(f"new {rounds}", rounds))
+        if rounds == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(SystemClock, "pause", more)
+    said = orders("consume", "orders", "-o", "end", "--follow")
+    assert (said.code, said.out, said.err) == (130, "new 1\nnew 2\n", "")
+
+
+def _rows(value: str, partition: int) -> object:
+    import pyarrow as pa
+
+    return pa.table({"value": [value], "partition": pa.array([partition], pa.int32())})
+
+
+def test_what_retention_took_from_a_follower_is_told(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = 0
+
+    def more(*_: object) -> None:
+        nonlocal rounds
+        rounds += 1
+        with library.connect(orders.url) as cluster:
+            cluster.append("orders", _rows("d", 0))
+            cluster.append("orders", _rows("e", 0))
+            cluster.submit(MoveLogStart(TopicId(1), PartitionIndex(0), Offset(4)))
+        if rounds == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(SystemClock, "pause", more)
+    said = orders("consume", "orders", "-o", "end", "--follow")
+    assert said.out == "e\n"
+    assert said.err == "warning: orders-0: records [3, 4) were removed before they were read\n"
+
+
+def test_a_topic_made_anew_is_not_mistaken_for_the_old_one(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def anew(*_: object) -> None:
+        with library.connect(orders.url) as cluster:
+            cluster.delete_topic("orders")
+            cluster.create_topic("orders")
+
+    monkeypatch.setattr(SystemClock, "pause", anew)
+    said = orders("consume", "orders", "--follow")
+    assert (said.code, "created again" in said.err) == (3, True)

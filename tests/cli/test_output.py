@@ -1,0 +1,63 @@
+"""Values for people: units by name, aligned columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.cli.output import counted, ending, human, key_values, label, table, time_of
+from sparklog.core.errors import InvalidOption
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("at_ms", 0, "1970-01-01T00:00:00.000Z"),
+        ("at_ms", 1_359_676_799_001, "2013-01-31T23:59:59.001Z"),
+        ("at_ms", -1, "1969-12-31T23:59:59.999Z"),
+        ("at_ms", 2**62, "4611686018427387904 ms"),
+        ("at_ms", None, "-"),
+        ("size_bytes", 1023, "1023 B"),
+        ("size_bytes", 1536, "1.5 KiB"),
+        ("size_bytes", 3 << 40, "3.0 TiB"),
+        ("records", 12_345, "12345"),
+        ("isr", ["a", "b"], "a, b"),
+        ("isr", [], "-"),
+        ("healthy", True, "yes"),
+    ],
+)
+def test_a_value_is_shown_by_the_unit_in_its_name(name: str, value: object, shown: str) -> None:
+    assert human(name, value) == shown
+
+
+def test_the_unit_is_not_shown_twice() -> None:
+    assert [label(each) for each in ("oldest_ms", "size_bytes", "log_start")] == ["oldest", "size", "log start"]
+
+
+def test_columns_are_aligned_and_nothing_is_cut_or_taken_as_markup() -> None:
+    rows = [{"range": "[a]", "n": 5}, {"range": "[/b] " + "x" * 200, "n": None}]
+    lines = table(rows).split("\n")
+    assert [line.split()[0] for line in lines] == ["range", "[a]", "[/b]"]
+    assert lines[2].endswith("x" * 200 + "  -")
+    assert [line[207:] for line in lines] == ["n", "5", "-"]
+
+
+def test_times_beyond_the_calendar_stay_numbers() -> None:
+    assert time_of(10**17) == "100000000000000000 ms"
+
+
+@pytest.mark.parametrize("given", [["a"], ["=b"], ["a=1", "a=2"]])
+def test_what_is_not_key_and_value_is_refused(given: list[str]) -> None:
+    with pytest.raises(InvalidOption, match="-c: "):
+        key_values(given, "-c")
+
+
+def test_a_value_may_hold_an_equals_sign_and_may_be_empty() -> None:
+    assert key_values(["a=b=c", "d="], "-c") == {"a": "b=c", "d": ""}
+
+
+def test_one_thing_is_singular() -> None:
+    assert [counted(each, "record") for each in (0, 1, 2)] == ["0 records", "1 record", "2 records"]
+
+
+def test_help_ends_with_examples_as_they_were_written() -> None:
+    assert ending("one", "two").startswith("\b\nExamples:\n  one\n  two\n\n")

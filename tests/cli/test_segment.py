@@ -1,0 +1,89 @@
+"""`sparklog segment …`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.storage.keys import index_key
+from tests.cli.conftest import Cli
+
+
+def test_slices_are_listed_in_offset_order_with_their_objects(orders: Cli) -> None:
+    found = orders.json("segment", "list", "orders")
+    assert [(each["start"], each["end"], each["kind"], each["stores"]) for each in found] == [
+        (0, 1, "append", ["local"]),
+        (1, 2, "append", ["local"]),
+        (2, 3, "append", ["local"]),
+    ]
+    assert all(Path(orders.url, each["object"]).is_file() for each in found)
+    assert found[0]["object"] in orders("segment", "list", "orders").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "starts"),
+    [
+        (("--offset", "1"), [1, 2]),
+        (("-n", "1"), [0]),
+        (("--offset", "1", "-n", "1"), [1]),
+        (("--offset", "9"), []),
+        (("-p", "0"), [0, 1, 2]),
+    ],
+)
+def test_a_part_of_the_slices_can_be_asked_for(orders: Cli, arguments: tuple[str, ...], starts: list[int]) -> None:
+    assert [each["start"] for each in orders.json("segment", "list", "orders", *arguments)] == starts
+
+
+def test_an_empty_topic_has_none(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t")
+    assert sparklog("segment", "list", "t").out == "topic t has no records there\n"
+    assert sparklog.json("segment", "dump", "t") == []
+    assert sparklog("segment", "dump", "t", "-p", "1").code == 3
+
+
+def test_dump_shows_batches_with_verified_checksums(orders: Cli) -> None:
+    (batch,) = orders.json("segment", "dump", "orders", "--offset", "1")
+    assert (batch["start"], batch["end"], batch["records"], batch["checksum"]) == (1, 2, 1, "ok")
+    body = Path(orders.url, batch["object"]).read_bytes()
+    assert batch["position"] + batch["size_bytes"] < len(body)
+    assert len(orders.json("segment", "dump", "orders", "-n", "9")) == 3
+
+
+def test_dump_shows_the_records_of_its_slices(orders: Cli) -> None:
+    said = orders("segment", "dump", "orders", "--offset", "1", "-n", "2", "--records", "--format", "json")
+    assert [(each["offset"], each["value"]) for each in said.lines] == [(1, "b"), (2, "c")]
+    assert '"value":"c"' in orders("segment", "dump", "orders", "-n", "3", "--records").out
+
+
+def test_a_flipped_bit_is_found_and_the_other_batches_are_shown(orders: Cli) -> None:
+    first, second, third = orders.json("segment", "dump", "orders", "-n", "3")
+    path = Path(orders.url, second["object"])
+    body = bytearray(path.read_bytes())
+    body[second["position"] + 10] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(body)
+    said = orders("segment", "dump", "orders", "-n", "3", "--format", "json")
+    assert said.code == 5
+    assert said.json[0] == first
+    assert said.json[2] == third
+    assert f"at byte {second['position']} of {second['object']}: wanted CRC32C" in said.json[1]["checksum"]
+    assert said.err.startswith("CORRUPT_MESSAGE: 1 of 3 batches can't be used, the first: ")
+
+
+def test_a_missing_index_is_rebuilt_with_a_warning(orders: Cli) -> None:
+    wanted = orders.json("segment", "dump", "orders")
+    Path(orders.url, index_key(wanted[0]["object"])).unlink()
+    said = orders("segment", "dump", "orders", "--format", "json")
+    assert (said.code, said.json) == (0, wanted)
+    assert said.err.startswith("warning: the index is rebuilt from its object: KEY_NOT_FOUND")
+
+
+def test_an_object_that_is_gone_with_its_index_leaves_its_slice(orders: Cli) -> None:
+    (batch,) = orders.json("segment", "dump", "orders")
+    Path(orders.url, batch["object"]).unlink()
+    Path(orders.url, index_key(batch["object"])).unlink()
+    said = orders("segment", "dump", "orders", "--format", "json")
+    (row,) = said.json
+    assert (said.code, row["start"], row["end"], row["crc32c"]) == (5, 0, 1, None)
+    assert row["checksum"].startswith("KEY_NOT_FOUND")

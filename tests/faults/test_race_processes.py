@@ -1,0 +1,77 @@
+"""Processes that race for every slot of one chain, on one local disk."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparklog
+from sparklog.chain.follower import Follower
+from sparklog.client.bootstrap import init_cluster
+from sparklog.core.invariants import check
+from sparklog.storage.local import LocalStore
+
+PROCESSES = 8
+APPENDS = 200
+PARTITIONS = 3
+
+
+@pytest.mark.slow
+def test_1600_commits_of_8_processes_lose_nothing_and_double_nothing(tmp_path: Path) -> None:  # M: S-03
+    root = str(tmp_path / "cluster")
+    init_cluster(root)
+    with sparklog.connect(root) as cluster:
+        cluster.create_topic("race", partitions=PARTITIONS)
+    told = _race(root)
+    with sparklog.connect(root) as cluster:
+        state = cluster.connection.follower.state
+        check(state)
+        assert state.n + 1 == 2 + PROCESSES * APPENDS
+        log = {at: cluster.read("race", partition=at).to_pylist() for at in range(PARTITIONS)}
+    seen: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for partition, rows in log.items():
+        assert [row["offset"] for row in rows] == list(range(len(rows)))
+        for row in rows:
+            name, number, record = row["value"].decode().split("-")
+            seen.setdefault((name, partition), []).append((int(number), int(record)))
+    for (name, partition), records in seen.items():
+        mine = [number for number in range(APPENDS) if number % PARTITIONS == partition]
+        assert records == [(number, record) for number in mine for record in range(number % 3 + 1)], name
+    assert len(seen) == PROCESSES * PARTITIONS
+    for name, lines in told.items():
+        for number, (partition, start, end) in enumerate(lines):
+            values = [row["value"].decode() for row in log[partition][start:end]]
+            assert values == [f"{name}-{number}-{record}" for record in range(number % 3 + 1)]
+    replayed = Follower(LocalStore(root))
+    replayed.open()
+    assert replayed.state.n == state.n
+
+
+def _race(root: str) -> dict[str, list[tuple[int, int, int]]]:
+    """Let all run at once; what each was told about its appends: partition, start, end."""
+    writers = {
+        f"w{number}": subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.racing_appends", root, f"w{number}", str(APPENDS), str(PARTITIONS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(PROCESSES)
+    }
+    for each in writers.values():
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in writers.values():
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    told = {}
+    for name, each in writers.items():
+        out, _ = each.communicate()
+        assert each.returncode == 0
+        told[name] = [(int(a), int(b), int(c)) for a, b, c in (line.split() for line in out.splitlines())]
+        assert len(told[name]) == APPENDS
+    return told
