@@ -213,10 +213,11 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
         )
     if planned.oldest_us is None and planned.newest_us is None:
         return
-    bounds = pc.min_max(rows.column("timestamp").cast(pa.int64()))
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is None:
+    given = rows.column("timestamp")
+    if given.null_count == len(given):
         return
+    bounds = pc.min_max(given.cast(pa.int64()))
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if planned.oldest_us is not None and low < planned.oldest_us:
         raise InvalidRecord(
             f"topic {planned.name} takes timestamps from {planned.oldest_us} us on "

@@ -66,6 +66,11 @@ class BatchEncoder:
         low, high = timestamp_bounds(rows)
         return EncodedBatch(partition, message, rows.num_rows, low, high, google_crc32c.value(message))
 
+    def rewind(self) -> None:
+        """Write over the arena at hand: none of its messages is needed any more. Memory that is warm is fast."""
+        if self._arena is not None:
+            self._arena.rewind()
+
     def forget(self) -> None:
         """Let go of the arena at hand, so that its memory is free when its messages are."""
         self._arena = None
@@ -77,9 +82,14 @@ class _Arena:
     def __init__(self, size_bytes: int, codec: str | None) -> None:
         self._buffer = pa.py_buffer(_pages(size_bytes))
         self._size_bytes = size_bytes
+        self._codec = codec
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Begin at the start again."""
         self._sink = pa.FixedSizeBufferWriter(self._buffer)
         self._plain = self._stream(None)
-        self._packed = self._stream(codec) if codec else self._plain
+        self._packed = self._stream(self._codec) if self._codec else self._plain
 
     @property
     def room(self) -> int:

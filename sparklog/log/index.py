@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparklog.core.errors import Damaged, UnsupportedVersion
 from sparklog.core.types import NewObject
-from sparklog.log.batch import PARTITION_KEY, EncodedBatch, crc32c, timestamp_bounds, verify
+from sparklog.log.batch import PARTITION_KEY, crc32c, timestamp_bounds, verify
 from sparklog.log.ipc_file import FILE_START
 from sparklog.log.records_schema import OBJECT_FORMAT, OBJECT_FORMAT_KEY
 
@@ -38,6 +38,10 @@ INDEX_SCHEMA: Final = pa.schema(
     ],
     metadata={INDEX_FORMAT_KEY: INDEX_FORMAT},
 )
+
+
+# partition, records, position, length, smallest and largest timestamp in microseconds
+BatchRow = tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,13 +73,26 @@ class Index:
     __hash__ = None  # type: ignore[assignment]
 
 
-def build_index(batches: Sequence[EncodedBatch], positions: Sequence[int]) -> Index:
-    """The index of an object that holds `batches` at `positions`, batches of a partition side by side."""
-    rows = [
-        (each.partition, each.records, position, each.message.size, each.min_timestamp_us, each.max_timestamp_us)
-        for each, position in zip(batches, positions, strict=True)
-    ]
-    return _from_rows(rows, [each.crc32c for each in batches])
+def index_of(rows: Sequence[BatchRow], crcs: Sequence[int]) -> Index:
+    """The index of an object with these batches and their CRC32C; batches of a partition stand side by side."""
+    table: npt.NDArray[Any] = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
+    partition, records, position, length, low, high = (np.ascontiguousarray(column) for column in table.T)
+    before = np.cumsum(records) - records
+    # Records before the first batch of each partition's run are not that partition's.
+    starts_run = np.ones(len(rows), dtype=bool)
+    starts_run[1:] = partition[1:] != partition[:-1]
+    run = np.cumsum(starts_run) - 1
+    first_record = before - before[starts_run][run] if len(rows) else before
+    return Index(
+        partition.astype(np.int32),
+        first_record,
+        records.astype(np.int32),
+        position,
+        length,
+        np.array(crcs, dtype=np.uint32),
+        low,
+        high,
+    )
 
 
 def encode_index(index: Index) -> pa.Buffer:
@@ -120,36 +137,14 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
     found = (stream.schema.metadata or {}).get(OBJECT_FORMAT_KEY)
     if found != OBJECT_FORMAT:
         raise UnsupportedVersion(f"object {key}: wanted format {OBJECT_FORMAT.decode()}, found {found!r}")
-    rows: list[tuple[int, int, int, int, int, int]] = []
+    rows: list[BatchRow] = []
     crcs: list[int] = []
     while True:
         start = source.tell()
         try:
             batch, metadata = stream.read_next_batch_with_custom_metadata()
         except StopIteration:
-            return _from_rows(rows, crcs)
+            return index_of(rows, crcs)
         length = source.tell() - start
         rows.append((int(metadata[PARTITION_KEY]), batch.num_rows, start, length, *timestamp_bounds(batch)))
         crcs.append(crc32c(buffer.slice(start, length)))
-
-
-def _from_rows(rows: Sequence[tuple[int, int, int, int, int, int]], crcs: Sequence[int]) -> Index:
-    """The index of batches given as (partition, records, position, length, smallest and largest timestamp)."""
-    table: npt.NDArray[Any] = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
-    partition, records, position, length, low, high = (np.ascontiguousarray(column) for column in table.T)
-    before = np.cumsum(records) - records
-    # Records before the first batch of each partition's run are not that partition's.
-    starts_run = np.ones(len(rows), dtype=bool)
-    starts_run[1:] = partition[1:] != partition[:-1]
-    run = np.cumsum(starts_run) - 1
-    first_record = before - before[starts_run][run] if len(rows) else before
-    return Index(
-        partition.astype(np.int32),
-        first_record,
-        records.astype(np.int32),
-        position,
-        length,
-        np.array(crcs, dtype=np.uint32),
-        low,
-        high,
-    )

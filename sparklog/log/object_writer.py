@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,13 +29,10 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c, with_headers
-from sparklog.log.every_upload import EveryUpload
-from sparklog.log.index import build_index, encode_index
-from sparklog.log.ipc_file import IpcFileWriter
-from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
+from sparklog.log.batch import BatchEncoder, EncodedBatch, with_headers
+from sparklog.log.open_object import OpenObject, slices_of
+from sparklog.log.records_schema import TIMESTAMP
 from sparklog.log.routing import Piece, Sizes, check_sizes, cumulative_bytes, split
-from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.object_store import ObjectStore
 
 MIB: Final = 1 << 20
@@ -54,7 +49,8 @@ class WriterLimits:
     never more than `most_gathered_rows` or `gather_bytes`. A partition's rows are encoded when they are
     `full_batch_bytes`, or, with many partitions, their share of `object_bytes`, but not less than
     `smallest_full_batch_bytes`; a batch is a third larger at most, unless it is one record. An object is closed when
-    what it holds, encoded and pending, passes `object_bytes`. All that is alive at once stays under `live_bytes`.
+    what it holds, encoded and pending, passes `object_bytes`; with one partition, what is encoded is written to the
+    store each time it is `streamed_from_bytes`. All that is alive at once stays under `live_bytes`.
     """
 
     gather_rows: int = 8_192
@@ -64,6 +60,7 @@ class WriterLimits:
     full_batch_bytes: int = MIB
     smallest_full_batch_bytes: int = 256 << 10
     object_bytes: int = 48 * MIB
+    streamed_from_bytes: int = 2 * MIB
     pinned_in_vain_bytes: int = 32 * MIB
     live_bytes: int = 192 * MIB
 
@@ -94,6 +91,9 @@ class WriteTarget:
     max_message_bytes: int
     n0: EntryNumber
     holders: tuple[Holder, ...]
+
+
+_Written = tuple[NewObject, list[NewSlice]]
 
 
 @dataclass(slots=True)
@@ -142,8 +142,9 @@ class ObjectWriter:
         self._pinned_bytes = 0  # at most so much raw memory is kept alive by pending slices
         self._held: dict[PartitionIndex, list[EncodedBatch]] = {}
         self._held_bytes = 0
-        self._written: list[tuple[NewObject, list[NewSlice]]] = []
-        self._uploading: Future[tuple[NewObject, list[NewSlice]]] | None = None
+        self._open: OpenObject | None = None  # what of the object at hand was streamed already
+        self._written: list[_Written] = []
+        self._uploading: Future[_Written] | None = None
         self._uploading_bytes = 0
         self._uploader: ThreadPoolExecutor | None = None
 
@@ -171,14 +172,18 @@ class ObjectWriter:
         self._split_gathered()
         closed = self._close()
         self._await_upload()
-        if closed:
-            self._written.append(self._upload(closed))
+        if closed or self._open is not None:
+            self._written.append(self._upload(self._open, closed))
+            self._open = None
         self._stop_uploader()
         return self._written
 
     def abort(self) -> None:
         """Forget everything; what was uploaded already stays behind as orphans. Legal at any time, also twice."""
         self._gathered, self._pending, self._held = [], {}, {}
+        if self._open is not None:
+            self._open.abort()
+            self._open = None
         self._stop_uploader()
 
     def __enter__(self) -> ObjectWriter:
@@ -194,8 +199,12 @@ class ObjectWriter:
         column = rows.column(at)
         if not column.null_count:
             return rows
-        now = pa.scalar(self._now_us(), TIMESTAMP)
-        return rows.set_column(at, rows.schema.field(at), pc.fill_null(column, now))
+        now_us = self._now_us()
+        if column.null_count == len(column):
+            filled = pa.array(np.full(len(column), now_us)).view(TIMESTAMP)
+        else:
+            filled = pc.fill_null(column, pa.scalar(now_us, TIMESTAMP))
+        return rows.set_column(at, rows.schema.field(at), filled)
 
     def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
         if self._gathered and self._gathered[0].schema != rows.schema:
@@ -225,8 +234,10 @@ class ObjectWriter:
             if self._pending[piece.partition].size_bytes >= full_bytes:
                 self._encode(piece.partition)
         del pieces
-        if self._held_bytes + self._pending_bytes >= self._limits.object_bytes:
+        if self._held_bytes + self._pending_bytes + self._streamed_bytes >= self._limits.object_bytes:
             self._close_and_go_on()
+        elif self._target.partitions == 1 and self._held_bytes >= self._limits.streamed_from_bytes:
+            self._stream()
         elif self._pinned_bytes - self._pending_bytes > self._limits.pinned_in_vain_bytes:
             self._unpin()
 
@@ -268,6 +279,19 @@ class ObjectWriter:
 
     # ---- held -> closed -> uploaded -----------------------------------------------------------------
 
+    @property
+    def _streamed_bytes(self) -> int:
+        return 0 if self._open is None else self._open.batch_bytes
+
+    def _stream(self) -> None:
+        """Write what is held into the object at hand: with one partition nothing has to wait for its neighbours."""
+        if self._open is None:
+            self._open = self._begin()
+        for batch in self._held.pop(PartitionIndex(0)):
+            self._open.append(batch)
+        self._held_bytes = 0
+        self._encoder.rewind()
+
     def _close(self) -> list[EncodedBatch]:
         """The batches of the object at hand, partitions ascending; the next object begins."""
         for partition, pending in self._pending.items():
@@ -286,7 +310,8 @@ class ObjectWriter:
         self._uploading_bytes = sum(batch.message.size for batch in closed)
         if self._uploader is None:
             self._uploader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-upload")
-        self._uploading = self._uploader.submit(self._upload, closed)
+        self._uploading = self._uploader.submit(self._upload, self._open, closed)
+        self._open = None
 
     def _make_room(self, wanted_bytes: int) -> None:
         """Wait for the upload at work, if with `wanted_bytes` more the limit would be passed."""
@@ -305,64 +330,36 @@ class ObjectWriter:
             self._uploader = None
             self._uploading = None
 
-    def _upload(self, batches: Sequence[EncodedBatch]) -> tuple[NewObject, list[NewSlice]]:
-        """Write object and index. One whose outcome is unknown is left to vacuum, and written again by another name."""
+    def _upload(self, open_object: OpenObject | None, batches: Sequence[EncodedBatch]) -> _Written:
+        """Write what is held behind what was streamed, and the index.
+
+        An object that was not streamed is still whole in memory: if its outcome is unknown it is left to vacuum, and
+        written again by another name.
+        """
         object_index = len(self._written)
+        if open_object is not None:
+            return self._publish(open_object, batches, object_index)
         for _ in range(_UPLOAD_ATTEMPTS - 1):
             try:
-                return self._upload_once(batches, object_index)
+                return self._publish(self._begin(), batches, object_index)
             except (KeyExists, OutcomeUnknown):
                 continue
-        return self._upload_once(batches, object_index)
+        return self._publish(self._begin(), batches, object_index)
 
-    def _upload_once(self, batches: Sequence[EncodedBatch], object_index: int) -> tuple[NewObject, list[NewSlice]]:
+    def _publish(self, open_object: OpenObject, batches: Sequence[EncodedBatch], object_index: int) -> _Written:
+        try:
+            for batch in batches:
+                open_object.append(batch)
+            named, index = open_object.publish()
+        finally:
+            open_object.abort()
+        return named, slices_of(object_index, named, index)
+
+    def _begin(self) -> OpenObject:
         target = self._target
-        named = NewObject(
-            ObjectKind.APPEND, target.n0, self._new_upload_id(), target.topic_id, 0, 0, 0, 0, target.holders
-        )
-        key = data_key(named, target.topic)
-        with EveryUpload([store.upload(key) for store in self._stores]) as upload:
-            file = IpcFileWriter(upload, RAW_SCHEMA)
-            positions = [file.append(batch.message) for batch in batches]
-            file.finish()
-            upload.publish()
-        index = encode_index(build_index(batches, positions))
-        for store in self._stores:
-            store.put_if_absent(index_key(key), memoryview(index))
-        whole = msgspec.structs.replace(
-            named,
-            size_bytes=file.position,
-            crc32c=file.crc32c,
-            index_size_bytes=index.size,
-            index_crc32c=crc32c(index),
-        )
-        return whole, _slices(object_index, target.topic_id, batches, positions)
-
-
-def _slices(
-    object_index: int, topic_id: TopicId, batches: Sequence[EncodedBatch], positions: Sequence[int]
-) -> list[NewSlice]:
-    """One slice per run of batches of one partition."""
-    slices = []
-    first = 0
-    for partition, run in groupby(batches, key=lambda batch: batch.partition):
-        of_partition = list(run)
-        slices.append(
-            NewSlice(
-                object_index=object_index,
-                topic_id=topic_id,
-                partition=partition,
-                records=sum(batch.records for batch in of_partition),
-                position=positions[first],
-                length=sum(batch.message.size for batch in of_partition),
-                first_batch=first,
-                batches=len(of_partition),
-                min_timestamp_us=min(batch.min_timestamp_us for batch in of_partition),
-                max_timestamp_us=max(batch.max_timestamp_us for batch in of_partition),
-            )
-        )
-        first += len(of_partition)
-    return slices
+        upload_id = self._new_upload_id()
+        named = NewObject(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, 0, 0, 0, 0, target.holders)
+        return OpenObject(self._stores, named, target.topic)
 
 
 def raw_sums(rows: pa.RecordBatch) -> Sizes:

@@ -23,7 +23,6 @@ from sparklog.core.types import (
     Holder,
     LeaderEpoch,
     NewObject,
-    NewSlice,
     ObjectKind,
     Offset,
     PartitionIndex,
@@ -31,15 +30,14 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, crc32c, decode, verify
-from sparklog.log.every_upload import EveryUpload
-from sparklog.log.index import INDEX_SCHEMA, Index, encode_index
-from sparklog.log.ipc_file import IpcFileWriter
+from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, decode, verify
+from sparklog.log.index import INDEX_SCHEMA, Index
 from sparklog.log.object_reader import RANGED_READ_BYTES, read_index
 from sparklog.log.object_writer import cuts, joined, raw_sums
+from sparklog.log.open_object import OpenObject, slices_of
 from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
 from sparklog.log.stores import Stores
-from sparklog.storage.keys import data_key, index_key
+from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
 
 COPIED_BATCH_BYTES: Final = 256 << 10  # a stored batch from this size on is copied without decoding
@@ -207,7 +205,7 @@ class _SegmentsWriter:
         self._encoder = BatchEncoder(target.compression)
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
-        self._open: _OpenSegment | None = None
+        self._open: OpenObject | None = None
         self._objects: list[NewObject] = []
         self._slices: list[RewrittenSlice] = []
 
@@ -263,15 +261,16 @@ class _SegmentsWriter:
         if self._open is not None and self._open.batch_bytes + batch.message.size > self._target.segment_bytes:
             self._close()
         if self._open is None:
-            self._open = _OpenSegment(self._target, self._holders, self._next_offset, self._new_upload_id())
+            self._open = self._begin()
         self._open.append(batch)
         self._next_offset = Offset(self._next_offset + batch.records)
 
     def _close(self) -> None:
         if self._open is None:
             return
-        named, new = self._open.publish(len(self._objects))
-        start = self._open.base_offset
+        named, index = self._open.publish()
+        (new,) = slices_of(len(self._objects), named, index)
+        start = Offset(self._next_offset - new.records)
         self._objects.append(named)
         self._slices.append(
             RewrittenSlice(new, start, self._next_offset, self._append_time_ms, self._source, self._target.leader_epoch)
@@ -279,19 +278,12 @@ class _SegmentsWriter:
         self._open = None
         self._encoder.forget()
 
-
-class _OpenSegment:
-    """A segment that is being written to all its holders. Order of calls: `append`, then `publish` or `abort`."""
-
-    def __init__(
-        self, target: SegmentTarget, holders: Sequence[ObjectStore], base_offset: Offset, upload_id: UploadId
-    ) -> None:
-        self.base_offset = base_offset
-        self.batch_bytes = 0  # what `segment.bytes` counts
-        self._named = NewObject(
+    def _begin(self) -> OpenObject:
+        target = self._target
+        named = NewObject(
             ObjectKind.SEGMENT,
             target.n0,
-            upload_id,
+            self._new_upload_id(),
             target.topic_id,
             0,
             0,
@@ -299,72 +291,7 @@ class _OpenSegment:
             0,
             target.holders,
             target.partition,
-            base_offset,
+            self._next_offset,
             target.leader_epoch,
         )
-        self._key = data_key(self._named, target.topic)
-        self._holders = holders
-        self._upload = EveryUpload([store.upload(self._key) for store in holders])
-        self._file = IpcFileWriter(self._upload, RAW_SCHEMA)
-        self._rows: list[tuple[int, int, int, int, int, int]] = []  # records, position, length, crc32c, times
-
-    def append(self, batch: EncodedBatch) -> None:
-        """Add a batch behind the others."""
-        position = self._file.append(batch.message)
-        self._rows.append(
-            (
-                batch.records,
-                position,
-                batch.message.size,
-                batch.crc32c,
-                batch.min_timestamp_us,
-                batch.max_timestamp_us,
-            )
-        )
-        self.batch_bytes += batch.message.size
-
-    def publish(self, object_index: int) -> tuple[NewObject, NewSlice]:
-        """Make object and index durable on every holder; what they are called, and the slice that is all of it."""
-        self._file.finish()
-        self._upload.publish()
-        index = self._index()
-        body = encode_index(index)
-        for store in self._holders:
-            store.put_if_absent(index_key(self._key), memoryview(body))
-        named = msgspec.structs.replace(
-            self._named,
-            size_bytes=self._file.position,
-            crc32c=self._file.crc32c,
-            index_size_bytes=body.size,
-            index_crc32c=crc32c(body),
-        )
-        position = int(index.position[0])
-        return named, NewSlice(
-            object_index,
-            named.topic_id,
-            PartitionIndex(int(index.partition[0])),
-            int(index.records.sum()),
-            position,
-            int(index.position[-1] + index.length[-1]) - position,
-            0,
-            len(index),
-            int(index.min_timestamp_us.min()),
-            int(index.max_timestamp_us.max()),
-        )
-
-    def abort(self) -> None:
-        """Drop what was written."""
-        self._upload.abort()
-
-    def _index(self) -> Index:
-        records, position, length, crc, low, high = np.array(self._rows, dtype=np.int64).T
-        return Index(
-            np.full(len(records), self._named.partition, dtype=np.int32),
-            np.cumsum(records) - records,
-            records.astype(np.int32),
-            position.copy(),
-            length.copy(),
-            crc.astype(np.uint32),
-            low.copy(),
-            high.copy(),
-        )
+        return OpenObject(self._holders, named, target.topic)
