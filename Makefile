@@ -18,8 +18,9 @@ help: ## this list
 
 setup: java $(READY) ## the environment in .venv, from the lock files
 
-demo: setup ## real data through a log: produce, roll, read by offset and time, retention, SQL (ARGS=...)
-	@$(BIN)/python examples/demo.py $(ARGS)
+demo: setup ## real data through a log, on disk, or STORE=s3|hdfs (a server is started), or STORE=s3://bucket/prefix
+	@STORE=$(STORE) $(if $(filter s3 hdfs,$(STORE)),$(BIN)/python -m tests.servers.run_with $(STORE)) \
+		$(BIN)/python examples/demo.py $(ARGS)
 
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) $(TESTS)
@@ -30,8 +31,8 @@ lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/mypy $(wildcard sparklog pyspark_sparklog jobs)
 	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 
-bench: setup ## measurements beside bare peers on this machine, written to docs/benchmarks.md (ARGS=...)
-	@$(BIN)/python -m tests.bench $(ARGS)
+bench: setup ## measurements beside bare peers on this machine, written to docs/benchmarks.md (STORE=s3|hdfs, ARGS=...)
+	@STORE=$(STORE) $(BIN)/python -m tests.bench $(ARGS)
 
 docs: setup ## regenerate the pages under docs/ that are made from the code
 	@$(BIN)/python -m sparklog.cli.generate_docs

@@ -1,9 +1,12 @@
-"""make demo: a year of flights through a log on this machine, each step checked against counts made without Spark.
+"""make demo: a year of flights through a log, each step checked against counts made without Spark.
 
     unpack -> cluster -> jobs/produce.py -> jobs/roll.py -> read by offset and by time -> Spark SQL
     -> what lies in the store -> jobs/retention.py (planned, then done) -> a picture
 
 python examples/demo.py [--keep DIR] [--flights N]
+
+The log lies in the working folder, or in a new folder at the address in the environment variable STORE, for instance
+s3://bucket/prefix (with AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or hdfs://host:8020/path.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +34,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import OffsetOutOfRange, SparklogError
 from sparklog.core.murmur2 import partition_for_key
+from sparklog.storage.object_store import ObjectStore
 
 PROJECT = Path(__file__).resolve().parents[1]
 TOPIC = "flights"
@@ -50,12 +55,12 @@ class CheckFailed(Exception):
 
 
 class Demo:
-    """One run, in `folder`."""
+    """One run, in `folder`, with the cluster at `url`."""
 
-    def __init__(self, folder: Path, started: float) -> None:
+    def __init__(self, folder: Path, url: str, started: float) -> None:
         self.folder = folder
         self.started = started
-        self.url = f"file://{folder / 'cluster'}"
+        self.url = url
         self.environment = _environment()
 
     def say(self, line: str) -> None:
@@ -194,11 +199,11 @@ class Demo:
 
     def show_store(self, cluster: Cluster, rolled: LogView) -> None:
         self.say("what lies in the store:")
-        root = self.folder / "cluster"
-        for line in _tree(root):
+        store = cluster.connection.follower.store
+        for line in _tree(store):
             self.detail(line)
         piece = rolled.pieces[0]
-        table = pa.ipc.open_file(root / piece.object_key).read_all()
+        table = pa.ipc.open_file(pa.py_buffer(store.get(piece.object_key))).read_all()
         self.check("rows of one segment in plain pyarrow", table.num_rows, piece.end - piece.start)
         self.say(f"one segment in plain pyarrow, {piece.object_key}:")
         self.detail(f"pyarrow.ipc.open_file(…).read_all(): {table.num_rows:,} rows of {', '.join(table.column_names)}")
@@ -209,11 +214,11 @@ class Demo:
         planned = self.job("retention", "--topic", TOPIC, "--now", NOW, "--dry-run")["planned"]
         self.check("records after a dry run", cluster.describe(TOPIC).records, flights.records)
         self.say("retention: the same, done")
-        before = _segments(self.folder)
+        before = _segments(cluster)
         report = self.job("retention", "--topic", TOPIC, "--now", NOW, shown="retention:")
         gone = report["done"]["records"]
         self.check("what was done", report["done"], planned)
-        self.check("objects deleted", before - _segments(self.folder), report["done"]["objects"])
+        self.check("objects deleted", before - _segments(cluster), report["done"]["objects"])
         left = self.frame(spark).selectExpr("count(*)", f"count_if(timestamp < timestamp '{FEBRUARY}')").first()
         self.check("records left", left[0], flights.records - gone)
         self.check("January's records left", left[1], flights.in_january - gone)
@@ -300,23 +305,21 @@ def _command(name: str) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def _segments(folder: Path) -> int:
-    return sum(1 for _ in (folder / "cluster" / "topics").rglob("*.arrow"))
+def _segments(cluster: Cluster) -> int:
+    return sum(each.key.endswith(".arrow") for each in cluster.connection.follower.store.list_keys("topics/"))
 
 
-def _tree(root: Path) -> Iterator[str]:
-    """A line for each folder that has files, and one for each file at the top."""
-    for folder in [root, *sorted(each for each in root.rglob("*") if each.is_dir())]:
-        files = [each for each in folder.iterdir() if each.is_file()]
-        if not files:
-            continue
-        size_bytes = sum(each.stat().st_size for each in files)
-        kinds = {kind: sum(each.suffix == kind for each in files) for kind in (".arrow", ".index", "")}
+def _tree(store: ObjectStore) -> Iterator[str]:
+    """A line for each folder that has files."""
+    for folder, listed in groupby(store.list_keys(""), key=lambda each: each.key.rpartition("/")[0]):
+        files = list(listed)
+        size_bytes = sum(each.size_bytes for each in files)
+        kinds = {kind: sum(each.key.endswith(kind) for each in files) for kind in (".arrow", ".index")}
+        kinds["file"] = len(files) - sum(kinds.values())
         named = ", ".join(
-            f"{count} {kind or ('file' if count == 1 else 'files')}" for kind, count in kinds.items() if count
+            f"{count} {kind}{'s' if kind == 'file' and count > 1 else ''}" for kind, count in kinds.items() if count
         )
-        place = "." if folder == root else f"{folder.relative_to(root)}/"
-        yield f"{place:<32}{size_bytes / 1024:>10,.1f} KiB  {named}"
+        yield f"{folder + '/' if folder else '.':<32}{size_bytes / 1024:>10,.1f} KiB  {named}"
 
 
 def main() -> int:
@@ -327,8 +330,9 @@ def main() -> int:
     parser.add_argument("--keep", metavar="DIR", type=Path, help="work in this new folder (default: a temporary one)")
     parser.add_argument("--flights", metavar="N", type=int, help="only so many flights, spread over the year")
     given = parser.parse_args()
-    if os.environ.get("STORE", "") not in ("", "local"):
-        _refuse(f"STORE={os.environ['STORE']}: the demo of this version runs on local disk, so leave STORE empty.")
+    store = os.environ.get("STORE", "")
+    if store not in ("", "local") and "://" not in store:
+        _refuse(f"STORE={store}: wanted nothing, or an address like s3://bucket/prefix or hdfs://host:8020/path.")
     if given.keep is not None and given.keep.exists() and any(given.keep.iterdir()):
         _refuse(f"--keep {given.keep}: wanted a new or empty folder, found files in it.")
     if given.flights is not None and given.flights < 1:
@@ -336,13 +340,15 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="sparklog-demo-")) if given.keep is None else given.keep.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     print(f"sparklog {sparklog.__version__}, demo in {folder}", flush=True)
-    demo = Demo(folder, time.monotonic())
+    url = f"{store.rstrip('/')}/{folder.name}" if "://" in store else f"file://{folder / 'cluster'}"
+    demo = Demo(folder, url, time.monotonic())
     try:
         demo.run(given.flights)
     except (CheckFailed, SparklogError) as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
-    demo.say(f"all checks passed; everything is kept in {folder}, look on with")
+    kept = str(folder) if url.startswith("file:") else f"{folder} and {url}"
+    demo.say(f"all checks passed; everything is kept in {kept}, look on with")
     demo.detail(f"{_command('sparklog')} segment list {TOPIC} --cluster {demo.url}")
     return 0
 

@@ -12,14 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sparklog.client.cluster import Cluster
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "connect"]
 
 
-def connect(url: str | None = None) -> Cluster:
+def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None) -> Cluster:
     """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER). See `sparklog.client.cluster.connect`."""
     from sparklog.client.cluster import connect as connect_to
 
-    return connect_to(url)
+    return connect_to(url, storage=storage)

@@ -1,14 +1,19 @@
-"""Settings of every test run: where Hypothesis keeps its files, how hard it tries, and no surroundings leaking in."""
+"""Settings of every test run: where Hypothesis keeps its files, how hard it tries, what the machine can do."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
+
+from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it
 
 _CACHE = Path(__file__).parent.parent / ".cache" / "hypothesis"
 set_hypothesis_home_dir(_CACHE)
@@ -19,6 +24,22 @@ settings.register_profile("thorough", settings.get_profile("normal"), max_exampl
 settings.load_profile("normal")
 
 # A cluster, a token or a Spark of the developer's shell must not reach a test.
-for _name in [name for name in os.environ if name.startswith("SPARKLOG_") or name == "SPARK_HOME"]:
+for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADOOP_")) or name == "SPARK_HOME"]:
     del os.environ[_name]
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--campaign", action="store_true", help="race writers for a store's keys 500 times instead of a few (minutes)"
+    )
+
+
+@pytest.fixture
+def can_mount() -> None:
+    if os.getuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("mounting a small disk needs root and unshare")
+    if subprocess.run(
+        ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], check=False, stderr=subprocess.DEVNULL
+    ).returncode:
+        pytest.skip("this machine does not let root mount a small disk")

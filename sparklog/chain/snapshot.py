@@ -22,7 +22,7 @@ import numpy as np
 from sparklog.chain.framing import frame, unframe
 from sparklog.core import object_table, slice_table
 from sparklog.core.column_blocks import Block, Column
-from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound
+from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
 from sparklog.core.slice_table import SliceTable
@@ -155,16 +155,26 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
 def write(store: ObjectStore, prepared: Prepared) -> None:
     """Put the new chunks, then the manifest. Somebody else's snapshot of the same entry is as good."""
     for sha256, body in prepared.bodies.items():
-        try:
-            store.put_if_absent(chunk_key(sha256), body)
-        except KeyExists:
-            continue
+        _put_chunk(store, chunk_key(sha256), body)
     try:
         store.put_if_absent(
             snapshot_key(prepared.manifest.n), frame("snapshot", msgspec.json.encode(prepared.manifest))
         )
     except KeyExists:
         return
+
+
+def _put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
+    """Put a chunk unless it is there. That it is, is looked up: a manifest must not name what a lost try left out."""
+    try:
+        store.put_if_absent(key, body)
+    except KeyExists:
+        try:
+            found = store.size(key)
+        except KeyNotFound as error:
+            raise StoreUnavailable(f"{key} at {store.url} was refused as taken, and is not there") from error
+        if found != len(body):
+            raise ChainDamaged(f"{key} at {store.url}: wanted {len(body)} bytes, found {found}") from None
 
 
 def newest(store: ObjectStore) -> Manifest | None:

@@ -16,12 +16,17 @@ from sparklog.cli.output import (
     now_ms,
     print_json,
     print_values,
+    show_rows,
+    status,
 )
 from sparklog.cli.settings import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sparklog.client.cluster import Cluster
     from sparklog.core.state import ClusterState
+    from sparklog.storage.object_store import ObjectStore
 
 app = typer.Typer(help="Create a cluster and look at its health.", no_args_is_help=True)
 
@@ -140,6 +145,64 @@ def health() -> None:
         )
     if wrong:
         raise typer.Exit(5)
+
+
+@app.command(epilog=ending("sparklog cluster doctor", "sparklog cluster doctor --no-spark --format json"))
+def doctor(
+    spark: bool = typer.Option(True, help="Also start Spark, and compare what is installed where its tasks run."),
+) -> None:
+    """Probe every store under races, and compare the installations of driver and executors.
+
+    Each store must hold put-if-absent, read-after-write, ordered listings, ranged reads and deletes: a log on one that
+    does not would lose writes. A probe writes under probe/ and removes what it wrote. Exit 5 if something fails.
+    """
+    with connect() as cluster, cluster.connection.follower.current() as state:
+        opened = cluster.connection.stores(state)
+        stores = {"metadata": cluster.connection.follower.store}
+        stores |= {str(each): opened.get(each) for each in state.stores}
+    places: dict[str, list[str]] = {}
+    for name, store in stores.items():
+        places.setdefault(store.url, []).append(name)
+    rows: list[dict[str, Any]] = []
+    for url, names in places.items():
+        rows += _probed(" and ".join(names), stores[names[0]], url)
+    if spark:
+        rows += _installed()
+    show_rows(rows, empty="")
+    if any(each["found"] != "ok" for each in rows):
+        raise typer.Exit(5)
+
+
+def _probed(name: str, store: ObjectStore, url: str) -> Iterator[dict[str, Any]]:
+    import uuid
+
+    from sparklog.core.errors import SparklogError
+    from sparklog.storage.probe import failure_of, probe
+
+    status(f"probing {url}")
+    try:
+        checks = probe(store, uuid.uuid4().hex, thorough=True)
+    except SparklogError as error:
+        checks = [failure_of(error)]
+    for each in checks:
+        yield {"what": name, "check": each.check, "found": each.found or "ok"}
+
+
+def _installed() -> Iterator[dict[str, Any]]:
+    """What differs between this process and Spark's tasks."""
+    from sparklog.core.errors import SparklogError
+    from sparklog.spark.installations import installation_here, installations
+    from sparklog.spark.job_arguments import job_session
+
+    status("starting Spark to see what is installed where its tasks run")
+    driver = installation_here()
+    check = "Python and packages are the driver's"
+    try:
+        for each in installations(lambda: job_session("doctor")):
+            found = "; ".join(each.differences(driver)) or "ok"
+            yield {"what": f"Spark tasks on {each.host}", "check": check, "found": found}
+    except SparklogError as error:
+        yield {"what": "Spark tasks", "check": check, "found": str(error)}
 
 
 def _position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:

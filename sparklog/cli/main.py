@@ -53,10 +53,11 @@ def common(
     cluster: str | None = typer.Option(
         None,
         metavar="URL",
-        help="The cluster: file:///path or a bare path. Default: that of --config, SPARKLOG_CLUSTER, SPARKLOG_CONFIG.",
+        help="The cluster: a path, file:///path, s3://bucket/prefix or hdfs://host/path. Default: that of --config, "
+        "SPARKLOG_CLUSTER, SPARKLOG_CONFIG.",
     ),
     config: str | None = typer.Option(
-        None, metavar="FILE", help='A TOML file with cluster = "URL". Default: SPARKLOG_CONFIG.'
+        None, metavar="FILE", help='A TOML file with cluster = "URL" and [storage.ID] tables. Default: SPARKLOG_CONFIG.'
     ),
     format: str = typer.Option(
         "table", metavar="table|json", help="For people, or one JSON document (or JSON lines) on stdout."
@@ -72,7 +73,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     Errors are one line on stderr. 130 after Ctrl-C; 0 if the reader of a pipe has seen enough.
     """
     try:
-        code = _invoke(settings.take(sys.argv[1:] if argv is None else argv))
+        arguments = settings.take(sys.argv[1:] if argv is None else argv)
+        with settings.in_force():
+            code = _invoke(arguments)
         sys.stdout.flush()
         return code
     except SparklogError as error:

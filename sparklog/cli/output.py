@@ -94,6 +94,12 @@ def print_warning(text: str) -> None:
     print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
+def status(text: str) -> None:
+    """A line on stderr that says what takes a while now, for people who watch."""
+    if sys.stderr.isatty():
+        print(f"{text} …", file=sys.stderr)
+
+
 def done(message: str, document: Row) -> None:
     """The end of a verb that changed something: a line for people, or the document as JSON."""
     if settings.json:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from sparklog.core.config_key import did_you_mean
 from sparklog.core.errors import InvalidOption
+from sparklog.storage.config_file import CONFIG_VARIABLE, read_config_file
 
 NAMES = ("--cluster", "--config", "--format")
 _FORMATS = ("table", "json")
-_CONFIG_KEYS = ("cluster",)
 
 
 class Settings:
@@ -42,6 +42,22 @@ class Settings:
             raise InvalidOption(f"--format: wanted table or json, found {self._given['--format']!r}")
         return rest
 
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """While this command line runs, its --config is the file of all who open a store, Spark's tasks included."""
+        given, before = self._given.get("--config"), os.environ.get(CONFIG_VARIABLE)
+        if not given:
+            yield
+            return
+        os.environ[CONFIG_VARIABLE] = os.path.abspath(given)
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[CONFIG_VARIABLE]
+            else:
+                os.environ[CONFIG_VARIABLE] = before
+
     @property
     def json(self) -> bool:
         """Whether results are JSON."""
@@ -53,37 +69,15 @@ class Settings:
         A config file that is named is read, so that a wrong one never goes unseen. Raises InvalidOption.
         """
         given = self._given.get("--config")
-        in_given = _configured("--config", given) if given else None
+        in_given = read_config_file(given, "--config").cluster if given else None
         found = self._given.get("--cluster") or in_given or os.environ.get("SPARKLOG_CLUSTER")
-        if not found and not given and (named := os.environ.get("SPARKLOG_CONFIG")):
-            found = _configured("SPARKLOG_CONFIG", named)
+        if not found and not given and (named := os.environ.get(CONFIG_VARIABLE)):
+            found = read_config_file(named, CONFIG_VARIABLE).cluster
         if not found:
             raise InvalidOption("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER (for example file:///path)")
         if found.startswith("memory:"):
             raise InvalidOption(f"{found} lives in one process and would end with this one: use file:///path")
         return found
-
-
-def _configured(source: str, path: str) -> str | None:
-    """The address in a config file, or None if it holds none."""
-    import tomllib
-
-    try:
-        with open(path, "rb") as file:
-            found = tomllib.load(file)
-    except OSError as error:
-        hint = "; a config key of the cluster goes by --cluster-config KEY=VALUE" if "=" in path else ""
-        raise InvalidOption(f"{source}: {path} can't be read: {error.strerror}{hint}") from error
-    except ValueError as error:  # no TOML, or no UTF-8
-        raise InvalidOption(f"{source}: {path} is not TOML: {error}") from error
-    for key in found:
-        if key not in _CONFIG_KEYS:
-            near = did_you_mean(key, _CONFIG_KEYS)
-            raise InvalidOption(f"{source}: {path}: wanted {', '.join(_CONFIG_KEYS)}, found {key!r}{near}")
-    address = found.get("cluster")
-    if address is not None and (not isinstance(address, str) or not address):
-        raise InvalidOption(f'{source}: {path}: wanted cluster = "URL", found {address!r}')
-    return address
 
 
 settings = Settings()

@@ -13,10 +13,23 @@ from sparklog.chain.follower import Follower
 from sparklog.client.connection import default_author
 from sparklog.core.cluster_config import parse_cluster_config
 from sparklog.core.commands import CreateCluster, NewStore
-from sparklog.core.errors import ClusterAlreadyExists, Conflict, InvalidInput, KeyExists
+from sparklog.core.errors import (
+    ClusterAlreadyExists,
+    Conflict,
+    InvalidInput,
+    KeyExists,
+    KeyNotFound,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
+from sparklog.core.storage_settings import storage_settings
 from sparklog.core.types import StoreId
+from sparklog.log.stores import open_metadata, open_registered
+from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import INCARNATION
-from sparklog.storage.open_store import absolute_url, join_url, open_store
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import absolute_url
+from sparklog.storage.probe import check_store
 
 DEFAULT_STORE = StoreId("local")  # the one store of a cluster that names none: its own root
 
@@ -33,15 +46,20 @@ def init_cluster(
     *,
     stores: Mapping[str, str] | None = None,
     config: Mapping[str, object] | None = None,
+    storage: Mapping[str, str] | None = None,
     author: Author | None = None,
 ) -> str:
     """Create a cluster at `url` and return its chain id.
 
     `stores` maps store ids to addresses, relative ones from `url`; default: one store at the cluster's own root.
-    Raises ClusterAlreadyExists, Conflict (a store belongs to another cluster), InvalidInput, or a store's error.
+    `storage`: see `sparklog.client.cluster.connect`.
+    Each store is probed first, the place of the chain too.
+    Raises ClusterAlreadyExists, Conflict (a store belongs to another cluster), InvalidInput, StoreUnfit, or a store's
+    error.
     """
     root = absolute_url(url)
-    follower = Follower(open_store(root))
+    reached = settings_here(storage_settings(storage or {}))
+    follower = Follower(open_metadata(root, reached))
     follower.reload()
     follower.catch_up()
     if follower.state.n >= 0:
@@ -51,24 +69,31 @@ def init_cluster(
         raise InvalidInput("a cluster needs at least one store, as ID=URL")
     settings = parse_cluster_config(config or {})
     chain_id = uuid.uuid4().hex
+    targets = {store: open_registered(root, store, address, reached) for store, address in named.items()}
+    for target in {each.url: each for each in (follower.store, *targets.values())}.values():
+        check_store(target, uuid.uuid4().hex)
     registered = tuple(
-        NewStore(store, address, _mark(join_url(root, address), store, chain_id)) for store, address in named.items()
+        NewStore(store, named[store], _mark(target, store, chain_id)) for store, target in targets.items()
     )
     committer = Committer(follower, author or default_author())
     committer.submit(committer.begin(CreateCluster(chain_id, registered, settings)))
     return chain_id
 
 
-def _mark(url: str, store: StoreId, chain_id: str) -> str:
-    """Begin a store's life: its INCARNATION. A mark that a creation left which never reached entry 0 is taken over."""
-    target = open_store(url)
+def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
+    """Begin a store's life: its INCARNATION. The own mark whose answer was lost is no other cluster's."""
     mark = Incarnation(uuid.uuid4().hex, chain_id)
     try:
         target.put_if_absent(INCARNATION, msgspec.json.encode(mark))
-    except KeyExists:
-        found = msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
+        return mark.incarnation
+    except (KeyExists, OutcomeUnknown) as error:
+        try:
+            found = msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
+        except KeyNotFound:
+            raise StoreUnavailable(f"store {store} at {target.url} could not be marked: {error.message}") from error
+    if found != mark:
         raise Conflict(
-            f"store {store} at {url} belongs to the cluster with chain id {found.chain_id}: give another address, "
-            f"or, if that cluster is gone for good, remove {INCARNATION} there"
-        ) from None
+            f"store {store} at {target.url} belongs to the cluster with chain id {found.chain_id}: give another "
+            f"address, or, if that cluster is gone for good, remove {INCARNATION} there"
+        )
     return mark.incarnation

@@ -28,6 +28,7 @@ from sparklog.core.errors import InvalidInput
 from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.storage_settings import storage_settings
 from sparklog.core.topic_config import parse_topic_config, topic_values
 from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicPartition
 from sparklog.log.records_schema import READ_COLUMNS, read_schema
@@ -146,7 +147,7 @@ class Cluster:
         with self.connection.follower.current() as state:
             plan = plan_write(
                 state,
-                self.connection.url,
+                self.connection.places(state),
                 new_command_id(),
                 topic=topic,
                 compression=compression,
@@ -246,15 +247,18 @@ class Cluster:
         return plan_range(state, found_topic, partition, check_range(topic, found, low, high))
 
 
-def connect(url: str | None = None) -> Cluster:
-    """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER): file:///path or a bare path, memory://name.
+def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None) -> Cluster:
+    """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER): a path, file:///path, s3://bucket/prefix,
+    hdfs://host/path, memory://name.
 
-    Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput.
+    `storage` maps "store.key" to a setting, like {"metadata.endpoint_url": "http://127.0.0.1:9000"}; docs/stores.md
+    lists them. They go before those of SPARKLOG_CONFIG, which go before the platform's own places.
+    Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, StoreUnavailable.
     """
     address = url or os.environ.get("SPARKLOG_CLUSTER")
     if not address:
         raise InvalidInput("which cluster? give its address, or set SPARKLOG_CLUSTER (for example file:///path)")
-    return Cluster(Connection(address))
+    return Cluster(Connection(address, settings=storage_settings(storage or {})))
 
 
 def _partitions(state: ClusterState, topic: Topic) -> Iterator[Partition]:

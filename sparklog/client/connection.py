@@ -6,6 +6,8 @@ import os
 import socket
 import threading
 
+import msgspec
+
 from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
@@ -13,23 +15,32 @@ from sparklog.core.decide_append import existing_partition
 from sparklog.core.errors import InvalidInput
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
+from sparklog.core.storage_settings import StorageSettings
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
-from sparklog.log.stores import Stores
-from sparklog.storage.open_store import absolute_url, open_store
+from sparklog.log.stores import StorePlaces, Stores, open_metadata, places_to_carry
+from sparklog.storage.config_file import settings_here
+from sparklog.storage.open_store import absolute_url
+
+_PLATFORMS_OWN = StorageSettings()
+_Key = tuple[int, str, bytes]  # process, address, settings
 
 
 class Connection:
     """Everything one process needs of a cluster. Safe for threads; `shared` makes another one after a fork."""
 
-    def __init__(self, url: str, author: Author | None = None) -> None:
-        """Open the cluster at `url`. Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput."""
+    def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
+        """Open the cluster at `url`; `settings` go before those of SPARKLOG_CONFIG, these before the platform's.
+
+        Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput.
+        """
         if url.startswith(("http://", "https://")):
             raise InvalidInput(
                 f"{url} is the address of a coordinator; this version connects to the place of the metadata itself "
-                "(file:///path or a bare path)"
+                "(a path, file:///path, s3://bucket/prefix or hdfs://host/path)"
             )
         self.url = absolute_url(url)
-        self.follower = Follower(open_store(self.url))
+        self._settings = settings_here(settings)
+        self.follower = Follower(open_metadata(self.url, self._settings))
         self.follower.open()
         self.committer = Committer(self.follower, author or default_author())
         self._stores: Stores | None = None
@@ -39,9 +50,13 @@ class Connection:
         """The cluster's stores as the state has them registered."""
         registered = tuple(state.stores.values())
         if self._stores is None or registered != self._registered:
-            self._stores = Stores(self.url, {each.store: each.url for each in registered})
+            self._stores = Stores(StorePlaces(self.url, {each.store: each.url for each in registered}, self._settings))
             self._registered = registered
         return self._stores
+
+    def places(self, state: ClusterState) -> StorePlaces:
+        """The same for tasks: without secrets."""
+        return places_to_carry(self.url, {each.store: each.url for each in state.stores.values()}, self._settings)
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
         """What the chain says now of [at, plan.end): it begins later if the log start has risen (`scan.Replan`)."""
@@ -60,26 +75,31 @@ def default_author() -> Author:
     return Author("client", f"{socket.gethostname()}:{os.getpid()}")
 
 
-_shared: dict[tuple[int, str], Connection] = {}
+_shared: dict[_Key, Connection] = {}
 _shared_lock = threading.Lock()
 
 
-def shared(url: str) -> Connection:
+def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
     """The process's one connection to the cluster at `url`: its state is kept and caught up at each use.
 
     A forked child gets its own. A metadata location that was deleted and made anew is opened anew.
     """
-    key = (os.getpid(), absolute_url(url))
+    key = _key(url, settings)
     with _shared_lock:
         found = _shared.get(key)
         if found is None or not found.follower.is_same_chain():
             for other in [each for each in _shared if each[0] != key[0]]:
                 del _shared[other]
-            found = _shared[key] = Connection(url)
+            found = _shared[key] = Connection(url, settings=settings)
         return found
 
 
 def forget_shared(url: str) -> None:
-    """Drop the process's connection to the cluster at `url`, so that the next use opens it anew."""
+    """Drop the process's connections to the cluster at `url`, so that the next use opens it anew."""
     with _shared_lock:
-        _shared.pop((os.getpid(), absolute_url(url)), None)
+        for key in [each for each in _shared if each[:2] == _key(url, _PLATFORMS_OWN)[:2]]:
+            del _shared[key]
+
+
+def _key(url: str, settings: StorageSettings) -> _Key:
+    return os.getpid(), absolute_url(url), msgspec.msgpack.encode(settings, order="deterministic")

@@ -18,7 +18,14 @@ import pyarrow.compute as pc
 
 from sparklog.core.commands import Append, Application, PartitionEpoch
 from sparklog.core.config_key import did_you_mean
-from sparklog.core.errors import InvalidInput, InvalidRecord, UnknownTopicOrPartition
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidRecord,
+    KeyExists,
+    OutcomeUnknown,
+    StoreUnavailable,
+    UnknownTopicOrPartition,
+)
 from sparklog.core.producers import sequence_after, span_of
 from sparklog.core.state import ClusterState
 from sparklog.core.types import (
@@ -29,7 +36,6 @@ from sparklog.core.types import (
     NewObject,
     NewSlice,
     PartitionIndex,
-    StoreId,
     TimestampSource,
     TopicId,
     TopicPartition,
@@ -38,7 +44,7 @@ from sparklog.core.types import (
 from sparklog.log.object_writer import ObjectWriter, WriteTarget
 from sparklog.log.records_schema import canonical
 from sparklog.log.routing import by_topic
-from sparklog.log.stores import Stores
+from sparklog.log.stores import StorePlaces, Stores
 
 
 class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
@@ -62,11 +68,10 @@ class WritePlan(msgspec.Struct, frozen=True):
     `topic` None: each row names its topic. `oldest_us`, `newest_us` of a topic bound create times.
     """
 
-    cluster: str
+    places: StorePlaces
     chain_id: str
     n0: EntryNumber
     command_id: CommandId
-    store_urls: dict[StoreId, str]
     topics: dict[str, PlannedTopic]
     topic: str | None
 
@@ -80,7 +85,7 @@ class TaskWritten(msgspec.Struct, frozen=True):
 
 def plan_write(
     state: ClusterState,
-    cluster: str,
+    places: StorePlaces,
     command_id: CommandId,
     *,
     topic: str | None,
@@ -91,16 +96,15 @@ def plan_write(
     if topic is not None and topic not in state.topic_ids:
         known = sorted(state.topic_ids)
         raise UnknownTopicOrPartition(
-            f"wanted topic {topic!r}, the cluster at {cluster} has "
+            f"wanted topic {topic!r}, the cluster at {places.cluster} has "
             f"{', '.join(known[:10]) or 'no topics'}{did_you_mean(topic, known)}"
         )
     names = [topic] if topic is not None else list(state.topic_ids)
     return WritePlan(
-        cluster,
+        places,
         state.chain_id,
         EntryNumber(max(state.n, 0)),
         command_id,
-        {each.store: each.url for each in state.stores.values()},
         {name: _planned(state, name, compression, now_ms) for name in names},
         topic,
     )
@@ -134,9 +138,10 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int 
     """Upload the rows of one task; `task` is its number, by which keyless records begin at different partitions.
 
     Raises InvalidInput and its kin (wrong columns, unknown topic, partition out of range, record too large, a key
-    missing on a compacted topic); what was uploaded before stays behind as orphans.
+    missing on a compacted topic), StoreUnavailable and a store's other errors; what was uploaded before stays behind
+    as orphans.
     """
-    stores = Stores(plan.cluster, plan.store_urls)
+    stores = Stores(plan.places)
     writers: dict[str, ObjectWriter] = {}
     try:
         for batch in batches:
@@ -154,6 +159,9 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int 
                 slices += [msgspec.structs.replace(each, object_index=len(objects)) for each in of_object]
                 objects.append(written)
         return TaskWritten(tuple(objects), tuple(slices))
+    except (OutcomeUnknown, KeyExists) as error:
+        # What is in doubt is an object that nothing names: the log itself is surely as it was.
+        raise StoreUnavailable(f"wanted to upload rows, found it in doubt: {error.message}") from error
     finally:
         for writer in writers.values():
             writer.abort()

@@ -131,6 +131,8 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
     for each in slices:
         if each.producer is not None:
             spans.setdefault(TopicPartition(each.topic_id, each.partition), []).append(each.producer)
+    if spans and any(each.producer is None for each in slices):
+        raise InvalidInput("an append comes from a producer or from none: some of its slices have sequences, some not")
     return spans
 
 
@@ -138,10 +140,6 @@ def _check_shape(command: Append) -> None:
     if not command.slices:
         raise InvalidInput("an append names at least one slice, found none")
     check_uploads(command.objects, command.slices, ObjectKind.APPEND)
-    if len({each.producer is None for each in command.slices}) > 1:
-        raise InvalidInput(
-            "an append comes from one producer or from none: some of its slices have sequences, some not"
-        )
 
 
 def _check_holders(state: ClusterState, each: NewObject) -> None:

@@ -25,6 +25,8 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
     place = where(state, key)
+    if command.start >= command.end:
+        raise InvalidInput(f"a rewrite of {place} covers offsets, found [{command.start}, {command.end})")
     if command.start < partition.log_start:
         raise SwapRefused(
             f"a rewrite of {place} from offset {command.start} on, but its log start is {partition.log_start} by now"

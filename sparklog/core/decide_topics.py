@@ -83,16 +83,21 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
         raise InvalidPartitions(
             f"topic {topic.name} has {topic.partitions} partitions; they can only grow, found {command.total}"
         )
+    _check_count(command.total)
     more = command.total - topic.partitions
+    factor = len(state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))].replicas)
     if command.assignment is not None:
         _check_assignment(state, command.assignment)
         if len(command.assignment) != more:
             raise InvalidReplicaAssignment(f"{more} partitions are added, the assignment has {len(command.assignment)}")
+        if len(command.assignment[0]) != factor:
+            raise InvalidReplicaAssignment(
+                f"each partition of topic {topic.name} has {factor} replicas, the assignment has "
+                f"{len(command.assignment[0])}"
+            )
         assignment = command.assignment
     else:
-        first = state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))]
-        _check_count(command.total)
-        assignment = _spread(state, more, len(first.replicas), topic.partitions)
+        assignment = _spread(state, more, factor, topic.partitions)
     return PartitionsAdded(topic.topic_id, PartitionIndex(topic.partitions), assignment)
 
 

@@ -125,6 +125,13 @@ class OffsetOutOfRange(InvalidInput):
     code = "OFFSET_OUT_OF_RANGE"
 
 
+class StoreUnfit(InvalidInput):
+    """A store does not hold what a log needs of it, for instance put-if-absent under races; nothing was created."""
+
+    code = "UNSUPPORTED_STORE"
+    exit_code = 5
+
+
 class WriteExpired(InvalidInput):
     """The write was begun before FLOOR: its uploads may be deleted. Start it again from the beginning."""
 

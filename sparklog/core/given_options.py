@@ -14,9 +14,7 @@ import msgspec
 from sparklog.core.config_key import ConfigValue, nearest
 from sparklog.core.errors import InvalidOption
 from sparklog.core.option_registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, OPTIONS, Side
-
-# The settings `storage.<store>.<key>` that are secrets; no other is.
-SECRET_STORAGE_KEYS: Final = frozenset({"secret_access_key", "session_token", "password"})
+from sparklog.core.storage_settings import StorageSettings, storage_settings
 
 _BY_FOLDED: Final = {name.lower(): option for name, option in OPTIONS.items()}
 _CONNECTOR_FOLDED: Final = {name.lower(): reason for name, reason in CONNECTOR_IGNORED.items()}
@@ -32,27 +30,6 @@ class Ignored(msgspec.Struct, frozen=True):
     reason: str
 
 
-class StorageSettings(msgspec.Struct, frozen=True):
-    """Settings of stores and of the cluster that were given as options; shown without the secrets among them.
-
-    `plain` and `secret` map "store.key" to a value; store ids come in lower case, because Spark hands options on so.
-    """
-
-    plain: Mapping[str, str] = {}
-    secret: Mapping[str, str] = {}
-    token: str | None = None
-
-    def without_secrets(self) -> StorageSettings:
-        """What may be carried to executors, which take secrets from their own surroundings."""
-        return StorageSettings(plain=self.plain)
-
-    def __repr__(self) -> str:
-        token = "None" if self.token is None else "***"
-        return (
-            f"StorageSettings(plain={dict(self.plain)!r}, secret={dict.fromkeys(self.secret, '***')!r}, token={token})"
-        )
-
-
 class GivenOptions:
     """What a user gave to one side. Raises `InvalidOption` at the first name that is not legal there."""
 
@@ -60,8 +37,7 @@ class GivenOptions:
         self.side = side
         self._texts: dict[str, tuple[str, str]] = {}  # option name -> (text, the name under which it was given)
         self._ignored: dict[str, str] = {}
-        self._plain: dict[str, str] = {}
-        self._secret: dict[str, str] = {}
+        self._storage: dict[str, str] = {}
         aliases: dict[str, tuple[str, str]] = {}
         for name, text in raw.items():
             folded = name.lower()
@@ -157,7 +133,7 @@ class GivenOptions:
 
     def storage(self) -> StorageSettings:
         """Settings of stores, and the cluster's token."""
-        return StorageSettings(plain=self._plain, secret=self._secret, token=self.optional_text("cluster.token"))
+        return storage_settings(self._storage, self.optional_text("cluster.token"))
 
     def ignored(self) -> tuple[Ignored, ...]:
         """What was given and changes nothing, by name."""
@@ -171,7 +147,7 @@ class GivenOptions:
         store, _, key = name[len("storage.") :].lower().rpartition(".")
         if not store or not key:
             raise InvalidOption(f"{name}: wanted storage.<store>.<key>, found no store or no key in it")
-        (self._secret if key in SECRET_STORAGE_KEYS else self._plain)[f"{store}.{key}"] = text
+        self._storage[f"{store}.{key}"] = text
 
     def _refuse(self, name: str) -> NoReturn:
         here = [option.name for option in OPTIONS.values() if self.side in option.sides]

@@ -81,15 +81,19 @@ def _partition(state: ClusterState, each: Partition) -> Iterator[str]:
     place = f"{each.topic_id}-{each.partition}"
     if len(set(each.replicas)) != len(each.replicas) or not set(each.replicas) <= set(state.stores):
         yield f"4: {place} has replicas {each.replicas} of stores {list(state.stores)}"
-    if each.leader not in each.isr or not set(each.isr) <= set(each.replicas):
+    in_sync = each.leader in each.isr and set(each.isr) <= set(each.replicas)
+    if not in_sync:
         yield f"4: {place} has leader {each.leader}, ISR {each.isr}, replicas {each.replicas}"
     if len(each.log_ends) != len(each.replicas) or max(each.log_ends, default=0) > each.next_offset:
         yield f"5: {place} has LEOs {each.log_ends} for {each.replicas}, next offset {each.next_offset}"
-    elif each.high_watermark != high_watermark(dict(zip(each.replicas, each.log_ends, strict=True)), each.isr):
+    elif in_sync and each.high_watermark != high_watermark(
+        dict(zip(each.replicas, each.log_ends, strict=True)), each.isr
+    ):
         yield f"5: {place} has HW {each.high_watermark}, LEOs {each.log_ends}, ISR {each.isr}"
     if not 0 <= each.log_start <= each.high_watermark <= each.next_offset:
         yield f"5: {place} has log start {each.log_start}, HW {each.high_watermark}, next {each.next_offset}"
-    if each.epochs[-1][0] != each.leader_epoch or any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(each.epochs)):
+    ascends = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(each.epochs))
+    if not each.epochs or each.epochs[-1][0] != each.leader_epoch or not ascends:
         yield f"6: {place} is at epoch {each.leader_epoch} with the history {each.epochs}"
 
 

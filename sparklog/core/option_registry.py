@@ -71,7 +71,7 @@ _DECLARED: Final = (
             "cluster",
             _STRING,
             None,
-            "Where the metadata chain lives; in this version a path or file://. Without the option: the environment "
+            "Where the metadata chain lives: a path, file://, s3:// or hdfs://. Without the option: the environment "
             "variable `SPARKLOG_CLUSTER` of the driver.",
         ),
         _BOTH,

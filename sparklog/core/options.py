@@ -10,7 +10,7 @@ import msgspec
 
 from sparklog.core.config_key import did_you_mean, shown
 from sparklog.core.errors import InvalidOption
-from sparklog.core.given_options import GivenOptions, Ignored, StorageSettings
+from sparklog.core.given_options import GivenOptions, Ignored
 from sparklog.core.option_registry import OPTIONS, READ_COLUMNS, Side
 from sparklog.core.starting_offsets import (
     Earliest,
@@ -23,6 +23,7 @@ from sparklog.core.starting_offsets import (
     parse_timestamp,
     parse_timestamps,
 )
+from sparklog.core.storage_settings import StorageSettings
 from sparklog.core.topic_names import check_topic_name
 from sparklog.core.types import PartitionIndex
 

@@ -134,13 +134,25 @@ def pack(
     tasks = _packed(cut, max_bytes, max_records)
     if min_tasks is None or len(tasks) >= min_tasks or not ranges:
         return tasks
-    total = sum(each.end - each.start for each in ranges)
-    shares = [max(1, round((each.end - each.start) / total * min_tasks)) for each in ranges]
     return [
         [part]
-        for each, share in zip(ranges, shares, strict=True)
+        for each, share in zip(ranges, _shares(ranges, min_tasks), strict=True)
         for part in _cut(each, max(share, _pieces(each, max_bytes, max_records)))
     ]
+
+
+def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
+    """How many tasks each range gets: small ones get one each, the others share the rest by their records."""
+    records = [each.end - each.start for each in ranges]
+    total = sum(records)
+    small = [_share(each, total, tasks) == 1 for each in records]
+    others = sum(each for each, is_small in zip(records, small, strict=True) if not is_small)
+    rest = max(1, tasks - sum(small))
+    return [1 if is_small else _share(each, others, rest) for each, is_small in zip(records, small, strict=True)]
+
+
+def _share(records: int, total: int, tasks: int) -> int:
+    return max(1, (2 * records * tasks + total) // (2 * total))  # rounded, the half upwards as Java does
 
 
 def _pieces(each: WeighedRange, max_bytes: int, max_records: int | None) -> int:
@@ -152,10 +164,10 @@ def _pieces(each: WeighedRange, max_bytes: int, max_records: int | None) -> int:
 def _cut(each: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
     records = each.end - each.start
     pieces = min(pieces, records)
-    edges = [each.start + records * index // pieces for index in range(pieces + 1)]
+    edges = [records * index // pieces for index in range(pieces + 1)]
     for low, high in pairwise(edges):
-        share = each.size_bytes * (high - low) // records
-        yield WeighedRange(each.topic_id, each.partition, Offset(low), Offset(high), share)
+        share = each.size_bytes * high // records - each.size_bytes * low // records  # together: all of them
+        yield WeighedRange(each.topic_id, each.partition, Offset(each.start + low), Offset(each.start + high), share)
 
 
 def _packed(ranges: Iterable[WeighedRange], max_bytes: int, max_records: int | None) -> list[list[WeighedRange]]:

@@ -7,8 +7,8 @@ from typing import Final
 
 from sparklog.core.cluster_config import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAULT_KEYS
 from sparklog.core.config_key import ConfigKey, text_of
-from sparklog.core.given_options import SECRET_STORAGE_KEYS
 from sparklog.core.option_registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, OPTIONS, Option, Side
+from sparklog.core.storage_settings import SECRET_STORAGE_KEYS
 from sparklog.core.topic_config import TOPIC_KEYS
 
 _GENERATED: Final = "<!-- Rendered from the registries by sparklog.core.render_docs; change them, not this page. -->"

@@ -196,6 +196,8 @@ def check_names_all(option: str, spec: OffsetSpec, partitions: Collection[tuple[
 def _by_topic(option: str, text: str, wanted: str) -> dict[str, object]:
     try:
         table = json.loads(text, object_pairs_hook=_unique)
+    except _KeyTwice as twice:
+        raise InvalidOption(f"{option}: wanted each key once, found {twice.key!r} twice in {shown(text)}") from None
     except ValueError:
         table = None
     if not isinstance(table, dict) or not table:
@@ -213,10 +215,18 @@ def _by_partition(option: str, topic: str, inner: object, wanted: str) -> Iterab
         yield partition, value
 
 
+class _KeyTwice(Exception):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        raise ValueError("a key stands there twice")
+    table: dict[str, object] = {}
+    for key, value in pairs:
+        if key in table:
+            raise _KeyTwice(key)
+        table[key] = value
     return table
 
 

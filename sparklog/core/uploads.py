@@ -34,8 +34,8 @@ def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind
 
 
 def _check_object(each: NewObject, kind: ObjectKind) -> None:
-    sealed = (each.partition, each.base_offset, each.leader_epoch)
-    parts = all(part is not None and 0 <= part < _INT64_END for part in sealed)
+    sealed = ((each.partition, _INT32_END), (each.base_offset, _INT64_END), (each.leader_epoch, _INT32_END))
+    parts = all(part is not None and 0 <= part < end for part, end in sealed)
     if each.kind is not kind or (parts if kind is ObjectKind.APPEND else not parts):
         raise InvalidInput(f"wanted an object of kind {kind.name} with the name parts of one, found {each}")
     if _UPLOAD_ID.fullmatch(each.upload_id) is None:
@@ -66,6 +66,13 @@ def _check_slice(new: NewSlice, owner: NewObject) -> None:
 
 
 def _check_span(span: ProducerSpan, records: int) -> None:
-    fits = 0 <= span.first_sequence < SEQUENCES and records <= SEQUENCES and 0 <= span.producer_id
+    fits = (
+        0 <= span.producer_id < _INT64_END
+        and 0 <= span.producer_epoch < _INT32_END
+        and 0 <= span.first_sequence < SEQUENCES
+        and records <= SEQUENCES
+    )
     if not fits or span.last_sequence != sequence_after(span.first_sequence, records - 1):
-        raise InvalidInput(f"a producer's slice of {records} records needs as many sequence numbers, found {span}")
+        raise InvalidInput(
+            f"a producer's slice of {records} records needs an id, an epoch and as many sequence numbers, found {span}"
+        )

@@ -21,6 +21,7 @@ from sparklog.core.errors import Damaged, KeyNotFound, UnsupportedVersion
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
 from sparklog.log.batch import decode, timestamps_us
 from sparklog.log.index import Index, decode_index, rebuild_index
+from sparklog.log.read_ahead import bodies
 from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
 from sparklog.storage.keys import index_key
 from sparklog.storage.object_store import ObjectStore
@@ -179,21 +180,22 @@ def _read_batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches [begin, stop) of the index, with their numbers, read in ranges of about `RANGED_READ_BYTES`."""
     ends = index.position + index.length
+    groups = []
     while begin < stop:
-        start = int(index.position[begin])
-        last = int(np.searchsorted(ends, start + RANGED_READ_BYTES, side="right"))
-        group = np.s_[begin : min(max(last, begin + 1), stop)]
-        (body,) = store.get_ranges(object_key, [(start, int(ends[group][-1]))])
+        last = int(np.searchsorted(ends, int(index.position[begin]) + RANGED_READ_BYTES, side="right"))
+        groups.append(np.s_[begin : min(max(last, begin + 1), stop)])
+        begin = groups[-1].stop
+    ranges = [(int(index.position[group.start]), int(ends[group.stop - 1])) for group in groups]
+    for group, (start, _), body in zip(groups, ranges, bodies(store, object_key, ranges), strict=True):
         lengths, crcs, records = (column[group].tolist() for column in (index.length, index.crc32c, index.records))
         batches = decode(object_key, start, pa.py_buffer(body), lengths, crcs, columns)
-        for at, (wanted, batch) in enumerate(zip(records, batches, strict=True), start=begin):
+        for at, (wanted, batch) in enumerate(zip(records, batches, strict=True), start=group.start):
             if batch.num_rows != wanted:
                 raise Damaged(
                     f"record batch at byte {index.position[at]} of {object_key}: "
                     f"wanted {wanted} records as its index says, found {batch.num_rows}"
                 )
             yield at, batch
-        begin = group.stop
 
 
 # ---- the log's own columns ------------------------------------------------------------------------

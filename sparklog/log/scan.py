@@ -8,17 +8,25 @@ the chain is asked for the rest of the range: rewritten -> the new object is rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Final
 
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange
-from sparklog.log.object_reader import read_slice
+from sparklog.log.object_reader import read_index, read_slice
+from sparklog.log.read_ahead import in_background
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key
 
 Replan = Callable[[RangeToRead, Offset], RangeToRead]  # (old plan, offset) -> a new plan of [offset, old end)
+
+
+INDEXES_AHEAD: Final = 6
+BODY_COLUMNS: Final = frozenset({"key", "value", "headers", "timestamp"})  # others mostly need no bytes
 
 
 def scan(
@@ -32,9 +40,12 @@ def scan(
     at = plan.start
     while at < plan.end:
         lost: tuple[SliceToRead, KeyNotFound | Damaged] | None = None
-        for part in plan.slices:
+        ahead = _IndexesAhead(plan, stores) if set(columns) & BODY_COLUMNS else None
+        for number, part in enumerate(plan.slices):
             if part.slice.end <= at:
                 continue
+            if ahead is not None:
+                ahead.come_to(number)
             try:
                 for batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns):
                     yield batch
@@ -47,6 +58,30 @@ def scan(
             return
         plan = _plan_again(plan, at, lost, replan, fail_on_data_loss)
         at = plan.start
+
+
+class _IndexesAhead:
+    """Fetches the indexes of the next slices while one is read, from stores that answer late but many at once."""
+
+    def __init__(self, plan: RangeToRead, stores: Stores) -> None:
+        self._plan = plan
+        self._stores = stores
+        self._coming: dict[int, Future[object]] = {}
+
+    def come_to(self, number: int) -> None:
+        """Slice `number` is next: its index is there, or the reader will say why not."""
+        for index in range(number, min(number + INDEXES_AHEAD, len(self._plan.slices))):
+            part = self._plan.slices[index]
+            if part.object.number in self._coming:
+                continue
+            store = self._stores.holding(part.object)[0]
+            if store.read_ahead == 0:
+                return
+            key = data_key(part.object.object, self._plan.topic)
+            self._coming[part.object.number] = in_background(partial(read_index, store, key, part.object))
+        coming = self._coming.get(self._plan.slices[number].object.number)
+        if coming is not None:
+            wait([coming])
 
 
 def _read(

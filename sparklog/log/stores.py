@@ -2,32 +2,80 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from typing import Final
+
+import msgspec
 
 from sparklog.core.errors import DataLoss
+from sparklog.core.storage_settings import METADATA_STORE, StorageSettings
 from sparklog.core.types import NamedObject, StoreId
+from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import join_url, open_store
+from sparklog.storage.open_store import is_relative, join_url, open_store
+
+# What is no secret of the places where S3 clients look by themselves.
+_S3_ENVIRONMENT: Final = {
+    "endpoint_url": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+}
+
+
+class StorePlaces(msgspec.Struct, frozen=True):
+    """Where a cluster's stores are, in a form that travels to tasks.
+
+    `urls` are as registered: "." is the cluster's own root. `settings` hold no secrets: a process takes those from
+    its own surroundings.
+    """
+
+    cluster: str
+    urls: dict[StoreId, str]
+    settings: StorageSettings = StorageSettings()
+
+
+def places_to_carry(cluster: str, urls: Mapping[StoreId, str], settings: StorageSettings) -> StorePlaces:
+    """The places for tasks, which may run where this process's environment is not: its endpoint and region go along."""
+    plain = {
+        f"{store}.{key}": value
+        for store, url in [(METADATA_STORE, "."), *urls.items()]
+        if join_url(cluster, url).startswith("s3://")
+        for key, names in _S3_ENVIRONMENT.items()
+        if (value := next((os.environ[name] for name in names if os.environ.get(name)), None))
+    }
+    return StorePlaces(cluster, dict(urls), settings.without_secrets().over(StorageSettings(plain)))
 
 
 class Stores:
-    """Opens registered stores. `urls` are as registered: "." is the cluster's own root. Made per process."""
+    """Opens registered stores. Made per process."""
 
-    def __init__(self, cluster_url: str, urls: Mapping[StoreId, str]) -> None:
-        self._cluster_url = cluster_url
-        self._urls = dict(urls)
+    def __init__(self, places: StorePlaces) -> None:
+        self._places = places
+        self._settings = settings_here(places.settings)
         self._open: dict[StoreId, ObjectStore] = {}
 
     def get(self, store: StoreId) -> ObjectStore:
         """The store of this id. Raises KeyError for an unknown one."""
         found = self._open.get(store)
         if found is None:
-            found = self._open[store] = open_store(join_url(self._cluster_url, self._urls[store]))
+            found = self._open[store] = open_registered(
+                self._places.cluster, store, self._places.urls[store], self._settings
+            )
         return found
 
     def holding(self, named: NamedObject) -> list[ObjectStore]:
         """The stores that held the object when it was named, the first one to be tried first."""
-        known = [self.get(holder.store) for holder in named.object.holders if holder.store in self._urls]
+        known = [self.get(holder.store) for holder in named.object.holders if holder.store in self._places.urls]
         if not known:
-            raise DataLoss(f"object {named.number} is on none of the cluster's stores {sorted(self._urls)}")
+            raise DataLoss(f"object {named.number} is on none of the cluster's stores {sorted(self._places.urls)}")
         return known
+
+
+def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:
+    """The store registered as `url`. One at an address relative to the cluster's is reached as its metadata are."""
+    return open_store(join_url(cluster, url), settings.of(store, at_root=is_relative(url)))
+
+
+def open_metadata(cluster: str, settings: StorageSettings) -> ObjectStore:
+    """The place of the chain of the cluster at `cluster`."""
+    return open_store(cluster, settings.of(METADATA_STORE))

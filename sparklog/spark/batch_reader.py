@@ -23,9 +23,9 @@ from sparklog.core.errors import ClusterNotFound, DataLoss, KeyNotFound
 from sparklog.core.given_options import warning_of
 from sparklog.core.options import ReadOptions
 from sparklog.core.plan import RangeToRead
-from sparklog.core.types import Offset, StoreId
+from sparklog.core.types import Offset
 from sparklog.log.scan import scan
-from sparklog.log.stores import Stores
+from sparklog.log.stores import StorePlaces, Stores
 from sparklog.spark.read_plan import ReadPlan, plan_read
 from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
 
@@ -35,8 +35,7 @@ log = logging.getLogger("sparklog")
 class TaskToRead(msgspec.Struct, frozen=True):
     """What one task reads, and where from: everything that is known only when the read is planned."""
 
-    cluster: str
-    store_urls: dict[StoreId, str]
+    places: StorePlaces
     ranges: list[RangeToRead]
 
 
@@ -53,40 +52,38 @@ class BatchReader(DataSourceReader):
 
         Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange, and the cluster's errors.
         """
-        connection = shared(self.options.cluster)
+        connection = shared(self.options.cluster, self.options.storage)
         try:
-            plan, store_urls = self._plan(connection)
+            plan, places = self._plan(connection)
         except KeyNotFound:  # deleted between catching up and the look-up: the next state names its successor
             try:
-                plan, store_urls = self._plan(connection)
+                plan, places = self._plan(connection)
             except KeyNotFound as error:
                 raise DataLoss(f"a look-up by time met an object that its store does not have: {error}") from error
         warning = warning_of(self.options.ignored)
         for each in [*plan.warnings, *([warning] if warning is not None else [])]:
             log.warning("%s", each)
-        return [
-            InputPartition(msgspec.msgpack.encode(TaskToRead(connection.url, store_urls, task))) for task in plan.tasks
-        ]
+        return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, task))) for task in plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
         if partition.value is None:  # how Spark hands on a plan without tasks
             return
         task = msgspec.msgpack.decode(partition.value, type=TaskToRead)
-        stores = Stores(task.cluster, task.store_urls)
-        replan = partial(_replan, task.cluster)
+        stores = Stores(task.places)
+        replan = partial(_replan, task.places)
         for each in task.ranges:
             yield from scan(each, stores, self.columns, replan, fail_on_data_loss=self.options.fail_on_data_loss)
 
-    def _plan(self, connection: Connection) -> tuple[ReadPlan, dict[StoreId, str]]:
+    def _plan(self, connection: Connection) -> tuple[ReadPlan, StorePlaces]:
         with connection.follower.current() as state:
             plan = plan_read(state, self.options, connection.stores(state))
-            return plan, {each.store: each.url for each in state.stores.values()}
+            return plan, connection.places(state)
 
 
-def _replan(cluster: str, plan: RangeToRead, at: Offset) -> RangeToRead:
+def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
     try:
-        return shared(cluster).replan(plan, at)
+        return shared(places.cluster, places.settings).replan(plan, at)
     except ClusterNotFound as error:
         raise DataLoss(
             f"{plan.topic}-{plan.partition} from offset {at} on: {error.message}; this task ran on "

@@ -53,11 +53,11 @@ class TaskMessage(WriterCommitMessage):
 def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
     """Plan a write of rows of `schema`. Raises InvalidInput, UnknownTopicOrPartition, and the cluster's errors."""
     check_written(schema, options.topic)
-    connection = shared(options.cluster)
+    connection = shared(options.cluster, options.storage)
     with connection.follower.current() as state:
         plan = plan_write(
             state,
-            connection.url,
+            connection.places(state),
             new_command_id(),
             topic=options.topic,
             compression=options.compression,
@@ -111,7 +111,7 @@ class BatchWriter(DataSourceArrowWriter):
             return
         if not self.options.acks_all:
             _check_leader_only(_touched(plan, command))
-        connection = shared(plan.cluster)
+        connection = shared(plan.places.cluster, self.options.storage)
         _check_visible(plan, command, {each.host for each in sent})
         submission = Submission(plan.command_id, plan.n0, command)
         try:
@@ -183,14 +183,14 @@ def _touched(plan: WritePlan, command: Append) -> dict[str, int]:
 def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
     """Refuse to commit what executors wrote to their own disks: file:// needs a path that all of them share."""
     elsewhere = sorted(hosts - {socket.gethostname()})
-    if not elsewhere or not plan.cluster.startswith("file:"):
+    if not elsewhere or not plan.places.cluster.startswith("file:"):
         return
     log.warning(
         "cluster %s is a path, and tasks ran on %s: all executors must share it with the driver",
-        plan.cluster,
+        plan.places.cluster,
         ", ".join(elsewhere),
     )
-    stores = Stores(plan.cluster, plan.store_urls)
+    stores = Stores(plan.places)
     names = {each.topic_id: each.name for each in plan.topics.values()}
     for each in command.objects:
         key = data_key(each, names[each.topic_id])

@@ -65,7 +65,8 @@ def argument_parser(name: str, description: str, flags: Mapping[str, tuple[str, 
         "--cluster",
         metavar="URL",
         default=os.environ.get("SPARKLOG_CLUSTER"),
-        help="where the metadata lives: file:///path or a bare path (default: SPARKLOG_CLUSTER)",
+        help="where the metadata lives: a path, file:///path, s3://bucket/prefix or hdfs://host/path "
+        "(default: SPARKLOG_CLUSTER)",
     )
     parser.add_argument(
         "--topic", metavar="T", action="append", help="only this topic; may be given several times (default: all)"

@@ -33,10 +33,10 @@ from sparklog.core.plan import topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.retention import due_for_deletion
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.types import EntryNumber, StoreId
+from sparklog.core.types import EntryNumber
 from sparklog.log.object_deletion import Deleted, ObjectToDelete, delete_objects
-from sparklog.log.stores import Stores
-from sparklog.spark.job_output import JobOutput
+from sparklog.log.stores import StorePlaces, Stores
+from sparklog.spark.job_output import JobOutput, point_in_time
 from sparklog.spark.job_report import DeletionResult, JobReport, Outcome, PartitionResult, Work, total
 from sparklog.spark.job_tasks import Session, TaskRunner
 from sparklog.storage.keys import data_key
@@ -99,10 +99,6 @@ class JobFrame:
             if self.topics is None or name in self.topics:
                 yield topic_of(state, name)
 
-    def store_urls(self, state: ClusterState) -> dict[StoreId, str]:
-        """Registered addresses, as tasks need them to open stores."""
-        return {each.store: each.url for each in state.stores.values()}
-
     def commit(self, command: Command) -> CommandResult:
         """Commit a command that names no objects: begun again if FLOOR passed it meanwhile."""
         for _ in range(COMMIT_ATTEMPTS - 1):
@@ -156,11 +152,11 @@ class JobFrame:
         due = self.due_deletions()
         groups = [tuple(each) for each in chunks(due, DELETED_AT_ONCE)]
         with self.connection.follower.current() as state:
-            urls = self.store_urls(state)
+            places = self.connection.places(state)
         gone: set[int] = set()
         messages: list[str] = []
         for round_ in chunks(groups, self.runner.tasks_at_once):
-            orders = [msgspec.msgpack.encode(_DeletionOrder(self.connection.url, urls, each)) for each in round_]
+            orders = [msgspec.msgpack.encode(_DeletionOrder(places, each)) for each in round_]
             results = [_delete(each) for each in orders] if len(groups) == 1 else self.runner.run(_delete, orders)
             for body in results:
                 deleted = msgspec.msgpack.decode(body, type=Deleted)
@@ -192,7 +188,7 @@ def run_job(job: Job, frame: JobFrame) -> JobReport:
         rows = job.plan(frame)
         planned = total(each.planned for each in rows)
         deletion = DeletionResult(_deletion_work(frame.due_deletions()))
-        notes = [f"ages are counted from {frame.now_ms} ms (--now)"] if frame.now_was_given else []
+        notes = [f"ages are counted from {point_in_time(frame.now_ms)} (--now)"] if frame.now_was_given else []
         title = f"{job.name} {frame.connection.url}"
         frame.output.plan(title, job.unit, rows, planned, deletion.planned, notes)
         if frame.dry_run:
@@ -254,15 +250,14 @@ def _report(
 
 
 class _DeletionOrder(msgspec.Struct, frozen=True):
-    cluster: str
-    store_urls: dict[StoreId, str]
+    places: StorePlaces
     objects: tuple[ObjectToDelete, ...]
 
 
 def _delete(payload: bytes) -> bytes:
     """Task: delete a group of objects."""
     order = msgspec.msgpack.decode(payload, type=_DeletionOrder)
-    return msgspec.msgpack.encode(delete_objects(order.objects, Stores(order.cluster, order.store_urls)))
+    return msgspec.msgpack.encode(delete_objects(order.objects, Stores(order.places)))
 
 
 def _deletion_work(objects: Sequence[ObjectToDelete]) -> Work:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +23,7 @@ class JobOutput:
         self._console = console or _stderr()
         self._clock = clock
         self._told_ms = clock.monotonic_ms()
+        self._said: frozenset[str] = frozenset()
 
     def plan(
         self,
@@ -44,6 +46,7 @@ class JobOutput:
             )
         for note in notes:
             self._console.print(note)
+        self._said = frozenset(notes)
 
     def progress(self, what: str, done: int, of: int) -> None:
         """How far the work has come: at most one line per PROGRESS_EVERY_MS."""
@@ -57,7 +60,7 @@ class JobOutput:
         for each in report.partitions:
             if each.outcome in (Outcome.FAILED, Outcome.OVERTAKEN):
                 self._console.print(f"{each.place}: {each.outcome}: {'; '.join(each.messages)}", markup=False)
-        for message in (*report.deletion.messages, *report.notes):
+        for message in (*report.deletion.messages, *(each for each in report.notes if each not in self._said)):
             self._console.print(message, markup=False)
         done, deleted = report.done, report.deletion.done
         self._console.print(
@@ -91,6 +94,15 @@ class JobOutput:
 def _stderr() -> Console:
     console = Console(stderr=True, highlight=False)
     return console if console.is_terminal else Console(stderr=True, highlight=False, width=WIDTH)
+
+
+def point_in_time(at_ms: int) -> str:
+    """A time for people: ISO 8601 in UTC; what no calendar reaches stays a number."""
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+    except OverflowError:
+        return f"{at_ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def amount(size_bytes: int) -> str:

@@ -20,11 +20,12 @@ from sparklog.chain.entry import decode_entry
 from sparklog.client.connection import shared
 from sparklog.core.errors import KeyNotFound
 from sparklog.core.options import ReadOptions
+from sparklog.log.stores import StorePlaces, open_metadata
 from sparklog.spark.metadata_tables import batch_of, entry_rows, metadata_schema, state_rows
 from sparklog.spark.schema import columns_of
+from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import ENTRIES_PER_BLOCK, entry_key, void_key
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import open_store
 
 ROWS_PER_TASK: Final = 50_000
 ENTRIES_PER_TASK: Final = 1_024
@@ -32,9 +33,9 @@ _READ_WIDTH: Final = 16
 
 
 class EntriesToRead(msgspec.Struct, frozen=True):
-    """Entries [first, end) of the chain at `cluster`."""
+    """Entries [first, end) of the chain at `places`."""
 
-    cluster: str
+    places: StorePlaces
     first: int
     end: int
 
@@ -46,21 +47,21 @@ class MetadataReader(DataSourceReader):
         if options.metadata is None:
             raise AssertionError("a reader of metadata needs the name of its table")
         self.table = options.metadata
-        self.cluster = options.cluster
+        self.options = options.for_tasks()
         self.columns = columns_of(schema, metadata_schema(self.table))
 
     def partitions(self) -> list[InputPartition]:
         """One task for every `ROWS_PER_TASK` rows, or `ENTRIES_PER_TASK` entries of the chain."""
-        connection = shared(self.cluster)
+        connection = shared(self.options.cluster, self.options.storage)
         with connection.follower.current() as state:
             if self.table != "chain":
                 rows = state_rows(self.table, state)
                 chunks = iter(lambda: list(islice(rows, ROWS_PER_TASK)), [])
                 return [InputPartition(_encoded(batch_of(self.table, chunk).select(self.columns))) for chunk in chunks]
-            end = state.n + 1
+            end, places = state.n + 1, connection.places(state)
         store = connection.follower.store
         ranges = [
-            EntriesToRead(connection.url, first, min(first + ENTRIES_PER_TASK, end))
+            EntriesToRead(places, first, min(first + ENTRIES_PER_TASK, end))
             for block in range(0, end, ENTRIES_PER_BLOCK)
             if not _is_void(store, block)
             for first in range(block, min(block + ENTRIES_PER_BLOCK, end), ENTRIES_PER_TASK)
@@ -95,7 +96,7 @@ def _is_void(store: ObjectStore, first: int) -> bool:
 
 
 def _entries(wanted: EntriesToRead) -> pa.RecordBatch:
-    store = open_store(wanted.cluster)
+    store = open_metadata(wanted.places.cluster, settings_here(wanted.places.settings))
     with ThreadPoolExecutor(_READ_WIDTH) as pool:
         bodies = list(pool.map(lambda n: (n, _body(store, n)), range(wanted.first, wanted.end)))
     rows = [row for n, body in bodies if body is not None for row in entry_rows(decode_entry(n, body), len(body))]

@@ -51,7 +51,8 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         metavar="URL",
         default=os.environ.get("SPARKLOG_CLUSTER"),
-        help="where the metadata lives: file:///path or a bare path (default: SPARKLOG_CLUSTER)",
+        help="where the metadata lives: a path, file:///path, s3://bucket/prefix or hdfs://host/path "
+        "(default: SPARKLOG_CLUSTER)",
     )
     add("--topic", metavar="T", required=True, help="the topic to write to")
     add("--create", action="store_true", help="create the topic if it is not there")

@@ -207,7 +207,7 @@ class _Produce:
             )
         self._say(
             f"{report.records:,} records, {amount(report.size_bytes)} stored, committed in entry {report.entry} as "
-            f"write {self.write_id}"
+            f"write {self.write_id}, {(report.ended_ms - report.started_ms) / 1000:.1f} s in all"
         )
         return report
 

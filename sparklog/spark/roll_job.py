@@ -16,10 +16,10 @@ from sparklog.core.plan import SliceToRead, named_object
 from sparklog.core.rolling import MOST_SLICES, SegmentToRoll, plan_roll
 from sparklog.core.slice_table import digest
 from sparklog.core.state import ClusterState
-from sparklog.core.types import EntryNumber, Holder, OffsetRange, StoreId, TopicPartition, UploadId
+from sparklog.core.types import EntryNumber, Holder, OffsetRange, TopicPartition, UploadId
 from sparklog.log.object_reader import RANGED_READ_BYTES
 from sparklog.log.segment_roll import Rewritten, SegmentTarget, reads_of, rewrite
-from sparklog.log.stores import Stores
+from sparklog.log.stores import StorePlaces, Stores
 from sparklog.spark.job_frame import JobFrame, chunks, run_job
 from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work, total
 from sparklog.spark.job_tasks import Session
@@ -65,7 +65,7 @@ class RollJob:
     """See `job_frame.Job`."""
 
     name = "roll"
-    unit = "segments"
+    unit = "segments, about"
 
     def __init__(self, *, everything: bool) -> None:
         self._everything = everything
@@ -101,7 +101,7 @@ class RollJob:
             for order, outcomes in zip(orders, _run(frame, orders), strict=True):
                 self._swap(frame, order, outcomes)
             rolled += sum(len(pack) for pack in round_)
-            frame.output.progress("segments rolled", rolled, len(self._due))
+            frame.output.progress("stretches of slices rolled", rolled, len(self._due))
         return [
             msgspec.structs.replace(each, outcome=Outcome.DONE) if each.outcome is Outcome.PLANNED else each
             for each in self._rows.values()
@@ -117,7 +117,7 @@ class RollJob:
                     self._note(each, Outcome.OVERTAKEN, f"[{each.start}, {each.end}) was changed since it was planned")
                 else:
                     orders.append(SegmentOrder(each, _target(state, each), slices))
-            return RollOrder(frame.connection.url, frame.store_urls(state), EntryNumber(state.n), tuple(orders))
+            return RollOrder(frame.connection.places(state), EntryNumber(state.n), tuple(orders))
 
     def _swap(self, frame: JobFrame, order: RollOrder, outcomes: Sequence[RollOutcome]) -> None:
         """Submit a swap for each segment that was uploaded, and note what became of each."""
@@ -168,8 +168,7 @@ class SegmentOrder(msgspec.Struct, frozen=True):
 class RollOrder(msgspec.Struct, frozen=True):
     """What one task does. `n0`: the chain position it was made on, for its uploads and its swaps."""
 
-    cluster: str
-    store_urls: dict[StoreId, str]
+    places: StorePlaces
     n0: EntryNumber
     segments: tuple[SegmentOrder, ...]
 
@@ -184,7 +183,7 @@ class RollOutcome(msgspec.Struct, frozen=True):
 def roll_segments(payload: bytes) -> bytes:
     """Task: rewrite some segments (a RollOrder); a list of RollOutcome. One that fails stops no other."""
     order = msgspec.msgpack.decode(payload, type=RollOrder)
-    stores = Stores(order.cluster, order.store_urls)
+    stores = Stores(order.places)
     outcomes = []
     for each in order.segments:
         try:

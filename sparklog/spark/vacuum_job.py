@@ -19,10 +19,10 @@ from sparklog.chain.clock import Clock
 from sparklog.core.cluster_config import effective_cluster
 from sparklog.core.errors import SparklogError
 from sparklog.core.state import ClusterState
-from sparklog.core.types import EntryNumber, StoreId, TopicId
+from sparklog.core.types import EntryNumber, TopicId
 from sparklog.core.vacuum_plan import NamedUploads
 from sparklog.log.orphans import OrphanSearch, OrphansFound, search_orphans, topic_folders
-from sparklog.log.stores import Stores
+from sparklog.log.stores import StorePlaces, Stores
 from sparklog.spark.job_frame import JobFrame, chunks, run_job
 from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work
 from sparklog.spark.job_tasks import Session
@@ -96,8 +96,7 @@ class VacuumJob:
 
 
 class _VacuumOrder(msgspec.Struct, frozen=True):
-    cluster: str
-    store_urls: dict[StoreId, str]
+    places: StorePlaces
     search: OrphanSearch
     delete: bool
 
@@ -106,7 +105,7 @@ def search_store(payload: bytes) -> bytes:
     """Task: one search (a _VacuumOrder); OrphansFound. A listing that breaks off counts as one failure."""
     order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
     try:
-        store = Stores(order.cluster, order.store_urls).get(order.search.store)
+        store = Stores(order.places).get(order.search.store)
         found = search_orphans(order.search, store, delete=order.delete)
     except SparklogError as error:
         found = OrphansFound(failed=1, errors=(str(error),))
@@ -115,10 +114,10 @@ def search_store(payload: bytes) -> bytes:
 
 def _run(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
     with frame.connection.follower.current() as state:
-        urls = frame.store_urls(state)
+        places = frame.connection.places(state)
     found: list[OrphansFound] = []
     for round_ in chunks(searches, frame.runner.tasks_at_once):
-        orders = [_VacuumOrder(frame.connection.url, urls, each, delete) for each in round_]
+        orders = [_VacuumOrder(places, each, delete) for each in round_]
         bodies = frame.runner.run(search_store, [msgspec.msgpack.encode(each) for each in orders])
         found += [msgspec.msgpack.decode(each, type=OrphansFound) for each in bodies]
         frame.output.progress("prefixes searched", len(found), len(searches))

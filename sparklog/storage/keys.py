@@ -8,6 +8,7 @@
     INCARNATION                                  the uuid of this store's life
     append/<2 hex>/<n0>-<upload id>.arrow        what one writer task uploaded, and its .index
     topics/<topic id>-<topic>/<partition>/<base offset>-<leader epoch>-<n0>-<upload id>.arrow    a sealed segment
+    probe/<id>-…                                 what a probe of the store writes, and removes
 
 Entry numbers, n0 and base offsets have 20 digits and blocks 16, so the order of keys is the order of numbers;
 topic ids, partitions and leader epochs are written without leading zeros. There is exactly one key for one
@@ -41,6 +42,7 @@ VOID = "meta/void/"
 INCARNATION = "INCARNATION"
 APPENDS = "append/"
 TOPICS = "topics/"
+PROBES = "probe/"
 
 _NUMBER_END = 10**20
 _BLOCK_END = 10**16

@@ -77,6 +77,7 @@ class LocalStore:
     """
 
     url: str
+    read_ahead: int = 0
 
     def __init__(self, url_or_path: str) -> None:
         self._root = local_path(url_or_path)

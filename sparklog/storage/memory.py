@@ -40,6 +40,7 @@ class MemoryStore:
     """The store `memory://name`: every instance of that name in this process has the same objects."""
 
     url: str
+    read_ahead: int = 0
 
     def __init__(self, url: str) -> None:
         found = _URL.fullmatch(url)

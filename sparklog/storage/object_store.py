@@ -31,7 +31,10 @@ class Upload(Protocol):
     """
 
     def write(self, body: Bytes) -> None:
-        """Add bytes to the end. Raises StoreFull, StoreReadOnly, StoreUnavailable; then only `abort` is legal."""
+        """Add bytes to the end; the caller may change them when this returns.
+
+        Raises StoreFull, StoreReadOnly, StoreUnavailable; then only `abort` is legal.
+        """
         ...
 
     def publish(self) -> None:
@@ -51,9 +54,13 @@ class Upload(Protocol):
 
 
 class ObjectStore(Protocol):
-    """A store of immutable objects under relative keys. Instances are cheap and safe for threads; one per process."""
+    """A store of immutable objects under relative keys. Instances are cheap and safe for threads; one per process.
+
+    `read_ahead` is how many ranged reads are worth having under way beside the one that is needed: 0 on a disk.
+    """
 
     url: str
+    read_ahead: int
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Write a whole object, durably (F-01), if nothing is under `key`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from sparklog.core.errors import InvalidInput
@@ -15,20 +16,30 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _KAFKA_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
 
 
-def open_store(url: str) -> ObjectStore:
-    """The store at `url`: a bare path (also relative, also with ~), file:///path or memory://name.
+def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectStore:
+    """The store at `url`: a path (also relative, also with ~), file:///path, s3://bucket/prefix, hdfs://host/path or
+    memory://name. `settings` say how it is reached where the platform's own places don't; disks have none.
 
-    Nothing is read or made. Raises InvalidInput for an address that is no store's, or not yet one.
+    Nothing is read or made. Raises InvalidInput for an address that is no store's, or a setting that is not known.
     """
     found = _SCHEME.match(url)
-    match found[1].lower() if found else None:
+    scheme = found[1].lower() if found else None
+    if settings and scheme not in ("s3", "s3a", "s3n", "hdfs"):
+        raise InvalidInput(f"a store at {url!r} has no settings, found {', '.join(sorted(settings))}")
+    match scheme:
         case "memory":
             return MemoryStore(url)
         case "file":
             return LocalStore(url)
-        case "s3" | "s3a" | "s3n" | "hdfs" as scheme:
-            raise InvalidInput(f"stores at {scheme}:// are not yet in this version, found {url!r}")
-        case "http" | "https" as scheme:
+        case "s3" | "s3a" | "s3n":
+            from sparklog.storage.s3 import S3Store
+
+            return S3Store(url, settings or {})
+        case "hdfs":
+            from sparklog.storage.hdfs import HdfsStore
+
+            return HdfsStore(url, settings or {})
+        case "http" | "https":
             raise InvalidInput(f"{scheme}:// is the address of a coordinator, not of a store, found {url!r}")
         case None if _KAFKA_ADDRESS.fullmatch(url):
             raise InvalidInput(
@@ -36,13 +47,21 @@ def open_store(url: str) -> ObjectStore:
             )
         case None:
             return LocalStore(url)
-        case scheme:
-            raise InvalidInput(f"a store is a path, file:///path or memory://name, not {scheme}:// in {url!r}")
+        case _:
+            raise InvalidInput(
+                "a store is a path, file:///path, s3://bucket/prefix, hdfs://host/path or memory://name, "
+                f"not {scheme}:// in {url!r}"
+            )
 
 
 def absolute_url(url: str) -> str:
     """The one spelling of a store's address: a bare path becomes file:///absolute/path. Raises InvalidInput."""
     return open_store(url).url
+
+
+def is_relative(store_url: str) -> bool:
+    """Whether the address of a store counts from its cluster's."""
+    return not (store_url.startswith(("/", "~")) or _SCHEME.match(store_url) or _KAFKA_ADDRESS.fullmatch(store_url))
 
 
 def join_url(cluster_url: str, store_url: str) -> str:
@@ -53,7 +72,7 @@ def join_url(cluster_url: str, store_url: str) -> str:
     """
     if not store_url:
         raise InvalidInput("the address of a store is a URL, a path, or '.' for the cluster's own root, not empty")
-    if store_url.startswith(("/", "~")) or _SCHEME.match(store_url) or _KAFKA_ADDRESS.fullmatch(store_url):
+    if not is_relative(store_url):
         return absolute_url(store_url)
     scheme, _, rest = absolute_url(cluster_url).partition("://")
     # Before the path stands a host, a bucket or a name, which stays; in a file URL it is empty.

@@ -1,4 +1,7 @@
-"""`make bench`: every speed that is claimed, beside its peer, in one run; writes docs/benchmarks.md."""
+"""`make bench`: every speed that is claimed, beside its peer, in one run; writes docs/benchmarks.md.
+
+With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,11 @@ from tests.bench.commits import commit_rates
 from tests.bench.paired import Comparison
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
+from tests.bench.stores import stores
 
 PARTS = ("commits", "state", "small", "shuffled", "bulk")
-REPORT = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parents[2] / "docs"
+STORES = ("s3", "hdfs")
 
 
 def main() -> int:
@@ -31,11 +36,17 @@ def main() -> int:
     parts = given.parts or list(PARTS)
     if unknown := set(parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}: choose of {', '.join(PARTS)}")
+    store = os.environ.get("STORE") or ""
+    if store and store not in STORES:
+        parser.error(f"STORE={store}: wanted nothing, or one of {', '.join(STORES)}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     comparisons: list[Comparison] = []
     figures: list[tuple[str, str]] = []
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
         folder = Path(name)
+        if store:
+            comparisons += stores(store, lambda: _session(folder), folder)
+            parts = []
         if "commits" in parts:
             figures += commit_rates(folder)
         if "state" in parts:
@@ -47,8 +58,9 @@ def main() -> int:
                 comparisons += part(spark, folder)
             spark.stop()
     if not given.no_report:
-        REPORT.write_text(_report(comparisons, figures))
-        print(f"wrote {REPORT}")
+        report = DOCS / (f"benchmarks-{store}.md" if store else "benchmarks.md")
+        report.write_text(_report(comparisons, figures, store))
+        print(f"wrote {report}")
     return 0
 
 
@@ -79,11 +91,12 @@ def _state_scale() -> list[tuple[str, str]]:
     return [("state of the chain", line) for line in lines]
 
 
-def _report(comparisons: list[Comparison], figures: list[tuple[str, str]]) -> str:
+def _report(comparisons: list[Comparison], figures: list[tuple[str, str]], store: str) -> str:
     lines = [
-        "# Benchmarks",
+        f"# Benchmarks on {store.upper()}" if store else "# Benchmarks",
         "",
-        "Written by `make bench`. Ratios are peer seconds / sparklog seconds, pair by pair in one run: more is better.",
+        f"Written by `make bench{f' STORE={store}' if store else ''}`. Ratios are peer seconds / sparklog seconds, in "
+        "pairs of one run: more is better.",
         "Each cell is min / median / max. Absolute times hold for this machine only.",
         "",
         f"Machine: {machine.describe()}",

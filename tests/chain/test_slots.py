@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from sparklog.chain import slots
@@ -64,6 +65,24 @@ def test_a_put_lost_to_another_is_lost_though_its_own_outcome_was_unknown(store:
     store.plan(Fault.LOST, "put_if_absent", KEY)
     store.plan(lambda: store.inner.put_if_absent(KEY, encode_entry(OTHER)), "put_if_absent", KEY)
     assert claim(store) == Lost(encode_entry(OTHER))
+
+
+def test_without_the_read_back_ones_own_entry_would_be_taken_for_anothers(
+    store: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that repeats a put whose reply it lost says KeyExists of one's own entry."""
+    monkeypatch.setattr(slots, "_read_back", lambda store, key: encode_entry(OTHER))
+    store.plan(Fault.OWN_KEY_EXISTS, "put_if_absent", KEY)
+    assert claim(store) == Lost(encode_entry(OTHER))
+    assert decode_entry(5, store.inner.get(KEY)) == MINE
+
+
+def test_without_a_nonce_two_writers_of_equal_entries_would_both_win(store: FaultyStore) -> None:
+    alike = msgspec.structs.replace(MINE, nonce="9" * 32)
+    store.inner.put_if_absent(KEY, encode_entry(alike))
+    assert claim(store) == Lost(encode_entry(alike))
+    without = msgspec.structs.replace(MINE, nonce=alike.nonce)
+    assert isinstance(claim_slot(store, without, Deadline(VirtualClock(), 1_000)), Won)
 
 
 def test_a_slot_that_can_not_be_read_is_an_unknown_outcome(store: FaultyStore) -> None:

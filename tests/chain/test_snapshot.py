@@ -11,7 +11,7 @@ from sparklog.chain import committer as committer_module
 from sparklog.chain import snapshot
 from sparklog.core import column_blocks, object_table, slice_table
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
-from sparklog.core.errors import ChainDamaged, SparklogError, StoreUnavailable
+from sparklog.core.errors import ChainDamaged, KeyExists, SparklogError, StoreUnavailable
 from sparklog.core.types import Offset, PartitionIndex
 from sparklog.storage.keys import CHUNKS, SNAPSHOTS, snapshot_key
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
@@ -203,6 +203,20 @@ def test_a_chunk_that_can_not_be_read_now_is_no_damage(chain: Member) -> None:
         late.follower.open()
     late.follower.open()
     assert contents(late.follower.state) == contents(chain.follower.state)
+
+
+def test_a_chunk_that_is_refused_as_taken_and_is_not_there_ends_the_snapshot(chain: Member) -> None:
+    chain.append()
+
+    def refuse() -> None:
+        raise KeyExists("taken, says a proxy")
+
+    chain.store.plan(refuse, "put_if_absent", CHUNKS)
+    with pytest.raises(StoreUnavailable, match="is not there"):
+        chain.committer.write_snapshot()
+    assert not list(chain.store.list_keys(SNAPSHOTS))
+    chain.committer.write_snapshot()
+    assert contents(member(chain.store.inner).follower.state) == contents(chain.follower.state)
 
 
 def test_a_manifest_under_another_number_is_damage(chain: Member) -> None:

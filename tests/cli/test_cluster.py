@@ -11,6 +11,7 @@ import sparklog as library
 from sparklog.cli import cluster as verbs
 from sparklog.core.commands import ReportJob
 from sparklog.storage.keys import INCARNATION
+from sparklog.storage.local import LocalStore
 from tests.cli.conftest import Cli
 
 
@@ -110,3 +111,22 @@ def test_a_store_that_was_swapped_or_wiped_is_unhealthy(sparklog: Cli) -> None:
     mark.unlink()
     said = sparklog("cluster", "health")
     assert (said.code, "store local: nothing there" in said.out) == (5, True)
+
+
+def test_doctor_probes_each_store_once_and_removes_what_it_wrote(orders: Cli, tmp_path: Path) -> None:
+    before = sorted(each for each in tmp_path.rglob("*") if each.is_file())
+    said = orders("cluster", "doctor", "--no-spark", "--format", "json")
+    rows = json.loads(said.out)
+    assert said.code == 0
+    assert {each["what"] for each in rows} == {"metadata and local"}
+    assert len(rows) == 6
+    assert {each["found"] for each in rows} == {"ok"}
+    assert sorted(each for each in tmp_path.rglob("*") if each.is_file()) == before
+
+
+def test_doctor_names_a_store_that_fails_and_exits_5(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalStore, "delete", lambda store, key: None)
+    said = orders("cluster", "doctor", "--no-spark")
+    assert said.code == 5
+    assert "a deleted object is gone" in said.out
+    assert "it still there after it was deleted" in said.out

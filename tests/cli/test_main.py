@@ -55,7 +55,7 @@ def test_everything_is_explained_and_every_verb_has_an_example() -> None:
 
 def test_the_verbs_are_those_of_this_version() -> None:
     assert {" ".join(path) for path, command in EVERY.items() if path and not hasattr(command, "commands")} == {
-        *("cluster init", "cluster info", "cluster health"),
+        *("cluster init", "cluster info", "cluster health", "cluster doctor"),
         *(f"topic {verb}" for verb in ("create", "list", "describe", "alter", "add-partitions", "delete", "offsets")),
         *("produce", "consume", "segment list", "segment dump"),
         *("chain tail", "chain state", "chain snapshot", "chain write"),
@@ -84,7 +84,7 @@ def test_the_verbs_are_those_of_this_version() -> None:
         (("chain", "write", "0" * 32), 3, "did not land"),
         (("--format", "xml", "topic", "list"), 2, "wanted table or json"),
         (("--cluster", "localhost:9092", "topic", "list"), 2, "this is a Kafka address"),
-        (("--cluster", "s3://bucket/prefix", "topic", "list"), 2, "s3://"),
+        (("--cluster", "gs://bucket/prefix", "topic", "list"), 2, "not gs://"),
         (("--cluster", "http://host:8080", "topic", "list"), 2, "coordinator"),
         (("--cluster", "/nowhere/at/all", "topic", "list"), 3, "CLUSTER_NOT_FOUND: no cluster at file:///nowhere"),
     ],
@@ -129,7 +129,7 @@ def test_a_read_only_directory_is_named_and_nothing_changes(sparklog: Cli, monke
 
 
 def test_an_error_that_nobody_foresaw_is_one_line_too(sparklog: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a\nb")
 
     monkeypatch.setattr("sparklog.client.cluster.Connection", broken)

@@ -52,7 +52,7 @@ def race_processes(url: str, rounds: Sequence[Round]) -> list[list[int]]:
         barrier = shared.Barrier(WRITERS)
         with context.Pool(WRITERS) as pool:
             arguments = [(url, writer, rounds, barrier) for writer in range(WRITERS)]
-            return _winners(pool.starmap_async(_won_in_process, arguments, chunksize=1).get(_WAIT_S))
+            return _winners(pool.starmap_async(_won_in_process, arguments, chunksize=1).get(_WAIT_S + len(rounds)))
 
 
 def _won_in_process(url: str, writer: int, rounds: Sequence[Round], barrier: _Barrier) -> list[bool]:

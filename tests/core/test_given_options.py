@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import InvalidOption
-from sparklog.core.given_options import GivenOptions, Ignored, StorageSettings, warning_of
+from sparklog.core.given_options import GivenOptions, Ignored, warning_of
 from sparklog.core.option_registry import KAFKA_REFUSED, Side
+from sparklog.core.storage_settings import StorageSettings
 
 
 def refusal(raw: dict[str, str], side: Side = Side.BATCH_READ) -> str:

@@ -42,7 +42,7 @@ def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "sentence"),
     [
-        ([], {"STORE": "s3"}, "STORE=s3: the demo of this version runs on local disk"),
+        ([], {"STORE": "s3"}, "STORE=s3: wanted nothing, or an address like s3://bucket/prefix"),
         (["--keep", str(DEMO.parent)], {}, "wanted a new or empty folder"),
         (["--flights", "0"], {}, "wanted a number from 1 on"),
     ],

@@ -55,6 +55,7 @@ class FaultyStore:
     roll: Roll | None = None
     calls: list[tuple[str, str]] = field(default_factory=list)
     url: str = field(init=False)
+    read_ahead: int = 0
 
     def __post_init__(self) -> None:
         self.url = self.inner.url

@@ -11,8 +11,8 @@ import pytest
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect
-from sparklog.core.errors import SparklogError
-from sparklog.log import object_reader
+from sparklog.core.errors import Damaged, SparklogError
+from sparklog.log import batch, object_reader
 
 SAMPLES = 1_500
 
@@ -80,6 +80,22 @@ def test_any_cut_is_a_named_error_or_harmless(whole: Path, tmp_path: Path) -> No
                 messages.append(str(error))
         _replace(path, before)
     assert all(": " in each for each in messages)
+
+
+def test_without_the_checksum_before_decoding_a_flipped_bit_would_be_served(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = everything(whole)
+    broken = tmp_path / "broken"
+    shutil.copytree(whole, broken)
+    (path,) = (each for each in broken.rglob("*.arrow") if b"v33v33" in each.read_bytes())
+    _replace(path, path.read_bytes().replace(b"v33v33", b"v33v32"))
+    with pytest.raises(Damaged, match=rf"record batch at byte \d+ of .*{path.stem}.*: wanted CRC32C 0x.*, found 0x"):
+        everything(broken)
+    monkeypatch.setattr(batch, "verify", lambda *arguments: None)
+    served = [row["value"] for rows in everything(broken) for row in rows]
+    assert b"v33v32v33" in served
+    assert served != [row["value"] for rows in wanted for row in rows]
 
 
 def test_a_missing_index_is_rebuilt_from_its_object(whole: Path, tmp_path: Path) -> None:

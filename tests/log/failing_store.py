@@ -19,6 +19,7 @@ class WatchedStore:
     aborted: list[str] = field(default_factory=list)
     read_whole: list[str] = field(default_factory=list)
     read_ranges: list[tuple[str, int, int]] = field(default_factory=list)
+    read_ahead: int = 0
 
     @property
     def url(self) -> str:

@@ -7,7 +7,7 @@ import uuid
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import ObjectNumber, StoreId
 from sparklog.log.object_deletion import ObjectToDelete, delete_objects
-from sparklog.log.stores import Stores
+from sparklog.log.stores import StorePlaces, Stores
 from sparklog.storage.memory import MemoryStore
 
 A, B = StoreId("a"), StoreId("b")
@@ -19,7 +19,7 @@ def key(number: int) -> str:
 
 def test_object_and_index_go_from_every_store_and_a_failure_stops_no_other() -> None:  # M: R-03 R-04 R-06
     root = f"memory://{uuid.uuid4().hex}"
-    stores = Stores(root, {A: "a", B: "b"})
+    stores = Stores(StorePlaces(root, {A: "a", B: "b"}))
     for store in (stores.get(A), stores.get(B)):
         for number in range(3):
             store.put_if_absent(key(number), b"x")

@@ -31,7 +31,7 @@ from sparklog.log.object_reader import read_index, read_slice
 from sparklog.log.object_writer import WriterLimits
 from sparklog.log.records_schema import READ_SCHEMA
 from sparklog.log.segment_roll import Rewritten, SegmentTarget, rewrite
-from sparklog.log.stores import Stores
+from sparklog.log.stores import StorePlaces, Stores
 from sparklog.storage.keys import data_key, parse_data_key
 from sparklog.storage.memory import MemoryStore
 from tests.log.failing_store import WatchedStore
@@ -54,7 +54,7 @@ def parts_of(log: WrittenLog) -> list[SliceToRead]:
 
 def stores_of(log: WrittenLog, **others: object) -> Stores:
     """Store "a" is the log's; others by id."""
-    stores = Stores("memory://written-log", {StoreId("a"): ".", **{StoreId(each): "." for each in others}})
+    stores = Stores(StorePlaces("memory://written-log", {StoreId(each): "." for each in ("a", *others)}))
     stores._open[StoreId("a")] = log.store
     for name, store in others.items():
         stores._open[StoreId(name)] = store  # type: ignore[assignment]

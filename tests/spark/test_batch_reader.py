@@ -18,6 +18,7 @@ from sparklog.core.options import parse_read_options
 from sparklog.core.types import Offset, PartitionIndex
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.schema import RECORDS_SCHEMA, records_schema
+from tests.faults.unchanged_cluster import unchanged
 from tests.spark.conftest import Read
 from tests.spark.rewriting import roll_and_delete
 
@@ -243,6 +244,14 @@ def test_tasks_read_without_the_chain(cluster: Cluster) -> None:
             {"subscribe": "t", "startingOffsets": '{"t":{"0":1}}'},
             "INVALID_OPTION: startingOffsets: wanted every partition",
         ),
+        (
+            {"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":2}}', "endingOffsets": '{"t":{"0":1}}'},
+            "found start offset 2 > end offset 1 for t-0",
+        ),
+        ({"assign": '{"t":[0,0]}'}, "wanted partition numbers from 0, each once, found [0, 0] for topic 't'"),
+        ({"assign": '{"t":[0],"t":[1]}'}, "assign: wanted each key once, found 't' twice"),
+        ({"subscribe": "t", "failOnDataLoss": "maybe"}, "failOnDataLoss: wanted true or false, found 'maybe'"),
+        ({"subscribe": "t", "columns": "value,ofset"}, "did you mean offset"),
         ({"subscribe": "t", "cluster": "host:9092"}, "is a Kafka address"),
         ({"subscribe": "t", "cluster": "memory://x"}, "lives in one process"),
         ({"subscribe": "t", "cluster": "/nowhere/at/all"}, "CLUSTER_NOT_FOUND: no cluster at file:///nowhere/at/all"),
@@ -250,7 +259,7 @@ def test_tasks_read_without_the_chain(cluster: Cluster) -> None:
 )
 def test_wrong_reads_are_refused_with_a_code(read: Read, cluster: Cluster, options: dict[str, str], error: str) -> None:
     cluster.create_topic("t", partitions=2)
-    with pytest.raises(PySparkException) as raised:
+    with unchanged(cluster.connection.url, ()), pytest.raises(PySparkException) as raised:
         read(**options).collect()
     assert error in str(raised.value)
 

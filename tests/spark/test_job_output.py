@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from sparklog.spark.job_output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput, amount
+from sparklog.spark.job_output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput, amount, point_in_time
 from sparklog.spark.job_report import PartitionResult, Work, total
 from tests.spark.maintained_log import StandingClock
 
@@ -23,6 +23,11 @@ def test_a_long_plan_is_cut_and_its_sums_are_of_all() -> None:
     assert "45.0 KiB" in text
     assert "2 objects, 2.0 KiB" in text
     assert "a note" in text
+
+
+def test_points_in_time_are_for_people() -> None:
+    assert point_in_time(1_391_230_800_000) == "2014-02-01T05:00:00.000Z"
+    assert point_in_time(10**18) == "1000000000000000000 ms"
 
 
 def test_progress_is_one_line_in_some_seconds() -> None:

@@ -1,14 +1,18 @@
-"""The cases of Spark's KafkaRelationSuite, by their names there; docs/compat.md lists them with what differs."""
+"""The cases of Spark's KafkaRelationSuite and KafkaDontFailOnDataLossSuite, by their names there.
+
+docs/compat.md lists them with what differs.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
@@ -231,3 +235,14 @@ def test_resolved_start_offset_greater_than_end_offset_with_latest(cluster: Clus
 
 def test_the_source_is_a_v2_source(filled: Cluster, read: Read) -> None:
     assert "BatchScan" in read("t")._jdf.queryExecution().executedPlan().toString()
+
+
+def test_dont_fail_on_data_loss_returns_no_record_twice(
+    spark: SparkSession, cluster: Cluster, read: Read, tmp_path: Path
+) -> None:
+    cluster.create_topic("t", partitions=1)
+    send(cluster, range(50), 0)
+    cluster.submit(MoveLogStart(TopicId(cluster.describe("t").topic_id), PartitionIndex(0), Offset(30)))
+    df = read("t", startingOffsets=by_partition(0), failOnDataLoss="false", minPartitions=4)
+    df.selectExpr("cast(value as string) as value").write.parquet(str(tmp_path / "written"))
+    assert numbers(spark.read.parquet(str(tmp_path / "written"))) == list(range(30, 50))

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sparklog.core import decide_maintenance
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.types import ObjectKind
 from sparklog.spark import job_tasks, roll_job
@@ -224,6 +225,22 @@ def test_a_swap_of_slices_that_another_roll_joined_with_more_is_refused(
     assert [each.outcome for each in report.partitions] == [Outcome.OVERTAKEN]
     assert log.segments("t") == [(0, 60)]
     log.check()
+
+
+def test_without_the_checks_of_a_swap_the_log_would_break(log: MaintainedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same with both guards taken out, digest and whole slices: the tests here can see the fault."""
+
+    class Agrees(str):
+        def __ne__(self, other: object) -> bool:
+            return False
+
+    monkeypatch.setattr(decide_maintenance, "digest", lambda slices: Agrees())
+    monkeypatch.setattr(decide_maintenance, "_check_rewritten", lambda command, replaced, partition: None)
+    log.topic("t")
+    log.append("t", 0, 50)
+    roll_while(log, monkeypatch, lambda: more_and_roll(log))
+    with pytest.raises(AssertionError):
+        log.check()
 
 
 def test_tasks_that_spark_fails_to_run_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # M: R-06

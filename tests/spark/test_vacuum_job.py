@@ -28,7 +28,8 @@ def log() -> Iterator[MaintainedLog]:
 def upload(log: MaintainedLog, topic: str, count: int = 10) -> tuple[WritePlan, TaskWritten]:
     """What a writer task uploads before its driver commits."""
     with log.cluster.connection.follower.current() as state:
-        plan = plan_write(state, log.url, new_command_id(), topic=topic, compression=None, now_ms=log.clock.at_ms)
+        places = log.cluster.connection.places(state)
+        plan = plan_write(state, places, new_command_id(), topic=topic, compression=None, now_ms=log.clock.at_ms)
     return plan, write_rows(plan, pa.table({"value": [b"late"] * count}).to_batches())
 
 
@@ -71,7 +72,8 @@ def test_a_writer_that_outlived_floor_is_refused_and_one_before_is_not(log: Main
 def test_an_upload_that_appears_after_floor_can_not_be_committed_and_goes_next_time(log: MaintainedLog) -> None:
     log.topic("t")  # M: F-09
     with log.cluster.connection.follower.current() as state:
-        plan = plan_write(state, log.url, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
+        places = log.cluster.connection.places(state)
+        plan = plan_write(state, places, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
     log.append("t", 0, 1)
     log.vacuum(now_ms=log.clock.at_ms + 8 * DAY_MS)
     written = write_rows(plan, pa.table({"value": [b"late"]}).to_batches())

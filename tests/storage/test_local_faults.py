@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -286,16 +285,6 @@ def _put_in_process(before: str, root: Path, size_bytes: int, **settings: Any) -
     command = ["unshare", "-m", *put] if before != "true" else put
     said: str = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True, **settings).stdout
     return said.strip()
-
-
-@pytest.fixture
-def can_mount() -> None:
-    if os.getuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("mounting a small disk needs root and unshare")
-    if subprocess.run(
-        ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], check=False, stderr=subprocess.DEVNULL
-    ).returncode:
-        pytest.skip("this machine does not let root mount a small disk")
 
 
 @pytest.mark.usefixtures("can_mount")

@@ -50,11 +50,6 @@ def test_an_address_has_one_spelling(address: str, url: str, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("s3://bucket/prefix", "not yet in this version"),
-        ("s3a://bucket/prefix", "not yet in this version"),
-        ("s3n://bucket", "not yet in this version"),
-        ("S3://bucket", "not yet in this version"),
-        ("hdfs://name-node:9000/log", "not yet in this version"),
         ("http://host:8080", "a coordinator"),
         ("https://host:8080,https://other:8080", "a coordinator"),
         ("host:9092", "this is a Kafka address; a cluster is file://, s3://, hdfs:// or http://"),
@@ -112,7 +107,6 @@ def test_a_relative_store_is_found_from_the_cluster(cluster: str, store: str, ur
         ("memory://name", "../other"),
         ("/data", ""),
         ("/data", "host:9092"),
-        ("/data", "s3://bucket"),
         ("http://coordinator:8080", "."),
     ],
 )

@@ -1,0 +1,63 @@
+"""How the stores of a cluster are reached: settings by store, with the secrets among them kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+METADATA_STORE: Final = "metadata"  # stands for the place of the chain, and for stores at its own address
+
+# The settings `storage.<store>.<key>` that are secrets; no other is.
+SECRET_STORAGE_KEYS: Final = frozenset({"secret_access_key", "session_token", "password"})
+
+_HADOOP_KEYS: Final = ("dfs.", "fs.", "hadoop.")  # an HDFS store takes any key of Hadoop's configuration
+
+
+class StorageSettings(msgspec.Struct, frozen=True):
+    """Settings of stores and of the cluster, shown without the secrets among them.
+
+    `plain` and `secret` map "store.key" to a value; both in lower case, because Spark hands options on so.
+    """
+
+    plain: Mapping[str, str] = {}
+    secret: Mapping[str, str] = {}
+    token: str | None = None
+
+    def without_secrets(self) -> StorageSettings:
+        """What may be carried to executors, which take secrets from their own surroundings."""
+        return StorageSettings(plain=self.plain)
+
+    def over(self, other: StorageSettings) -> StorageSettings:
+        """These settings, and those of `other` where these say nothing."""
+        return StorageSettings(
+            {**other.plain, **self.plain}, {**other.secret, **self.secret}, self.token if self.token else other.token
+        )
+
+    def of(self, store: str, *, at_root: bool = False) -> dict[str, str]:
+        """The settings of a store by key. `at_root`: it lies at the chain's own address, whose settings hold too."""
+        found = self.of(METADATA_STORE) if at_root else {}
+        prefix = f"{store.lower()}."
+        for settings in (self.plain, self.secret):
+            found |= {name.removeprefix(prefix): value for name, value in settings.items() if _is_key(name, prefix)}
+        return found
+
+    def __repr__(self) -> str:
+        token = "None" if self.token is None else "***"
+        return (
+            f"StorageSettings(plain={dict(self.plain)!r}, secret={dict.fromkeys(self.secret, '***')!r}, token={token})"
+        )
+
+
+def storage_settings(given: Mapping[str, str], token: str | None = None) -> StorageSettings:
+    """Settings from "store.key" names, sorted into secrets and others."""
+    folded = {name.lower(): value for name, value in given.items()}
+    secret = {name: value for name, value in folded.items() if name.rpartition(".")[2] in SECRET_STORAGE_KEYS}
+    return StorageSettings({name: value for name, value in folded.items() if name not in secret}, secret, token)
+
+
+def _is_key(name: str, prefix: str) -> bool:
+    """Whether `name` is a setting of the store, and not of another one whose id goes on with a dot."""
+    key = name.removeprefix(prefix)
+    return name.startswith(prefix) and ("." not in key or key.startswith(_HADOOP_KEYS))

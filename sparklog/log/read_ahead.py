@@ -1,0 +1,52 @@
+"""Ranged reads that are on their way before they are needed, where a store answers late but many at once."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from threading import Lock
+from typing import Final, TypeVar
+
+from sparklog.storage.object_store import ObjectStore
+
+T = TypeVar("T")
+THREADS: Final = 8
+
+_lock = Lock()
+_pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads don't survive a fork
+
+
+def bodies(store: ObjectStore, key: str, ranges: Sequence[tuple[int, int]]) -> Iterator[memoryview]:
+    """The bytes of each range, in order; `store.read_ahead` more are fetched while the caller works on one.
+
+    Raises what `ObjectStore.get_ranges` raises. What is on its way when the caller stops is dropped.
+    """
+    if store.read_ahead == 0 or len(ranges) == 1:
+        for each in ranges:
+            yield store.get_ranges(key, [each])[0]
+        return
+    left = iter(ranges)
+    coming: deque[Future[list[memoryview]]] = deque()
+    try:
+        while True:
+            while len(coming) <= store.read_ahead and (wanted := next(left, None)) is not None:
+                coming.append(in_background(partial(store.get_ranges, key, [wanted])))
+            if not coming:
+                return
+            yield coming.popleft().result()[0]
+    finally:
+        for unread in coming:
+            unread.cancel()
+
+
+def in_background(fetch: Callable[[], T]) -> Future[T]:
+    """Fetch in a thread of this process that is kept for it."""
+    with _lock:
+        pool = _pools.get(os.getpid())
+        if pool is None:
+            _pools.clear()
+            pool = _pools[os.getpid()] = ThreadPoolExecutor(THREADS, thread_name_prefix="sparklog-read-ahead")
+    return pool.submit(fetch)

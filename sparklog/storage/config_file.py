@@ -1,0 +1,73 @@
+"""The config file of a process (conf/sparklog.toml): the cluster's address, and how its stores are reached.
+
+    cluster = "s3://bucket/prefix"
+
+    [storage.metadata]
+    endpoint_url = "http://127.0.0.1:9000"
+
+Named by `--config` on the command line, by SPARKLOG_CONFIG everywhere. It is read anew by each process that opens
+a store, so secrets in it never travel: executors read their own.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sparklog.core.config_key import did_you_mean
+from sparklog.core.errors import InvalidOption
+from sparklog.core.storage_settings import StorageSettings, storage_settings
+
+CONFIG_VARIABLE: Final = "SPARKLOG_CONFIG"
+_KEYS: Final = ("cluster", "storage")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """What a config file says."""
+
+    cluster: str | None
+    storage: StorageSettings
+
+
+def read_config_file(path: str, named_by: str) -> ConfigFile:
+    """Read a config file; `named_by` is the option or variable that names it. Raises InvalidOption."""
+    where = f"{named_by}: {path}"
+    try:
+        with open(path, "rb") as file:
+            found = tomllib.load(file)
+    except OSError as error:
+        hint = "; a config key of the cluster goes by --cluster-config KEY=VALUE" if "=" in path else ""
+        raise InvalidOption(f"{where} can't be read: {error.strerror}{hint}") from error
+    except ValueError as error:  # no TOML, or no UTF-8
+        raise InvalidOption(f"{where} is not TOML: {error}") from error
+    for key in found:
+        if key not in _KEYS:
+            raise InvalidOption(f"{where}: wanted {', '.join(_KEYS)}, found {key!r}{did_you_mean(key, _KEYS)}")
+    address = found.get("cluster")
+    if address is not None and (not isinstance(address, str) or not address):
+        raise InvalidOption(f'{where}: wanted cluster = "URL", found {address!r}')
+    return ConfigFile(address, _storage(found.get("storage", {}), where))
+
+
+def settings_here(given: StorageSettings) -> StorageSettings:
+    """The settings that hold in this process: those given, over those of the file that SPARKLOG_CONFIG names."""
+    path = os.environ.get(CONFIG_VARIABLE)
+    return given.over(read_config_file(path, CONFIG_VARIABLE).storage) if path else given
+
+
+def _storage(tables: Any, where: str) -> StorageSettings:
+    """`[storage.<store>]` tables. A value is never shown: it may be a secret."""
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise InvalidOption(f"{where}: wanted tables [storage.<store>], found another value")
+    settings = {}
+    for store, table in tables.items():
+        for key, value in table.items():
+            if not isinstance(value, str | int | bool):
+                raise InvalidOption(
+                    f"{where}: [storage.{store}] {key}: wanted a string, a number or true or false, found another value"
+                )
+            settings[f"{store}.{key}"] = str(value).lower() if isinstance(value, bool) else str(value)
+    return storage_settings(settings)

@@ -1,0 +1,41 @@
+"""When a call to a store gives up, and how long it rests between tries."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 2.0
+
+
+class Deadline:
+    """A point of the monotonic clock after which a call gives up."""
+
+    __slots__ = ("_at_s", "timeout_ms")
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+        self._at_s = time.monotonic() + timeout_ms / 1000
+
+    def left_s(self) -> float:
+        """Seconds until then; 0 if it passed."""
+        return max(0.0, self._at_s - time.monotonic())
+
+    def passed(self) -> bool:
+        return self.left_s() == 0.0
+
+
+def tries(deadline: Deadline) -> Iterator[int]:
+    """Counts tries from 1, with growing, jittered pauses between them, until the deadline. At least one."""
+    longest_s = _FIRST_PAUSE_S
+    number = 1
+    while True:
+        yield number
+        pause_s = random.uniform(longest_s / 2, longest_s)
+        if pause_s >= deadline.left_s():
+            return
+        time.sleep(pause_s)
+        number += 1
+        longest_s = min(longest_s * 2, _LONGEST_PAUSE_S)

@@ -1,0 +1,153 @@
+"""A store under a prefix of an S3 bucket, or of a server that speaks S3's protocol.
+
+put-if-absent is one PUT with `If-None-Match: *` (for large bodies: parts, completed with that condition). S3 answers
+200 to one writer and 412 to the others, and is durable when it answers. Nothing else is asked of it: no lock, no
+versioning, no rename, no order of listings but that of keys. Objects carry a write id in their metadata, by which a
+writer whose answer was lost knows its own object.
+
+Control requests go through s3fs (s3_client.py says why not all do). Bulk reads and large bodies go through botocore,
+which s3fs brings along: measured on the test servers beside pyarrow.fs and obstore it was as fast within what the
+servers give, and it alone works in a process that was forked from one that had used it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sparklog.core.errors import InvalidInput
+from sparklog.storage.keys import check_key, check_prefix
+from sparklog.storage.object_store import Bytes, StoredKey
+from sparklog.storage.s3_answers import Failed
+from sparklog.storage.s3_bucket import Bucket
+from sparklog.storage.s3_reads import read_ranges, read_size, read_whole
+from sparklog.storage.s3_settings import parse_s3_url, read_s3_settings
+from sparklog.storage.s3_upload import S3Upload, put_whole
+
+_KEY_BYTES = 1024  # the longest key of S3, with the prefix
+
+
+class S3Store:
+    """Objects in a bucket, below a prefix. Opening it reads nothing; settings: see s3_settings.py."""
+
+    url: str
+    read_ahead: int = 3
+
+    def __init__(self, url: str, settings: Mapping[str, str]) -> None:
+        bucket, self._prefix = parse_s3_url(url)
+        self._bucket = Bucket(bucket, read_s3_settings(settings))
+        self.url = f"s3://{bucket}/{self._prefix}".rstrip("/")
+        self._uploads: weakref.WeakSet[S3Upload] = weakref.WeakSet()
+
+    def __repr__(self) -> str:
+        return f"S3Store({self.url!r})"
+
+    def put_if_absent(self, key: str, body: Bytes) -> None:
+        """Write a whole object, durably, if nothing is under `key`. Errors: see the port.
+
+        KeyExists is certain to be another's object if the first try was answered; after a lost answer the object
+        was looked at, and is another's, or could not be looked at.
+        """
+        whole = body if isinstance(body, bytes) else bytes(body)
+        put_whole(self._bucket, self._full(key), whole)
+
+    def upload(self, key: str) -> S3Upload:
+        """Begin a put-if-absent whose body comes as a stream. Up to 8 MiB nothing is sent before `publish`."""
+        upload = S3Upload(self._bucket, self._full(key))
+        self._uploads.add(upload)
+        return upload
+
+    def get(self, key: str) -> memoryview:
+        """The whole object, read-only. Raises KeyNotFound, StoreUnavailable."""
+        return read_whole(self._bucket, self._full(key), key)
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """The bytes [start, end) of each range. Ranges that touch share a request, and memory. See the port."""
+        for start, end in ranges:
+            if not 0 <= start <= end:
+                raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
+        return read_ranges(self._bucket, self._full(key), key, ranges)
+
+    def size(self, key: str) -> int:
+        """Length in bytes. Raises KeyNotFound (also if the bucket is not there), StoreUnavailable."""
+        return read_size(self._bucket, self._full(key), key)
+
+    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
+        """All objects whose key begins with `prefix`, in ascending order of key, 1,000 a request."""
+        check_prefix(prefix)
+        return self._list(prefix)
+
+    def first_key_after(self, prefix: str, key: str) -> str | None:
+        """The smallest key > `key` among those that begin with `prefix`, or None. One request, for one key."""
+        if not check_prefix(prefix).endswith("/"):
+            raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
+        # StartAfter below the prefix is ignored by some servers, and refused by others.
+        after = {"StartAfter": f"{self._prefix}{key}"} if key > prefix else {}
+        found = self._page(prefix, MaxKeys=1, **after).get("Contents", [])
+        return str(found[0]["Key"])[len(self._prefix) :] if found else None
+
+    def delete(self, key: str) -> None:
+        """Remove one object by its exact key. An absent key is no error. Raises StoreUnavailable, StoreReadOnly."""
+        try:
+            self._bucket.harmless(f"delete {key}", "delete_object", writing=True, Key=self._full(key))
+        except Failed:
+            return  # absent: S3 itself does not say so, others do
+
+    def remove_abandoned(self, before_ms: int) -> int:
+        """Abort the uploads below the prefix that began before `before_ms` (ms since the epoch). Returns how many.
+
+        An upload that is still open then fails at `publish` with StoreUnavailable; one of another process that has
+        sent nothing yet is not found.
+        """
+        removed = sum(upload.remove(before_ms) for upload in list(self._uploads))
+        marker: dict[str, Any] = {}
+        while True:
+            page = self._bucket.harmless(
+                f"list the open uploads of {self.url}", "list_multipart_uploads", Prefix=self._prefix, **marker
+            )
+            for upload in page.get("Uploads", []):
+                if upload["Initiated"].timestamp() * 1000 < before_ms and upload["Key"].startswith(self._prefix):
+                    removed += self._abort(upload["Key"], upload["UploadId"])
+            if not page.get("IsTruncated"):
+                return removed
+            marker = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+
+    def _abort(self, full_key: str, upload_id: str) -> int:
+        try:
+            self._bucket.harmless(
+                f"abort the upload of {full_key}",
+                "abort_multipart_upload",
+                writing=True,
+                Key=full_key,
+                UploadId=upload_id,
+            )
+        except Failed:
+            return 0  # it is gone already
+        return 1
+
+    def _list(self, prefix: str) -> Iterator[StoredKey]:
+        token: dict[str, str] = {}
+        while True:
+            page = self._page(prefix, **token)
+            for each in page.get("Contents", []):
+                key = str(each["Key"])[len(self._prefix) :]
+                yield StoredKey(key, int(each["Size"]), int(each["LastModified"].timestamp() * 1000))
+            if not page.get("IsTruncated"):
+                return
+            token = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def _page(self, prefix: str, **parameters: Any) -> dict[str, Any]:
+        wanted = f"list {prefix!r} of {self.url}"
+        try:
+            return self._bucket.harmless(wanted, "list_objects_v2", Prefix=f"{self._prefix}{prefix}", **parameters)
+        except Failed as failed:  # a listing names no key that could be absent
+            raise self._bucket.error(failed, wanted, writing=False) from failed
+
+    def _full(self, key: str) -> str:
+        full = f"{self._prefix}{check_key(key)}"
+        if len(full) > _KEY_BYTES:
+            raise InvalidInput(
+                f"a key of S3 has at most {_KEY_BYTES} bytes with its prefix, found {len(full)}: {full!r}"
+            )
+        return full

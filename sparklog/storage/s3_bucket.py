@@ -1,0 +1,154 @@
+"""One bucket as it is reached by one store: what every request carries, and writes that must not overwrite."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.storage.deadline import Deadline, tries
+from sparklog.storage.s3_answers import Failed, not_s3
+from sparklog.storage.s3_client import S3Client, client_of
+from sparklog.storage.s3_settings import S3Settings
+from sparklog.storage.s3_wire import Answer
+
+# Tries of a request that surely did nothing, or may be repeated at will; then the caller decides about more.
+HARMLESS_TRIES: Final = 6
+_WRITE_ID: Final = "sparklog-write"  # in an object's metadata: whose put made it
+
+Result = TypeVar("Result")
+
+
+class Bucket:
+    """A bucket, and how it is reached. Safe to keep over a fork."""
+
+    def __init__(self, name: str, settings: S3Settings) -> None:
+        self.name = name
+        self.settings = settings
+        self._client: tuple[int, S3Client] | None = None  # and the process that it belongs to
+        self._always = {"Bucket": name} | ({"RequestPayer": settings.request_payer} if settings.request_payer else {})
+        encryption = {"ServerSideEncryption": settings.encryption, "SSEKMSKeyId": settings.kms_key_id}
+        self._new_object = {name: value for name, value in encryption.items() if value is not None}
+
+    @property
+    def client(self) -> S3Client:
+        """This process's client, from the first use on the same."""
+        if self._client is None or self._client[0] != os.getpid():
+            self._client = os.getpid(), client_of(self.settings)
+        return self._client[1]
+
+    def deadline(self, more_ms: int = 0) -> Deadline:
+        """The end of a call that begins now."""
+        return Deadline(self.settings.timeout_ms + more_ms)
+
+    def control(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
+        """One small request, sent once. Raises Failed."""
+        return self.client.control(operation, deadline, **self._always, **parameters)
+
+    def bulk(self, operation: str, **parameters: object) -> dict[str, Any]:
+        """One request with a large body, sent once from this thread. Raises Failed."""
+        return self.client.bulk(operation, **self._always, **parameters)
+
+    def read(self, key: str, start: int, end: int, deadline: Deadline) -> Answer:
+        """Begin to read bytes [start, end) of an object. Raises Failed."""
+        return self.client.stream(
+            "GET", "get_object", deadline, {**self._always, "Key": key}, headers={"Range": f"bytes={start}-{end - 1}"}
+        )
+
+    def send_part(self, key: str, upload_id: str, number: int, body: bytes | bytearray, deadline: Deadline) -> str:
+        """Send one part of an upload, once; its ETag. Raises Failed."""
+        parameters = {**self._always, "Key": key, "UploadId": upload_id, "PartNumber": number}
+        answer = self.client.stream("PUT", "upload_part", deadline, parameters, body=body)
+        answer.close()
+        etag = answer.header("ETag")
+        if not etag:
+            raise not_s3("an answer without the ETag of what was written", answer.status)
+        return etag
+
+    def for_new_object(self, write_id: str) -> dict[str, Any]:
+        """Parameters of the request that begins an object: encryption, and whose it is."""
+        return {**self._new_object, "Metadata": {_WRITE_ID: write_id}}
+
+    def harmless(self, wanted: str, operation: str, *, writing: bool = False, **parameters: object) -> dict[str, Any]:
+        """One small request that may be repeated, and is. Raises Failed if it is refused, or the caller's error."""
+        deadline = self.deadline()
+        return self.repeated(wanted, lambda: self.control(operation, deadline, **parameters), deadline, writing=writing)
+
+    def repeated(self, wanted: str, send: Callable[[], Result], deadline: Deadline, *, writing: bool) -> Result:
+        """The answer to a request that may be repeated. Raises Failed if it says that the key (or upload) is absent."""
+        for number in tries(deadline):
+            try:
+                return send()
+            except Failed as failed:
+                if failed.absent or failed.code == "NoSuchUpload":
+                    raise
+                error = self.error(failed, wanted, writing=writing)
+                if not failed.may_pass or number >= HARMLESS_TRIES:
+                    raise error from failed
+                last, reason = error, failed
+        raise last from reason
+
+    def write_if_absent(
+        self, key: str, write_id: str, send: Callable[[Deadline], dict[str, Any]], more_ms: int = 0
+    ) -> None:
+        """Send a conditional write until it has a definite answer, or the deadline passed.
+
+        The same bytes are sent each time. Who finds the key taken after a try without an answer looks whose object
+        it is by `write_id`. Raises what the port's `put_if_absent` raises.
+        """
+        wanted = f"put {key} if absent"
+        deadline = self.deadline(more_ms)
+        in_doubt = False
+        for number in tries(deadline):
+            try:
+                answer = send(deadline)
+                if not answer.get("ETag"):
+                    raise not_s3("an answer without the ETag of what was written", 200)
+                return
+            except Failed as failed:
+                last = failed
+            if last.exists or (last.code == "NoSuchUpload" and in_doubt):
+                if self._is_own(key, write_id, deadline, taken=last.exists):
+                    return
+                raise KeyExists(f"wanted to {wanted}, found an object there") from last
+            if last.code == "NoSuchUpload":
+                raise StoreUnavailable(f"wanted to {wanted}, found that its upload was removed as abandoned") from last
+            if not last.may_pass:
+                if in_doubt:
+                    break
+                raise self.error(last, wanted, writing=True) from last
+            in_doubt = in_doubt or last.in_doubt
+            if not in_doubt and number >= HARMLESS_TRIES:
+                break
+        if in_doubt:
+            raise OutcomeUnknown(
+                f"wanted to {wanted} at {self.client.endpoint}, no definite answer came in {deadline.timeout_ms} ms, "
+                f"the last was: {last.reason}"
+            ) from last
+        raise self.error(last, wanted, writing=True) from last
+
+    def _is_own(self, key: str, write_id: str, deadline: Deadline, *, taken: bool) -> bool:
+        """Whether the object under `key` is the one of this write; False also if that can't be learnt.
+
+        Raises StoreUnavailable if nothing is there and nothing can come any more (`taken` is False).
+        """
+        try:
+            for number in tries(deadline):
+                try:
+                    found = self.control("head_object", deadline, Key=key).get("Metadata", {})
+                    return {name.lower(): value for name, value in found.items()}.get(_WRITE_ID) == write_id
+                except Failed as failed:
+                    if failed.absent and not taken:
+                        raise StoreUnavailable(
+                            f"wanted to put {key} if absent, found neither it nor its upload"
+                        ) from failed
+                    if failed.absent or not failed.may_pass or number >= HARMLESS_TRIES:
+                        return False
+        except SparklogError:
+            raise
+        return False
+
+    def error(self, failed: Failed, wanted: str, *, writing: bool) -> SparklogError:
+        """What the caller of a store is told."""
+        return failed.error(wanted, self.name, self.client.endpoint, writing=writing)

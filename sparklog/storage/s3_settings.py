@@ -1,0 +1,105 @@
+"""How an S3 store is reached: its address, and the settings that are no part of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from sparklog.core.config_key import ConfigKey, ValueType, did_you_mean
+from sparklog.core.errors import InvalidInput
+from sparklog.storage.keys import check_key
+
+DEFAULT_TIMEOUT_MS: Final = 30_000
+
+_URL: Final = re.compile(r"s3[an]?://([^/]*)(?:/(.*))?", re.IGNORECASE | re.DOTALL)
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
+_TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", minimum=100, maximum=3_600_000)
+_PATH_STYLE: Final = ConfigKey("path_style", ValueType.BOOL, None, "")
+_CHOICES: Final = {
+    "encryption": ("AES256", "aws:kms", "aws:kms:dsse"),
+    "request_payer": ("requester",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """Settings of one store. What is None is taken from the platform's own places, as botocore finds it there."""
+
+    endpoint_url: str | None = None
+    region: str | None = None
+    profile: str | None = None
+    access_key_id: str | None = None
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    path_style: bool | None = None
+    encryption: str | None = None
+    kms_key_id: str | None = None
+    request_payer: str | None = None
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+
+
+SETTINGS: Final = tuple(S3Settings.__dataclass_fields__)
+
+
+def read_s3_settings(given: Mapping[str, str]) -> S3Settings:
+    """Settings from their texts. Raises InvalidInput, which never shows a value of a secret."""
+    for name in given:
+        if name not in SETTINGS:
+            raise InvalidInput(
+                f"an S3 store has the settings {', '.join(SETTINGS)}, not {name!r}{did_you_mean(name, SETTINGS)}"
+            )
+    found: dict[str, str | bool | int] = dict(given)
+    for key in (_TIMEOUT, _PATH_STYLE):
+        if key.name in given:
+            value = key.read(given[key.name])
+            if value is None:
+                raise InvalidInput(f"{key.name}: wanted {key.legal()}, found {given[key.name]!r}")
+            found[key.name] = value  # type: ignore[assignment]
+    for name, choices in _CHOICES.items():
+        if name in given and given[name] not in choices:
+            raise InvalidInput(f"{name}: wanted one of {', '.join(choices)}, found {given[name]!r}")
+    _check_together(given)
+    return S3Settings(**found)  # type: ignore[arg-type]
+
+
+def _check_together(given: Mapping[str, str]) -> None:
+    if ("access_key_id" in given) != ("secret_access_key" in given):
+        raise InvalidInput("access_key_id and secret_access_key go together, found one of them")
+    if "session_token" in given and "access_key_id" not in given:
+        raise InvalidInput("session_token goes with access_key_id and secret_access_key, found it alone")
+    if "profile" in given and "access_key_id" in given:
+        raise InvalidInput("keys come from profile or from access_key_id and secret_access_key, found both")
+    if "kms_key_id" in given and not given.get("encryption", "").startswith("aws:kms"):
+        raise InvalidInput("kms_key_id goes with encryption = aws:kms or aws:kms:dsse, found it without")
+    if "endpoint_url" in given:
+        check_endpoint(given["endpoint_url"], "endpoint_url")
+
+
+def check_endpoint(url: str, named_by: str) -> None:
+    """Raises InvalidInput, which does not show a password, if `url` is no http or https address of a server."""
+    parts = urlsplit(url)
+    if parts.username is not None or parts.password is not None:
+        raise InvalidInput(f"{named_by} holds no user and password: keys are access_key_id and secret_access_key")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InvalidInput(f"{named_by}: wanted http://host:port or https://host:port, found {url!r}")
+
+
+def parse_s3_url(url: str) -> tuple[str, str]:
+    """(bucket, prefix) of s3://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
+    found = _URL.fullmatch(url)
+    if found is None or "@" in found[1]:
+        raise InvalidInput(
+            "an S3 store is s3://bucket/prefix, without keys in it" + ("" if found else f", not {url!r}")
+        )
+    bucket, path = found[1], (found[2] or "").rstrip("/")
+    if _BUCKET.fullmatch(bucket) is None:
+        raise InvalidInput(f"an S3 store is s3://bucket/prefix, found the bucket {bucket!r} in {url!r}")
+    if not path:
+        return bucket, ""
+    try:
+        return bucket, f"{check_key(path)}/"
+    except InvalidInput as error:
+        raise InvalidInput(f"in an S3 store s3://bucket/prefix the prefix is as a key: {error.message}") from error

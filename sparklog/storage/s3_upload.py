@@ -1,0 +1,178 @@
+"""A put-if-absent as a stream: one conditional PUT if it stays small, else parts that are completed conditionally."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Final
+
+from sparklog.core.errors import InvalidInput, SparklogError, StoreUnavailable
+from sparklog.storage.deadline import Deadline
+from sparklog.storage.object_store import Bytes
+from sparklog.storage.s3_answers import Failed
+from sparklog.storage.s3_bucket import Bucket
+
+PART_BYTES: Final = 8 * 1024 * 1024
+PARTS_AT_ONCE: Final = 4
+_MOST_PARTS: Final = 10_000
+_CONTROL_BYTES: Final = 512 * 1024  # larger bodies go by the bulk client
+_MS_PER_MIB: Final = 1000  # how slow a link may be before a large PUT is given up
+
+
+def put_whole(bucket: Bucket, key: str, body: bytes | bytearray) -> None:
+    """One conditional PUT, repeated with the same bytes until its outcome is known. Raises as `put_if_absent`."""
+    write_id = uuid.uuid4().hex
+    parameters = {"Key": key, "Body": body, "IfNoneMatch": "*", **bucket.for_new_object(write_id)}
+
+    def send(deadline: Deadline) -> dict[str, Any]:
+        if len(body) <= _CONTROL_BYTES:
+            return bucket.control("put_object", deadline, **parameters)
+        return bucket.bulk("put_object", **parameters)
+
+    bucket.write_if_absent(key, write_id, send, more_ms=len(body) * _MS_PER_MIB // (1024 * 1024))
+
+
+class S3Upload:
+    """An object being written. One thread at a time.
+
+    Holds at most 5 parts of 8 MiB: one that fills, four that are being sent. An object of one part or less is
+    sent by `publish`, in one request.
+    """
+
+    def __init__(self, bucket: Bucket, key: str) -> None:
+        self.began_ms = time.time_ns() // 1_000_000
+        self._bucket = bucket
+        self._key = key
+        self._part = bytearray()
+        self._upload_id: str | None = None
+        self._write_id = uuid.uuid4().hex
+        self._sending: deque[Future[dict[str, Any]]] = deque()
+        self._sent: list[dict[str, Any]] = []
+        self._ended = False
+        self._removed = False
+
+    def write(self, body: Bytes) -> None:
+        """Add bytes to the end. Raises StoreFull, StoreReadOnly, StoreUnavailable; then only `abort` is legal."""
+        self._check_open()
+        rest = memoryview(body).cast("B")
+        try:
+            while rest:
+                if len(self._part) == PART_BYTES:
+                    self._send_part()
+                room = PART_BYTES - len(self._part)
+                self._part += rest[:room]
+                rest = rest[room:]
+        except BaseException:
+            self.abort()
+            raise
+
+    def publish(self) -> None:
+        """Make the whole object durable and visible under its key, if the key is absent. Errors: see the port."""
+        self._check_open()
+        try:
+            if self._removed:
+                raise StoreUnavailable(f"wanted to publish {self._key}, found that it was removed as abandoned")
+            if self._upload_id is None:
+                put_whole(self._bucket, self._key, self._part)
+                return
+            self._send_part()
+            while self._sending:
+                self._await_part()
+            parameters = {
+                "Key": self._key,
+                "UploadId": self._upload_id,
+                "IfNoneMatch": "*",
+                "MultipartUpload": {"Parts": self._sent},
+            }
+            self._bucket.write_if_absent(
+                self._key,
+                self._write_id,
+                lambda deadline: self._bucket.control("complete_multipart_upload", deadline, **parameters),
+            )
+            self._upload_id = None
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Drop what was written. Legal at any time, also twice; after `publish` it does nothing."""
+        self._ended = True
+        self._part = bytearray()
+        upload_id, self._upload_id = self._upload_id, None
+        for part in self._sending:
+            part.cancel()
+        while self._sending:  # a part that arrives after the abort would be kept, and paid for
+            with suppress(Exception):
+                self._sending.popleft().exception()
+        if upload_id is not None:
+            # What can't be removed now is what `remove_abandoned` is for.
+            with suppress(SparklogError, Failed):
+                self._bucket.harmless(
+                    f"abort the upload of {self._key}",
+                    "abort_multipart_upload",
+                    writing=True,
+                    Key=self._key,
+                    UploadId=upload_id,
+                )
+
+    def remove(self, before_ms: int) -> bool:
+        """Let `publish` fail, if it began before and nothing of it is in the store yet; whether it did."""
+        if self._ended or self._removed or self._upload_id is not None or self.began_ms >= before_ms:
+            return False
+        self._removed = True
+        return True
+
+    def __enter__(self) -> S3Upload:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.abort()
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")
+
+    def _send_part(self) -> None:
+        """Hand the part over to a thread, once fewer than the most are being sent."""
+        if self._upload_id is None:
+            self._upload_id = self._begin()
+        while len(self._sending) >= PARTS_AT_ONCE:
+            self._await_part()
+        number = len(self._sent) + len(self._sending) + 1
+        if number > _MOST_PARTS:
+            raise InvalidInput(
+                f"an object in S3 has at most {_MOST_PARTS} parts of {PART_BYTES} bytes, found more for {self._key}"
+            )
+        body, self._part = self._part, bytearray()
+        upload_id = self._upload_id
+        self._sending.append(self._bucket.client.in_thread(lambda: self._put_part(upload_id, number, body)))
+
+    def _begin(self) -> str:
+        answer = self._bucket.harmless(
+            f"begin the upload of {self._key}",
+            "create_multipart_upload",
+            writing=True,
+            Key=self._key,
+            **self._bucket.for_new_object(self._write_id),
+        )
+        return str(answer["UploadId"])
+
+    def _put_part(self, upload_id: str, number: int, body: bytearray) -> dict[str, Any]:
+        deadline = self._bucket.deadline(more_ms=len(body) * _MS_PER_MIB // (1024 * 1024))
+        etag = self._bucket.repeated(
+            f"send part {number} of {self._key}",
+            lambda: self._bucket.send_part(self._key, upload_id, number, body, deadline),
+            deadline,
+            writing=True,
+        )
+        return {"ETag": etag, "PartNumber": number}
+
+    def _await_part(self) -> None:
+        try:
+            self._sent.append(self._sending.popleft().result())
+        except Failed as failed:
+            raise StoreUnavailable(
+                f"wanted to write {self._key}, found that its upload was removed as abandoned"
+            ) from failed

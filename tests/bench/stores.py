@@ -1,0 +1,225 @@
+"""A store behind the network: whole objects and ranges beside a plain client, Spark beside Parquet, and late answers.
+
+The servers are those of the tests, on this machine, so the figures are about clients; a real bucket has another link.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.fs as fs
+from pyspark.sql import DataFrame, SparkSession
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.log.read_ahead import bodies
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import open_store
+from tests.bench.paired import Comparison, compare
+from tests.bench.spark_bulk import rows
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.run_with import server
+
+MIB = 1 << 20
+OBJECT_BYTES = 64 * MIB
+AT_ONCE = 4
+RANGE_BYTES = 8 * MIB
+LATE_MS = 30
+RECORDS = {100: 1_500_000, 1_000: 300_000}
+
+
+def stores(kind: str, session: Callable[[], SparkSession], folder: Path) -> Iterator[Comparison]:
+    """Everything for `kind`, s3 or hdfs."""
+    with server(kind) as variables:
+        os.environ.update(variables)
+        root = variables["STORE"]
+        yield from _transfers(kind, root)
+        if kind == "s3":
+            yield from _late(root)
+        yield from _through_spark(kind, session(), root, folder)
+
+
+# ---- whole objects and ranges ---------------------------------------------------------------------
+
+
+def _transfers(kind: str, root: str) -> Iterator[Comparison]:
+    store = open_store(f"{root}/transfers")
+    body = os.urandom(OBJECT_BYTES)
+    plain = _plain_client(kind, root)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+
+        def put() -> None:
+            list(pool.map(lambda _: _upload(store, f"ours/{uuid.uuid4().hex}", body), range(AT_ONCE)))
+
+        def put_plainly() -> None:
+            list(pool.map(lambda _: plain.put(f"plain/{uuid.uuid4().hex}", body), range(AT_ONCE)))
+
+        yield compare(f"{AT_ONCE} objects of 64 MiB put at once", plain.name, ">= 0.9", put, put_plainly)
+    key = uuid.uuid4().hex
+    _upload(store, key, body)
+    plain.put(key, body)
+    ranges = [(at, at + RANGE_BYTES) for at in range(0, OBJECT_BYTES, RANGE_BYTES)]
+
+    def get() -> None:
+        assert sum(len(each) for each in bodies(store, key, ranges)) == OBJECT_BYTES
+
+    yield compare(
+        "64 MiB got in ranges of 8 MiB, ahead", plain.name, ">= 0.9", get, lambda: plain.get_ranges(key, ranges)
+    )
+    yield compare("64 MiB got whole", plain.name, ">= 0.9", lambda: store.get(key), lambda: plain.get(key))
+
+
+def _upload(store: ObjectStore, key: str, body: bytes) -> None:
+    view = memoryview(body)
+    with store.upload(key) as upload:
+        for at in range(0, len(body), MIB):
+            upload.write(view[at : at + MIB])
+        upload.publish()
+
+
+class _Plain:
+    """Puts and gets by pyarrow's own file systems: no condition, no checks, no names that stay away until the end."""
+
+    name = "pyarrow.fs"
+
+    def __init__(self, files: fs.FileSystem, root: str) -> None:
+        self._files, self._root = files, root
+
+    def put(self, key: str, body: bytes) -> None:
+        path = f"{self._root}/{key}"
+        self._files.create_dir(path.rpartition("/")[0], recursive=True)
+        with self._files.open_output_stream(path) as file:
+            file.write(body)
+
+    def get(self, key: str) -> pa.Buffer:
+        with self._files.open_input_file(f"{self._root}/{key}") as file:
+            return file.read_buffer()
+
+    def get_ranges(self, key: str, ranges: list[tuple[int, int]]) -> None:
+        with self._files.open_input_file(f"{self._root}/{key}") as file, ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(lambda each: file.read_at(each[1] - each[0], each[0]), ranges))
+
+
+class _PlainHdfs:
+    """Files created in place by hdfs-native: no temporary name, no rename."""
+
+    name = "hdfs-native"
+
+    def __init__(self, root: str) -> None:
+        from hdfs_native import Client
+
+        self._client = Client(root)
+
+    def put(self, key: str, body: bytes) -> None:
+        from hdfs_native import WriteOptions
+
+        with self._client.create(f"/plain/{key}", WriteOptions(create_parent=True)) as file:
+            file.write(body)
+
+    def get(self, key: str) -> bytes:
+        with self._client.read(f"/plain/{key}") as file:
+            return bytes(file.read())
+
+    def get_ranges(self, key: str, ranges: list[tuple[int, int]]) -> None:
+        with self._client.read(f"/plain/{key}") as file:
+            for start, end in ranges:
+                file.read_range(start, end - start)
+
+
+def _plain_client(kind: str, root: str) -> _Plain | _PlainHdfs:
+    if kind == "hdfs":
+        return _PlainHdfs(root)
+    endpoint = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
+    files = fs.S3FileSystem(endpoint_override=endpoint, scheme="http", region="us-east-1")
+    return _Plain(files, f"{root.removeprefix('s3://')}/plain")
+
+
+# ---- late answers -----------------------------------------------------------------------------------
+
+
+def _late(root: str) -> Iterator[Comparison]:
+    """The same through a proxy that waits before each request, beside the proxy without the wait."""
+    with FaultProxy(os.environ["AWS_ENDPOINT_URL"]) as near, FaultProxy(os.environ["AWS_ENDPOINT_URL"]) as far:
+        far.delay_ms = LATE_MS
+        urls = [f"{root}/{name}" for name in ("near", "far")]
+        settings = [{"metadata.endpoint_url": each.url} for each in (near, far)]
+        for url, each in zip(urls, settings, strict=True):
+            init_cluster(url, storage=each)
+        with ExitStack() as opened:
+            near_log, far_log = (
+                opened.enter_context(sparklog.connect(url, storage=each))
+                for url, each in zip(urls, settings, strict=True)
+            )
+            values = [os.urandom(500) + bytes(500) for _ in range(100_000)]
+            table = pa.table({"value": pa.array(values, pa.binary())})
+            for log in (near_log, far_log):
+                log.create_topic("t", partitions=1, config={"retention.ms": -1})
+            yield compare(
+                f"append of 100 MB, {LATE_MS} ms per request",
+                "the same without",
+                ">= 0.8",
+                lambda: far_log.append("t", table),
+                lambda: near_log.append("t", table),
+                rounds=3,
+            )
+            yield compare(
+                f"scan of the topic, {LATE_MS} ms per request",
+                "the same without",
+                ">= 0.8",
+                lambda: far_log.read("t", partition=0),
+                lambda: near_log.read("t", partition=0),
+                rounds=3,
+            )
+
+
+# ---- Spark --------------------------------------------------------------------------------------------
+
+
+def _through_spark(kind: str, spark: SparkSession, root: str, folder: Path) -> Iterator[Comparison]:
+    cluster_url = f"{root}/bench"
+    init_cluster(cluster_url)
+    number = itertools.count()
+    # Spark's own S3 client is no part of PySpark: what Parquet is compared with there is written to the local disk.
+    parquet_root = f"{root}/parquet" if kind == "hdfs" else str(folder / "parquet")
+    peer = "parquet on the same HDFS" if kind == "hdfs" else "parquet on the local disk"
+    for value_bytes, records in RECORDS.items():
+        frame = rows(spark, value_bytes, records)
+        yield from _beside_parquet(frame, f"{value_bytes} B", cluster_url, parquet_root, peer, number)
+        frame.unpersist()
+
+
+def _beside_parquet(
+    frame: DataFrame, label: str, cluster_url: str, parquet_root: str, peer: str, number: Iterator[int]
+) -> Iterator[Comparison]:
+    spark = frame.sparkSession
+
+    def write() -> str:
+        topic = f"t-{next(number)}"
+        with sparklog.connect(cluster_url) as cluster:
+            cluster.create_topic(topic, partitions=1, config={"retention.ms": -1})
+        frame.write.format("sparklog").option("cluster", cluster_url).option("topic", topic).mode("append").save()
+        return topic
+
+    def write_parquet() -> str:
+        path = f"{parquet_root}/{next(number)}"
+        frame.write.option("compression", "zstd").parquet(path)
+        return path
+
+    yield compare(f"Spark write {label}", peer, "", write, write_parquet, rounds=3)
+    read = spark.read.format("sparklog").option("cluster", cluster_url).option("subscribe", write())
+    path = write_parquet()
+    yield compare(
+        f"Spark read {label}",
+        peer,
+        "",
+        lambda: read.load().write.format("noop").mode("overwrite").save(),
+        lambda: spark.read.parquet(path).write.format("noop").mode("overwrite").save(),
+        rounds=3,
+    )

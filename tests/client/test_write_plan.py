@@ -1,0 +1,155 @@
+"""A write in its steps: what tasks upload under which names, what one command makes of it, which rows are refused."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+import sparklog
+from sparklog.chain.committer import new_command_id
+from sparklog.client import write_plan
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write, producer_slices, write_rows
+from sparklog.core.commands import Application, Submission
+from sparklog.core.errors import InvalidInput, InvalidRecord, SparklogError, UnknownTopicOrPartition
+from sparklog.core.types import UploadId
+from tests.core.decided_log import DecidedLog
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Topic "t" with two partitions."""
+    url = f"memory://{uuid.uuid4().hex}"
+    init_cluster(url)
+    with sparklog.connect(url) as made:
+        made.create_topic("t", partitions=2)
+        yield made
+
+
+def planned(cluster: Cluster, topic: str | None = "t") -> WritePlan:
+    """The plan as a task gets it: through bytes."""
+    connection = cluster.connection
+    with connection.follower.current() as state:
+        places = connection.places(state)
+        plan = plan_write(state, places, new_command_id(), topic=topic, compression=None, now_ms=NOW_MS)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=WritePlan)
+
+
+def rows(*values: str, **more: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"value": pa.array(values, pa.string()), **more})
+
+
+def names(written: TaskWritten) -> set[UploadId]:
+    return {each.upload_id for each in written.objects}
+
+
+def commit(cluster: Cluster, plan: WritePlan, *written: TaskWritten) -> None:
+    command = append_command(plan, written)
+    assert command is not None
+    cluster.connection.committer.submit(Submission(plan.command_id, plan.n0, command), 10_000)
+
+
+def values(cluster: Cluster, partition: int = 0) -> list[bytes]:
+    found: list[bytes] = cluster.read("t", partition=partition)["value"].to_pylist()
+    return found
+
+
+# ---- attempts of one task -----------------------------------------------------------------------------
+
+
+def test_each_attempt_of_a_task_uploads_under_names_of_its_own(cluster: Cluster) -> None:
+    plan = planned(cluster)
+    late, first = (write_rows(plan, [rows("a", partition=[0])]) for _ in range(2))
+    assert not names(late) & names(first)
+    commit(cluster, plan, first)
+    assert values(cluster) == [b"a"]
+
+
+def test_without_names_of_its_own_a_tasks_second_attempt_could_not_upload(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt was lost after its upload; nobody can tell its object from one that somebody committed."""
+    monkeypatch.setattr(write_plan, "new_upload_id", lambda: UploadId("ab" * 16))
+    plan = planned(cluster)
+    write_rows(plan, [rows("a", partition=[0])])
+    with pytest.raises(SparklogError, match="ab" * 16):
+        write_rows(plan, [rows("b", partition=[0])])
+
+
+def test_one_command_holds_the_tasks_in_their_order(cluster: Cluster) -> None:
+    plan = planned(cluster)
+    written = [write_rows(plan, [rows(f"{task}", partition=[0])], task=task) for task in range(3)]
+    commit(cluster, plan, written[2], TaskWritten(), written[0], written[1])
+    assert values(cluster) == [b"2", b"0", b"1"]
+
+
+def test_nothing_written_is_no_command(cluster: Cluster) -> None:
+    plan = planned(cluster)
+    nothing = write_rows(plan, [rows()])
+    assert (nothing, append_command(plan, [nothing], application=Application("a", 1))) == (TaskWritten(), None)
+
+
+# ---- rows ---------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_not_there_is_told_with_those_that_are(cluster: Cluster) -> None:
+    cluster.create_topic("orders", partitions=1)
+    with pytest.raises(UnknownTopicOrPartition, match=r"wanted topic 'order', .*orders, t.*did you mean orders"):
+        planned(cluster, "order")
+    plan = planned(cluster, None)
+    with pytest.raises(UnknownTopicOrPartition, match=r"a row names topic 'order', the cluster had orders, t"):
+        write_rows(plan, [rows("a", topic=["order"])])
+    with pytest.raises(InvalidInput, match="which topic"):
+        write_rows(plan, [rows("a")])
+
+
+def test_the_topic_of_the_plan_goes_before_that_of_the_rows(cluster: Cluster) -> None:
+    plan = planned(cluster)
+    commit(cluster, plan, write_rows(plan, [rows("a", topic=["elsewhere"], partition=[1])]))
+    assert values(cluster, 1) == [b"a"]
+
+
+def test_a_compacted_topic_takes_no_record_without_a_key(cluster: Cluster) -> None:
+    cluster.create_topic("last", partitions=1, config={"cleanup.policy": "compact"})
+    plan = planned(cluster, "last")
+    with pytest.raises(InvalidRecord, match="found 1 without in a batch of 2"):
+        write_rows(plan, [rows("a", "b", key=["k", None])])
+    assert write_rows(plan, [rows("a", "b", key=["k", "l"])]).objects
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "error"),
+    [(NOW_MS - 1_000, None), (NOW_MS - 1_001, "from .* on"), (NOW_MS + 500, None), (NOW_MS + 501, "up to")],
+)
+def test_timestamps_outside_of_what_the_topic_takes_are_refused(
+    cluster: Cluster, at_ms: int, error: str | None
+) -> None:
+    config = {"message.timestamp.before.max.ms": 1_000, "message.timestamp.after.max.ms": 500}
+    cluster.create_topic("timed", partitions=1, config=config)
+    plan = planned(cluster, "timed")
+    times = pa.array([NOW_MS * 1000, at_ms * 1000, None], pa.timestamp("us", "UTC"))
+    if error is None:
+        assert write_rows(plan, [rows("a", "b", "c", timestamp=times)]).slices[0].records == 3
+    else:
+        with pytest.raises(InvalidRecord, match=f"timed takes timestamps {error}"):
+            write_rows(plan, [rows("a", "b", "c", timestamp=times)])
+    assert write_rows(plan, [rows("a", timestamp=pa.array([None], pa.timestamp("us", "UTC")))]).objects
+
+
+# ---- producers ----------------------------------------------------------------------------------------
+
+
+def test_slices_are_numbered_one_after_the_other_also_over_the_last_sequence() -> None:
+    log = DecidedLog()
+    found = producer_slices([log.part(2), log.part(3)], (7, 1, (1 << 31) - 1))
+    spans = [each.producer for each in found]
+    assert [(each.first_sequence, each.last_sequence) for each in spans if each] == [((1 << 31) - 1, 0), (1, 3)]
+    with pytest.raises(InvalidInput, match="goes to one partition"):
+        producer_slices([log.part(1, 0), log.part(1, 1)], (7, 1, 0))

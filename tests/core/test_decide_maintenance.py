@@ -1,0 +1,298 @@
+"""Swaps, log starts, confirmed deletions and FLOOR: what is refused, and that the guards are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from sparklog.core import decide_maintenance
+from sparklog.core.commands import ConfirmDeleted, DeleteTopic, MoveLogStart, RaiseFloor, RewrittenSlice, Swap
+from sparklog.core.errors import (
+    InvalidInput,
+    NotEnoughReplicas,
+    OffsetOutOfRange,
+    SparklogError,
+    StaleBrokerEpoch,
+    SwapRefused,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.records import FloorRaised, LogStartMoved, ObjectsDeleted, SlicesSwapped
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    ObjectNumber,
+    Offset,
+    PartitionIndex,
+    TimestampSource,
+    TopicId,
+    total_records,
+)
+from tests.core.decided_log import TOPIC, A, B, DecidedLog, span
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def log() -> DecidedLog:
+    """Three slices in partition 0: [0, 20), [20, 30), [30, 50)."""
+    made = DecidedLog()
+    for records in (20, 10, 20):
+        made.append(records)
+    return made
+
+
+def move_to(offset: int) -> MoveLogStart:
+    return MoveLogStart(TOPIC, PartitionIndex(0), Offset(offset))
+
+
+# ---- swaps ----------------------------------------------------------------------------------------
+
+
+def test_whole_slices_are_replaced_and_keep_their_offsets(log: DecidedLog) -> None:
+    swap = log.swap_of(0, 30)
+    (record,) = log.decide(swap).records
+    delay_ms = log.state.topic_config(log.state.topics[TOPIC]).rewrite_delete_delay_ms
+    assert isinstance(record, SlicesSwapped)
+    assert [(each.start, each.end, each.object_number) for each in record.slices] == [(0, 30, 3)]
+    assert record.delete_after_ms == log.now_ms + delay_ms
+    log.submit(swap)
+    assert log.bounds() == [(0, 30), (30, 50)]
+    assert set(log.state.retired) == {0, 1}
+    assert log.partition().version == 1
+
+
+def compacted_meanwhile(log: DecidedLog) -> Swap:
+    """A slow rewrite of [0, 30); meanwhile others left only 10 of its records, in slices with the same bounds."""
+    slow = log.swap_of(0, 30)
+    log.submit(log.swap_of(0, 30, records=10))
+    return slow
+
+
+def test_a_swap_of_slices_that_were_replaced_meanwhile_is_refused(log: DecidedLog) -> None:  # M: C-05
+    slow = compacted_meanwhile(log)
+    with pytest.raises(SwapRefused, match=r"orders-0 \[0, 30\) are not those the rewrite read: plan it again"):
+        log.submit(slow)
+    assert total_records(log.slices()) == 10 + 20
+
+
+def test_without_the_digest_a_slow_rewrite_would_bring_removed_records_back(
+    log: DecidedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = compacted_meanwhile(log)
+    monkeypatch.setattr(decide_maintenance, "digest", lambda slices: slow.digest)
+    log.submit(slow)
+    assert total_records(log.slices()) == 30 + 20
+
+
+def test_without_the_look_for_whole_slices_a_rewrite_would_tear_the_log(
+    log: DecidedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Digest and bounds are two guards: either one alone keeps a slow rewrite out of a slice that grew beyond it."""
+    slow = log.swap_of(0, 30)
+    log.submit(log.swap_of(0, 50))
+    monkeypatch.setattr(decide_maintenance, "digest", lambda slices: slow.digest)
+    with pytest.raises(InvalidInput, match=r"whole slices: wanted \[0, 30\), found \[0, 50\)"):
+        log.submit(slow)
+    monkeypatch.setattr(decide_maintenance, "_check_rewritten", lambda command, replaced, partition: None)
+    with pytest.raises(AssertionError, match="7: slices"):
+        log.submit(slow)
+
+
+def test_a_swap_below_the_log_start_or_above_the_high_watermark_is_refused(log: DecidedLog) -> None:
+    swap = log.swap_of(0, 30)
+    above = msgspec.structs.replace(swap, end=Offset(60))
+    with pytest.raises(SwapRefused, match="above its high watermark 50"):
+        log.decide(above)
+    log.submit(move_to(5))
+    with pytest.raises(SwapRefused, match="its log start is 5 by now"):
+        log.decide(swap)
+
+
+def rewritten(swap: Swap, **changes: Any) -> Swap:
+    """The swap with its one slice changed; `new_…`: a field of the `NewSlice` in it."""
+    (first,) = swap.slices
+    new = {name.removeprefix("new_"): value for name, value in changes.items() if name.startswith("new_")}
+    others = {name: value for name, value in changes.items() if not name.startswith("new_")}
+    changed = msgspec.structs.replace(first, new=msgspec.structs.replace(first.new, **new), **others)
+    return msgspec.structs.replace(swap, slices=(changed,))
+
+
+def held_by(swap: Swap, *holders: Holder) -> Swap:
+    (first,) = swap.objects
+    return msgspec.structs.replace(swap, objects=(msgspec.structs.replace(first, holders=holders),))
+
+
+def twice(swap: Swap, first: RewrittenSlice, second: RewrittenSlice) -> Swap:
+    return msgspec.structs.replace(swap, slices=(first, second))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        (lambda swap: rewritten(swap, start=Offset(1)), InvalidInput, "without a gap"),
+        (lambda swap: rewritten(swap, end=Offset(29), new_records=29), InvalidInput, "they end at 29"),
+        (lambda swap: rewritten(swap, end=Offset(31)), InvalidInput, "without a gap"),
+        (lambda swap: rewritten(swap, end=Offset(0)), InvalidInput, "without a gap"),
+        (lambda swap: rewritten(swap, new_records=31), InvalidInput, "without a gap"),
+        (lambda swap: twice(swap, swap.slices[0], swap.slices[0]), InvalidInput, "without a gap"),
+        (lambda swap: rewritten(swap, new_partition=PartitionIndex(1)), InvalidInput, "inside its object"),
+        (lambda swap: rewritten(swap, new_topic_id=TopicId(2)), InvalidInput, "inside its object"),
+        (lambda swap: rewritten(swap, leader_epoch=1), InvalidInput, "one of its partition"),
+        (lambda swap: rewritten(swap, leader_epoch=-1), InvalidInput, "one of its partition"),
+        (lambda swap: rewritten(swap, append_time_ms=1 << 53), InvalidInput, "one of its partition"),
+        (lambda swap: rewritten(swap, append_time_ms=-1), InvalidInput, "one of its partition"),
+        (lambda swap: msgspec.structs.replace(swap, slices=()), InvalidInput, "slices of only 0"),
+        (lambda swap: msgspec.structs.replace(swap, objects=(), slices=()), InvalidInput, "they end at 0"),
+        (lambda swap: held_by(swap, Holder(A, 7)), StaleBrokerEpoch, "names store a as 7, the store is registered as"),
+        (lambda swap: held_by(swap, Holder(A, 0), Holder("c", 2)), StaleBrokerEpoch, "not registered"),
+        (lambda swap: held_by(swap, Holder(B, 1)), NotEnoughReplicas, "every in-sync store, not on"),
+        (
+            lambda swap: msgspec.structs.replace(swap, topic_id=TopicId(9)),
+            UnknownTopicOrPartition,
+            "topic id 9 is not in the cluster",
+        ),
+        (
+            lambda swap: msgspec.structs.replace(swap, partition=PartitionIndex(2)),
+            UnknownTopicOrPartition,
+            "wanted partition 2, topic orders has partitions 0 to 1",
+        ),
+    ],
+)
+def test_a_rewrite_that_does_not_fit_is_refused(
+    log: DecidedLog, change: Callable[[Swap], Swap], kind: type[SparklogError], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
+        log.decide(change(log.swap_of(0, 30)))
+
+
+def test_a_rewrite_holds_at_most_a_record_per_offset_wherever_it_starts(log: DecidedLog) -> None:
+    swap = log.swap_of(20, 50)
+    assert log.decide(swap).records
+    with pytest.raises(InvalidInput, match="without a gap"):
+        log.decide(rewritten(swap, new_records=31))
+
+
+@pytest.mark.parametrize("append_time_ms", [0, (1 << 53) - 1])
+def test_any_append_time_that_an_entry_may_have_is_kept(log: DecidedLog, append_time_ms: int) -> None:
+    log.submit(rewritten(log.swap_of(0, 30), append_time_ms=append_time_ms))
+    assert next(iter(log.slices())).append_time_ms == append_time_ms
+
+
+def test_a_rewrite_into_several_segments_gives_each_a_number(log: DecidedLog) -> None:
+    whole, second = log.swap_of(0, 30), log.uploaded(300, sealed=(0, 12))
+    (only,) = whole.slices
+    log.submit(
+        msgspec.structs.replace(
+            whole,
+            objects=(*whole.objects, second),
+            slices=(
+                msgspec.structs.replace(only, end=Offset(12), new=msgspec.structs.replace(only.new, records=12)),
+                msgspec.structs.replace(
+                    only, start=Offset(12), new=msgspec.structs.replace(only.new, records=18, object_index=1)
+                ),
+            ),
+        )
+    )
+    assert log.bounds() == [(0, 12), (12, 30), (30, 50)]
+    assert [each.object_number for each in log.slices()] == [3, 4, 2]
+    assert [log.state.objects.get(ObjectNumber(at)) for at in (3, 4)] == [*whole.objects, second]
+
+
+def test_an_object_of_another_partition_can_not_be_sealed_in(log: DecidedLog) -> None:
+    swap = log.swap_of(0, 30)
+    elsewhere = log.uploaded(300, sealed=(1, 0))
+    with pytest.raises(InvalidInput, match="inside its object"):
+        log.decide(msgspec.structs.replace(swap, objects=(elsewhere,)))
+
+
+def test_a_rewrite_of_a_part_of_a_slice_is_refused_though_its_digest_fits(log: DecidedLog) -> None:
+    with pytest.raises(InvalidInput, match=r"wanted \[5, 30\), found \[0, 30\)"):
+        log.decide(log.swap_of(5, 30))
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 0), (30, 20), (50, 0)])
+def test_a_rewrite_of_nothing_is_refused(log: DecidedLog, start: int, end: int) -> None:
+    swap = msgspec.structs.replace(log.swap_of(0, 30), start=Offset(start), end=Offset(end))
+    with pytest.raises(InvalidInput, match=rf"covers offsets, found \[{start}, {end}\)"):
+        log.decide(swap)
+
+
+def test_a_rewrite_keeps_epoch_append_time_source_and_producer_of_its_slices(log: DecidedLog) -> None:
+    producer = log.producer()
+    log.append(4, 1, producer=span(producer, 0, 0, 3))
+    swap = log.swap_of(0, 4, partition=1)
+    swap = rewritten(
+        swap,
+        append_time_ms=77,
+        timestamp_source=TimestampSource.APPEND_TIME_IN_COLUMN,
+        new_producer=span(producer, 0, 0, 3),
+    )
+    log.submit(swap)
+    (found,) = log.slices(1)
+    assert (found.append_time_ms, found.timestamp_source) == (77, TimestampSource.APPEND_TIME_IN_COLUMN)
+    assert found.producer == span(producer, 0, 0, 3)
+
+
+# ---- log start ------------------------------------------------------------------------------------
+
+
+def test_the_log_start_rises_up_to_the_high_watermark_and_never_falls(log: DecidedLog) -> None:
+    with pytest.raises(OffsetOutOfRange, match="log start of orders-0 can rise to its high watermark 50, wanted 51"):
+        log.decide(move_to(51))
+    assert log.decide(move_to(25)).records == (LogStartMoved(TOPIC, PartitionIndex(0), Offset(25), 1_000 + 60_000),)
+    log.submit(move_to(25))
+    assert log.bounds() == [(20, 30), (30, 50)]
+    assert log.decide(move_to(25)).records == log.decide(move_to(24)).records == ()
+    log.submit(move_to(50))
+    assert (log.bounds(), log.partition().size_bytes, set(log.state.retired)) == ([], 0, {0, 1, 2})
+
+
+def test_the_log_start_of_no_partition_is_refused(log: DecidedLog) -> None:
+    with pytest.raises(UnknownTopicOrPartition, match="wanted partition 3, topic orders has partitions 0 to 1"):
+        log.decide(MoveLogStart(TOPIC, PartitionIndex(3), Offset(0)))
+
+
+# ---- confirmed deletions --------------------------------------------------------------------------
+
+
+def test_only_retired_objects_can_be_confirmed_as_deleted(log: DecidedLog) -> None:
+    log.submit(move_to(20))
+    with pytest.raises(InvalidInput, match=r"objects \[1, 2\] are not retired: slices name them"):
+        log.decide(ConfirmDeleted((ObjectNumber(0), ObjectNumber(1), ObjectNumber(2))))
+    both = ConfirmDeleted((ObjectNumber(0), ObjectNumber(99)))  # 99: never named, or confirmed long ago
+    assert log.decide(both).records == (ObjectsDeleted((ObjectNumber(0),)),)
+    log.submit(both)
+    assert log.decide(both).records == ()
+    assert ObjectNumber(0) not in log.state.retired
+
+
+def test_objects_of_a_deleted_topic_can_be_confirmed(log: DecidedLog) -> None:
+    log.submit(DeleteTopic(TOPIC))
+    log.submit(ConfirmDeleted(tuple(log.state.retired)))
+    assert (len(log.state.objects), len(log.state.retired)) == (0, 0)
+
+
+# ---- FLOOR ----------------------------------------------------------------------------------------
+
+
+def test_floor_rises_to_the_end_of_the_chain_and_never_falls(log: DecidedLog) -> None:
+    end = log.state.n + 1
+    with pytest.raises(InvalidInput, match=f"FLOOR can rise to the end of the chain, {end}, wanted {end + 1}"):
+        log.decide(RaiseFloor(EntryNumber(end + 1)))
+    log.submit(RaiseFloor(EntryNumber(3)))
+    assert log.decide(RaiseFloor(EntryNumber(3))).records == log.decide(RaiseFloor(EntryNumber(2))).records == ()
+    assert log.state.floor == 3
+
+
+def test_producers_that_were_silent_are_forgotten_though_floor_stays(log: DecidedLog) -> None:
+    silent, busy = log.producer(), log.producer()
+    log.now_ms += DAY_MS
+    log.append(1, producer=span(busy, 0, 0, 0))
+    assert log.decide(RaiseFloor(EntryNumber(0))).records == ()  # silent for exactly the limit
+    log.now_ms += 1
+    assert log.decide(RaiseFloor(EntryNumber(0))).records == (FloorRaised(EntryNumber(0), (silent,)),)
+    log.submit(RaiseFloor(EntryNumber(0)))
+    assert set(log.state.producers) == {busy}

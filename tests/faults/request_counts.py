@@ -1,0 +1,154 @@
+"""How many requests of each kind an operation asks of an S3 server, and what that costs: the table of docs/cost.md.
+
+python -m tests.faults.request_counts     measures, and writes the table into the page
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparklog.chain.committer import new_command_id
+from sparklog.client import bootstrap
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster, connect
+from sparklog.client.write_plan import append_command, plan_write, write_rows
+from sparklog.core.commands import Submission
+from sparklog.log import object_reader
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.fault_proxy_rules import Request
+from tests.servers.s3_servers import S3Server, ministack
+
+PAGE = Path(__file__).parents[2] / "docs" / "cost.md"
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+TOPIC = "orders"
+PARTITIONS = 2
+AFTER_SNAPSHOT = 5  # entries that an opening finds behind the newest snapshot
+TASKS = 4  # of the bulk write: one object each
+COLUMNS = ("PUT", "GET", "HEAD", "LIST", "DELETE")
+USD_PER_1000 = {"PUT": 0.005, "LIST": 0.005, "GET": 0.0004, "HEAD": 0.0004, "DELETE": 0.0, "POST": 0.005}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """An operation, and the requests it made."""
+
+    operation: str
+    requests: tuple[Request, ...]
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(each.billed_as for each in self.requests)
+
+    @property
+    def usd_per_million(self) -> float:
+        return sum(USD_PER_1000[kind] * count * 1000 for kind, count in self.counts.items())
+
+
+@contextmanager
+def proxied(server: S3Server) -> Iterator[FaultProxy]:
+    """The server's environment for the AWS tools, with the proxy in front of it; stores are not probed at init."""
+    with pytest.MonkeyPatch.context() as patch, FaultProxy(server.endpoint_url) as proxy:
+        for name, value in {**server.variables, "AWS_ENDPOINT_URL": proxy.url}.items():
+            patch.setenv(name, value)
+        patch.setattr(bootstrap, "check_store", lambda store, probe_id: None)
+        yield proxy
+
+
+def measure(proxy: FaultProxy, bucket: str, appends: int) -> list[Counted]:
+    """Every operation on a log of `appends` appends, whose newest snapshot lies `AFTER_SNAPSHOT` entries back."""
+    url = f"s3://{bucket}/{uuid.uuid4().hex}"
+    init_cluster(url)
+    with connect(url) as writer:
+        writer.create_topic(TOPIC, partitions=PARTITIONS)
+        for number in range(appends - AFTER_SNAPSHOT):
+            writer.append(TOPIC, rows(number))
+        writer.connection.committer.write_snapshot()
+        for number in range(AFTER_SNAPSHOT):
+            writer.append(TOPIC, rows(number))
+    counted: list[Counted] = []
+
+    def count(operation: str, run: Callable[[], object]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            # As in a process that has read nothing yet.
+            patch.setattr(object_reader, "_cache", object_reader._IndexCache(object_reader.CACHED_INDEXES))
+            proxy.forget()
+            run()
+            counted.append(Counted(operation, proxy.requests))
+
+    opened: list[Cluster] = []
+    count("open a cluster", lambda: opened.append(connect(url)))
+    (cluster,) = opened
+    with cluster:
+        last = appends - 1
+        count("plan a read", lambda: cluster.connection.follower.catch_up())
+        count(
+            "read 10 records of one object, planning included",
+            lambda: cluster.read(TOPIC, partition=0, start=10 * last, end=10 * last + 10),
+        )
+        count("look up an offset by time", lambda: cluster.offset_for_time(TOPIC, 0, 1))
+        count("append: one object", lambda: cluster.append(TOPIC, rows(appends)))
+        count(f"bulk write: {TASKS} tasks, {TASKS} objects, one commit", lambda: bulk_write(cluster))
+    return counted
+
+
+def rows(number: int) -> pa.RecordBatch:
+    """Ten records for each partition."""
+    values = [b"record %d of append %d" % (at, number) for at in range(10 * PARTITIONS)]
+    partitions = pa.array([at % PARTITIONS for at in range(10 * PARTITIONS)], pa.int32())
+    return pa.record_batch({"value": values, "partition": partitions})
+
+
+def bulk_write(cluster: Cluster) -> None:
+    """As a Spark job writes: planned once, uploaded by tasks, committed by one command."""
+    connection = cluster.connection
+    with connection.follower.current() as state:
+        now_ms = time.time_ns() // 1_000_000
+        places = connection.places(state)
+        plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=now_ms)
+    written = [write_rows(plan, [rows(task)], task=task) for task in range(TASKS)]
+    command = append_command(plan, written)
+    assert command is not None
+    connection.committer.submit(Submission(plan.command_id, plan.n0, command))
+
+
+def table(counted: list[Counted]) -> str:
+    """The rows of the page."""
+    lines = [
+        f"| operation | {' | '.join(COLUMNS)} | USD per million |",
+        f"|---|{'---:|' * (len(COLUMNS) + 1)}",
+    ]
+    for each in counted:
+        counts = " | ".join(str(each.counts[column]) for column in COLUMNS)
+        lines.append(f"| {each.operation} | {counts} | {each.usd_per_million:.2f} |")
+    return "\n".join(lines)
+
+
+def page_with(measured: str) -> str:
+    """The page with its table replaced."""
+    text = PAGE.read_text()
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return f"{head}{BEGIN}\n{measured}\n{END}{tail}"
+
+
+def main() -> int:
+    os.environ.pop("SPARKLOG_CONFIG", None)
+    with ministack() as server, proxied(server) as proxy:
+        PAGE.write_text(page_with(table(measure(proxy, server.new_bucket(), 10))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

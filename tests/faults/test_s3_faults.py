@@ -1,0 +1,302 @@
+"""Every request of an append, a read, a snapshot and a cluster init, spoilt in every way that a network or S3 can.
+
+An operation runs once without a fault, which tells its requests; then once for each of them with that one spoilt.
+It must succeed, or raise an error that says rightly whether it landed; then the log equals the model, and the next
+append and read go on. SPOIL_SEEDS=200 runs the campaign by dice with so many seeds instead of three.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+from sparklog.chain.committer import new_command_id
+from sparklog.client import bootstrap
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster, connect
+from sparklog.client.write_plan import append_command, plan_write, write_rows
+from sparklog.core.commands import Submission
+from sparklog.core.errors import ClusterAlreadyExists, Landed, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.core.invariants import check
+from sparklog.log import object_reader
+from tests.faults.modelled_log import PARTITIONS, TOPIC, ModelledLog
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.fault_proxy_rules import (
+    Answer,
+    Fault,
+    HalfSentBody,
+    Hang,
+    ReplyLost,
+    Request,
+    ResetAfterBody,
+    ResetBeforeBody,
+    TruncatedResponse,
+    When,
+)
+from tests.servers.s3_servers import S3Server, ministack
+
+REQUEST_TIMEOUT_MS = 1_200  # where a hang is to be seen
+PATIENT_MS = 30_000  # elsewhere: a busy machine is no fault
+GIVE_UP_MS = 500  # of an append whose requests are all spoilt
+
+NOT_APPLIED: list[Fault] = [
+    ResetBeforeBody(),
+    ResetAfterBody(),
+    HalfSentBody(),
+    *(Answer(status) for status in (500, 503, 409, 404, 412)),
+]
+APPLIED: list[Fault] = [
+    ReplyLost(),
+    ReplyLost(reset=True),
+    TruncatedResponse(),
+    *(Answer(status, applied=True) for status in (500, 503, 409, 404, 412)),
+]
+HANGS: list[Fault] = [Hang(takes_body=False), Hang(), Hang(applied=True)]
+REFUSED: list[Fault] = [Answer(403)]
+EVERY_FAULT = [*NOT_APPLIED, *APPLIED, *HANGS, *REFUSED]
+FAULTS_OF_A_READ: list[Fault] = [
+    ResetBeforeBody(),
+    ReplyLost(),
+    TruncatedResponse(),
+    Hang(),
+    *(Answer(status) for status in (500, 503, 409, 404, 403)),
+]
+FAULTS_OF_A_SNAPSHOT = [ReplyLost(), HalfSentBody(), Answer(503), Answer(409), Answer(412), Hang(applied=True)]
+FAULTS_THAT_STAY: list[Fault] = [ReplyLost(), ResetBeforeBody(), Hang(applied=True), Answer(503), Answer(409)]
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """A bucket of an S3 server behind the proxy."""
+
+    proxy: FaultProxy
+    bucket: str
+
+    def storage(self, fault: Fault | None = None) -> dict[str, str]:
+        """Settings of one who is to meet `fault`."""
+        timeout_ms = REQUEST_TIMEOUT_MS if isinstance(fault, Hang) else PATIENT_MS
+        return {"metadata.endpoint_url": self.proxy.url, "metadata.timeout_ms": str(timeout_ms)}
+
+    def new_url(self) -> str:
+        return f"s3://{self.bucket}/{uuid.uuid4().hex}"
+
+    def new_log(self) -> ModelledLog:
+        return ModelledLog.create(self.new_url(), self.storage())
+
+    def connect(self, log: ModelledLog, fault: Fault | None = None) -> Cluster:
+        return connect(log.url, storage=self.storage(fault))
+
+    def requests_of(self, operation: Callable[[], object]) -> Sequence[Request]:
+        """What `operation` asks of the server when nothing goes wrong."""
+        self.proxy.forget()
+        operation()
+        return self.proxy.requests
+
+    @contextmanager
+    def spoiling(self, fault: Fault, at: int, times: int | None = 1) -> Iterator[None]:
+        """Spoil request `at`, counted from 0, and `times` in all (None: all that follow)."""
+        self.proxy.forget()
+        self.proxy.plan(fault, _can_meet(fault), skip=at, times=times)
+        try:
+            yield
+        finally:
+            self.proxy.clear()
+
+    def told(self) -> str:
+        return "\n".join(f"{each}{f'   <- {each.fault}' if each.fault else ''}" for each in self.proxy.requests)
+
+    def compare(self, log: ModelledLog, error: SparklogError | None) -> None:
+        """Compare the log with the model, after an operation that was told `error`."""
+        spoilt = self.told()
+        try:
+            log.check()
+        except (AssertionError, SparklogError) as different:
+            raise AssertionError(f"{different}\nafter {error!r} and these requests:\n{spoilt}") from different
+
+
+def _can_meet(fault: Fault) -> When | None:
+    """412 answers a condition, and only a PUT here has one."""
+    return (lambda request: request.method == "PUT") if isinstance(fault, Answer) and fault.status == 412 else None
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with ministack() as running:
+        yield running
+
+
+@pytest.fixture
+def s3(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spoilt]:
+    for name, value in server.variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(bootstrap, "check_store", lambda store, probe_id: None)  # slow, and of no interest here
+    with FaultProxy(server.endpoint_url) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+        yield Spoilt(proxy, server.new_bucket())
+
+
+# ---- an append ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", EVERY_FAULT, ids=str)
+def test_append_with_any_one_request_spoilt_leaves_the_log_as_its_writer_was_told(s3: Spoilt, fault: Fault) -> None:
+    log = s3.new_log()
+    with s3.connect(log, fault) as writer:
+        log.append(writer, PATIENT_MS)
+        requests = s3.requests_of(lambda: log.append(writer, PATIENT_MS))
+        assert Counter(each.kind for each in requests) == Counter(PUT=3, GET=3)
+        for at in range(len(requests)):
+            with s3.spoiling(fault, at):
+                error = log.append(writer, PATIENT_MS)
+            s3.compare(log, error)
+            if fault not in (*REFUSED, *HANGS):  # what passes by itself is not the caller's business
+                assert error is None, f"{error!r}\n{s3.told()}"
+            assert log.append(writer, PATIENT_MS) is None
+        log.check()
+    with s3.connect(log) as anew:
+        log.check_all(anew)
+        check(anew.connection.follower.state)
+
+
+@pytest.mark.parametrize("fault", FAULTS_THAT_STAY, ids=str)
+def test_append_ends_at_its_deadline_when_nothing_gets_through_any_more(s3: Spoilt, fault: Fault) -> None:
+    log = s3.new_log()
+    hasty = connect(log.url, storage=s3.storage(Hang()))
+    with hasty as writer:
+        requests = s3.requests_of(lambda: log.append(writer, PATIENT_MS))
+        for at in range(len(requests)):
+            with s3.spoiling(fault, at, times=None):
+                error = log.append(writer, GIVE_UP_MS)
+            assert error is not None, s3.told()
+            sent = any(each.method == "PUT" and "/meta/log/" in each.path for each in s3.proxy.requests)
+            assert error.landed is (Landed.UNKNOWN if sent else Landed.NO), f"{error!r}\n{s3.told()}"
+            s3.compare(log, error)
+            assert log.append(writer, PATIENT_MS) is None
+        log.check()
+    with s3.connect(log) as anew:
+        log.check_all(anew)
+
+
+@pytest.mark.parametrize("fault", FAULTS_THAT_STAY, ids=str)
+def test_append_in_doubt_that_is_sent_again_is_there_once(s3: Spoilt, fault: Fault) -> None:
+    log = s3.new_log()
+    with connect(log.url, storage=s3.storage(Hang())) as cluster:
+        connection = cluster.connection
+        with connection.follower.current() as state:
+            places = connection.places(state)
+            plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
+        rows = pa.record_batch({"value": [b"once"], "partition": pa.array([0], pa.int32())})
+        command = append_command(plan, [write_rows(plan, [rows])])
+        assert command is not None
+        with s3.spoiling(fault, 0, times=None), pytest.raises(OutcomeUnknown) as caught:
+            connection.committer.submit(Submission(plan.command_id, plan.n0, command), GIVE_UP_MS)
+        assert caught.value.landed is Landed.UNKNOWN
+        again = Submission(plan.command_id, plan.n0, command, in_doubt=True)
+        first = connection.committer.submit(again, PATIENT_MS)
+        assert connection.committer.submit(again, PATIENT_MS) == first
+    with s3.connect(log) as anew:
+        assert anew.read(TOPIC, partition=0, columns=["value"])["value"].to_pylist() == [b"once"]
+
+
+# ---- opening, reading, looking up -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_A_READ, ids=str)
+def test_read_with_any_one_request_spoilt_gives_the_right_rows_or_an_error(
+    s3: Spoilt, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = s3.new_log()
+    with s3.connect(log) as writer:
+        assert log.append(writer, PATIENT_MS) is None
+        assert log.append(writer, PATIENT_MS) is None
+        writer.connection.committer.write_snapshot()
+    log.check()
+
+    def open_and_read() -> None:
+        """As a new process does it: all rows, and the first offset at or after a time."""
+        monkeypatch.setattr(object_reader, "_cache", object_reader._IndexCache(object_reader.CACHED_INDEXES))
+        with s3.connect(log, fault) as reader:
+            for partition in range(PARTITIONS):
+                rows = reader.read(TOPIC, partition=partition, columns=["value"])
+                assert rows["value"].to_pylist() == log.expected(partition), s3.told()
+            assert reader.offset_for_time(TOPIC, 0, 1) == 0, s3.told()
+
+    requests = s3.requests_of(open_and_read)
+    for at in range(len(requests)):
+        with s3.spoiling(fault, at):
+            error = _error_of(open_and_read)
+        if error is not None:
+            assert error.landed is Landed.NO
+            passes_by_itself = not isinstance(fault, Hang) and fault not in (Answer(403), Answer(404))
+            assert not passes_by_itself, f"{error!r}\n{s3.told()}"
+    open_and_read()
+
+
+def _error_of(operation: Callable[..., object], *given: object, **named: object) -> SparklogError | None:
+    try:
+        operation(*given, **named)
+    except SparklogError as error:
+        return error
+    return None
+
+
+# ---- other operations -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_A_SNAPSHOT, ids=str)
+def test_snapshot_with_any_one_request_spoilt_is_whole_or_not_there(s3: Spoilt, fault: Fault) -> None:
+    log = s3.new_log()
+    with s3.connect(log, fault) as writer:
+        log.append(writer, PATIENT_MS)
+        count = len(s3.requests_of(writer.connection.committer.write_snapshot))
+        for at in range(count):
+            assert log.append(writer, PATIENT_MS) is None
+            with s3.spoiling(fault, at), suppress(StoreUnavailable, OutcomeUnknown):
+                writer.connection.committer.write_snapshot()
+            with s3.connect(log) as anew:
+                assert anew.connection.follower.state.n == writer.connection.follower.state.n, s3.told()
+        writer.connection.committer.write_snapshot()
+    log.check()
+    with s3.connect(log) as anew:
+        log.check_all(anew)
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_A_SNAPSHOT, ids=str)
+def test_cluster_init_with_any_one_request_spoilt_makes_the_cluster_or_says_why_not(s3: Spoilt, fault: Fault) -> None:
+    storage = s3.storage(fault)
+    count = len(s3.requests_of(lambda: init_cluster(s3.new_url(), storage=storage)))
+    for at in range(count):
+        url = s3.new_url()
+        with s3.spoiling(fault, at):
+            error = _error_of(init_cluster, url, storage=storage)
+        if error is not None:
+            assert isinstance(error, (StoreUnavailable, OutcomeUnknown)), f"{error!r}\n{s3.told()}"
+            with suppress(ClusterAlreadyExists):
+                init_cluster(url, storage=s3.storage())
+        with connect(url, storage=s3.storage()) as cluster:
+            assert cluster.topics() == []
+
+
+# ---- by dice --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SPOIL_SEEDS", "3"))))
+def test_appends_under_faults_by_dice_are_what_their_writers_were_told(s3: Spoilt, seed: int) -> None:
+    log = s3.new_log()
+    with connect(log.url, storage=s3.storage(Hang())) as writer:
+        for step in range(6):
+            s3.proxy.forget()
+            s3.proxy.roll([*NOT_APPLIED, *APPLIED, Hang(applied=True)], every=4, seed=1000 * seed + step)
+            errors = [log.append(writer, GIVE_UP_MS) for _ in range(4)]
+            s3.proxy.clear()
+            s3.compare(log, next((each for each in errors if each is not None), None))
+    with s3.connect(log) as anew:
+        log.check_all(anew)
+    assert any(each.landed is Landed.YES for each in log.history)

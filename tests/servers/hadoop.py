@@ -1,0 +1,206 @@
+"""A small HDFS of real processes on this machine: one name node and two data nodes, each killed and restarted alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from xml.sax.saxutils import escape
+
+from tests.servers.maven import fetch_jars, java
+
+NAME_NODE = "namenode"
+DATA_NODES = ("datanode-0", "datanode-1")
+
+_VERSION = "3.5.0"
+_COORDINATES = [
+    f"org.apache.hadoop:{artifact}:{_VERSION}" for artifact in ("hadoop-common", "hadoop-hdfs", "hadoop-hdfs-client")
+]
+_NAME_NODE_CLASS = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+_DATA_NODE_CLASS = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+_ADMIN_CLASS = "org.apache.hadoop.hdfs.tools.DFSAdmin"
+_OPENED = ["java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.util"]
+_SMALL = ["-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]
+_READY_TIMEOUT_S = 120
+_POLL_S = 0.1
+
+
+class Hadoop:
+    """`start` it, or use it as a context manager; everything lies in `folder`, and every process ends with it.
+
+    Replication is 2, a file closes before its last block is reported (as sparklog asks of users), and a data
+    node counts as dead after 11 silent seconds instead of ten minutes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._class_path = ""
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._http_ports = {node: _free_port() for node in (NAME_NODE, *DATA_NODES)}
+        self._rpc_port = _free_port()
+
+    @property
+    def url(self) -> str:
+        """The root of the file system, without a slash at the end."""
+        return f"hdfs://127.0.0.1:{self._rpc_port}"
+
+    def start(self) -> None:
+        """Format the file system and start all nodes. Raises CannotFetch if this machine can't get Hadoop."""
+        jars = fetch_jars("hadoop", _COORDINATES)
+        classes = self._folder / "classes"
+        for empty in ("hdfs", "datanode", "static"):
+            (classes / "webapps" / empty).mkdir(parents=True)
+        self._class_path = ":".join(map(str, [classes, *jars]))
+        for node in (NAME_NODE, *DATA_NODES):
+            (self._folder / node).mkdir()
+            (self._folder / node / "hdfs-site.xml").write_text(_site(self._properties(node)))
+            # What /jmx tells is at most this old, instead of ten seconds.
+            (self._folder / node / "hadoop-metrics2.properties").write_text("*.periodMillis=1\n")
+        if self._run(NAME_NODE, "-format", "-nonInteractive").wait(_READY_TIMEOUT_S) != 0:
+            raise RuntimeError(f"the name node can't be formatted: {self._end_of_log(NAME_NODE)}")
+        for node in (NAME_NODE, *DATA_NODES):
+            self._processes[node] = self._run(node)
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Return when the name node is out of safe mode and counts exactly the data nodes that run as live."""
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while not self._is_ready():
+            for node, process in self._processes.items():
+                if process.poll() is not None:
+                    raise RuntimeError(f"{node} ended with {process.returncode}: {self._end_of_log(node)}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"HDFS is not ready after {_READY_TIMEOUT_S} s: {self._end_of_log(NAME_NODE)}")
+            time.sleep(_POLL_S)
+
+    def kill(self, node: str) -> None:
+        """End a node as a power cut would (SIGKILL)."""
+        process = self._processes.pop(node)
+        process.kill()
+        process.wait()
+
+    def restart(self, node: str) -> None:
+        """Start a node that was killed, on the same data and the same ports, and wait until it takes part."""
+        self._processes[node] = self._run(node)
+        self.wait_until_ready()
+
+    def pause(self, node: str) -> None:
+        """Let a node hang: its connections stay open, and nothing answers."""
+        self._processes[node].send_signal(signal.SIGSTOP)
+
+    def resume(self, node: str) -> None:
+        """Let a paused node go on."""
+        self._processes[node].send_signal(signal.SIGCONT)
+
+    def admin(self, *arguments: str) -> None:
+        """Run `hdfs dfsadmin`, for example with "-safemode", "enter"."""
+        command = [java(), *_SMALL, "-cp", f"{self._folder / NAME_NODE}:{self._class_path}", _ADMIN_CLASS, *arguments]
+        subprocess.run(command, check=True, capture_output=True, timeout=_READY_TIMEOUT_S)
+
+    def metric(self, node: str, bean: str, name: str) -> object:
+        """One figure that a node tells of itself, for example `NumLiveDataNodes` of `name=FSNamesystemState`."""
+        query = f"http://127.0.0.1:{self._http_ports[node]}/jmx?qry=Hadoop:{bean},*"
+        with urllib.request.urlopen(query, timeout=5) as answer:
+            beans = json.load(answer)["beans"]
+        return next((each[name] for each in beans if name in each), None)
+
+    def mend(self) -> None:
+        """Let every node run again, whatever a test did to them."""
+        for process in self._processes.values():
+            process.send_signal(signal.SIGCONT)
+        for node in (NAME_NODE, *DATA_NODES):
+            if node not in self._processes:
+                self._processes[node] = self._run(node)
+        self.wait_until_ready()
+
+    def stop(self) -> None:
+        """End every process. Legal at any time."""
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            process.wait()
+        self._processes.clear()
+
+    def __enter__(self) -> Hadoop:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def _run(self, node: str, *arguments: str) -> subprocess.Popen[bytes]:
+        folder = self._folder / node
+        main_class = _NAME_NODE_CLASS if node == NAME_NODE else _DATA_NODE_CLASS
+        opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED]
+        with (folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [java(), *_SMALL, *opened, "-cp", f"{folder}:{self._class_path}", main_class, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                env={name: value for name, value in os.environ.items() if not name.startswith(("HADOOP_", "HDFS_"))},
+            )
+
+    def _is_ready(self) -> bool:
+        try:
+            live = self.metric(NAME_NODE, "name=FSNamesystemState", "NumLiveDataNodes")
+            state = self.metric(NAME_NODE, "name=FSNamesystemState", "FSState")
+        except OSError:
+            return False  # it does not listen yet
+        return state == "Operational" and live == sum(node in self._processes for node in DATA_NODES)
+
+    def _end_of_log(self, node: str) -> str:
+        return (self._folder / node / "log").read_text(errors="replace")[-2000:]
+
+    def _properties(self, node: str) -> dict[str, str]:
+        http = f"127.0.0.1:{self._http_ports[node]}"
+        folder = self._folder / node
+        everywhere = {
+            "fs.defaultFS": self.url,
+            "hadoop.tmp.dir": f"{folder}/tmp",
+            "dfs.replication": "2",
+            "dfs.heartbeat.interval": "1",
+            "dfs.namenode.heartbeat.recheck-interval": "500",
+        }
+        if node == NAME_NODE:
+            return everywhere | {
+                "dfs.namenode.http-address": http,
+                "dfs.namenode.name.dir": f"file://{folder}/names",
+                "dfs.namenode.file.close.num-committed-allowed": "1",
+                "dfs.namenode.safemode.extension": "0",
+                "dfs.namenode.safemode.min.datanodes": "1",
+                "dfs.namenode.handler.count": "8",
+            }
+        return everywhere | {
+            "dfs.datanode.data.dir": f"file://{folder}/blocks",
+            "dfs.datanode.address": "127.0.0.1:0",
+            "dfs.datanode.ipc.address": "127.0.0.1:0",
+            "dfs.datanode.http.address": http,
+            "dfs.datanode.hostname": "127.0.0.1",
+        }
+
+
+def _site(properties: Mapping[str, str]) -> str:
+    each = (
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in properties.items()
+    )
+    return "\n".join(["<configuration>", *each, "</configuration>"])
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port

@@ -1,0 +1,230 @@
+"""Real S3 servers for tests: processes of their own on 127.0.0.1, on free ports, gone with the `with`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.servers.maven import fetch_jars, java
+
+S3PROXY = "org.gaul:s3proxy:4.1.0:jar-with-dependencies"
+ACCESS_KEY_ID = "test-access-key"
+SECRET_ACCESS_KEY = "test-secret-key"
+_START_TIMEOUT_S = 60
+_ATTEMPTS = 3  # somebody else may take the free port before the server does
+
+
+@dataclass
+class S3Server:
+    """A running server: its address, and its process, which may be killed and started again."""
+
+    endpoint_url: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What `open_store` needs to know, except the address."""
+        return {
+            "endpoint_url": self.endpoint_url,
+            "region": "us-east-1",
+            "access_key_id": ACCESS_KEY_ID,
+            "secret_access_key": SECRET_ACCESS_KEY,
+        }
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The same as environment variables of AWS's tools."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        }
+
+    def new_bucket(self) -> str:
+        """Makes a bucket and gives its name."""
+        import botocore.session
+
+        bucket = f"b-{uuid.uuid4().hex}"
+        session = botocore.session.Session(profile=None)
+        client = session.create_client(
+            "s3",
+            endpoint_url=self.endpoint_url,
+            region_name="us-east-1",
+            aws_access_key_id=ACCESS_KEY_ID,
+            aws_secret_access_key=SECRET_ACCESS_KEY,
+        )
+        try:
+            client.create_bucket(Bucket=bucket)
+        finally:
+            client.close()
+        return bucket
+
+    def kill(self) -> None:
+        """SIGKILL, at once."""
+        _end(self.process, signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start it again, on its old port, after `kill`."""
+        self.process = _spawn(self.command, self.environment, self.log)
+        if not _answers(self):
+            raise RuntimeError(f"{self.command[0]} did not come back:\n{self.log.read_text()[-2000:]}")
+
+
+@contextmanager
+def s3proxy() -> Iterator[S3Server]:
+    """S3Proxy on files in a temporary directory: they outlive a `kill` of the server. Raises CannotFetch."""
+    (jar,) = fetch_jars("s3proxy", [S3PROXY])
+    with tempfile.TemporaryDirectory(prefix="sparklog-s3proxy-") as work:
+        for _ in range(_ATTEMPTS):
+            port = free_port()
+            Path(work, "files").mkdir(exist_ok=True)
+            config = Path(work, "s3proxy.conf")
+            config.write_text(
+                "\n".join(
+                    [
+                        "s3proxy.authorization=aws-v2-or-v4",
+                        f"s3proxy.endpoint=http://127.0.0.1:{port}",
+                        f"s3proxy.identity={ACCESS_KEY_ID}",
+                        f"s3proxy.credential={SECRET_ACCESS_KEY}",
+                        "jclouds.provider=filesystem-nio2",
+                        "jclouds.identity=unused",
+                        "jclouds.credential=unused",
+                        f"jclouds.filesystem.basedir={work}/files",
+                        "s3proxy.v4-max-non-chunked-request-size=134217728",
+                    ]
+                )
+            )
+            command = [java(), "-Xmx512m", "-XX:+UseSerialGC", "-jar", str(jar), "--properties", str(config)]
+            with _running(command, dict(os.environ), port, Path(work, "log")) as server:
+                if server is not None:
+                    yield server
+                    return
+        raise RuntimeError("S3Proxy did not start")
+
+
+@contextmanager
+def ministack() -> Iterator[S3Server]:
+    """MiniStack: everything in memory."""
+    with tempfile.TemporaryDirectory(prefix="sparklog-ministack-") as work:
+        for _ in range(_ATTEMPTS):
+            port = free_port()
+            environment = {
+                **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+                "BIND_HOST": "127.0.0.1",
+                "GATEWAY_PORT": str(port),
+                "SERVICES": "s3",
+                "LOG_LEVEL": "ERROR",
+                "TMPDIR": work,
+                "HOME": work,
+            }
+            command = [sys.executable, "-m", "ministack"]
+            with _running(command, environment, port, Path(work, "log")) as server:
+                if server is not None:
+                    yield server
+                    return
+        raise RuntimeError("MiniStack did not start")
+
+
+@contextmanager
+def ignoring_conditions() -> Iterator[S3Server]:
+    """Moto as it comes, with a line that forgets `If-None-Match`: it answers 200 to every writer."""
+    with _moto("ignoring") as server:
+        yield server
+
+
+@contextmanager
+def moto() -> Iterator[S3Server]:
+    """Moto behind one lock, without which it races."""
+    with _moto("locked") as server:
+        yield server
+
+
+@contextmanager
+def _moto(mode: str) -> Iterator[S3Server]:
+    with tempfile.TemporaryDirectory(prefix="sparklog-moto-") as work:
+        for _ in range(_ATTEMPTS):
+            port = free_port()
+            command = [sys.executable, "-W", "ignore", "-m", "tests.servers.moto_process", mode, str(port)]
+            root = str(Path(__file__).parents[2])
+            with _running(command, {**os.environ, "PYTHONPATH": root}, port, Path(work, "log")) as server:
+                if server is not None:
+                    yield server
+                    return
+        raise RuntimeError("Moto did not start")
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _running(command: Sequence[str], environment: Mapping[str, str], port: int, log: Path) -> Iterator[S3Server | None]:
+    """The server, or None if its process ended at once (as when somebody else has the port)."""
+    url = f"http://127.0.0.1:{port}"
+    server = S3Server(url, command, environment, log, _spawn(command, environment, log))
+    try:
+        if _answers(server):
+            yield server
+        elif server.process.poll() is None:
+            raise RuntimeError(f"{command[0]} does not answer:\n{log.read_text()[-2000:]}")
+        else:
+            yield None
+    finally:
+        _end(server.process, signal.SIGTERM)
+
+
+def _spawn(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+
+def _answers(server: S3Server) -> bool:
+    """Whether it speaks HTTP before its process ends or the time is over."""
+    over = threading.Event()
+    timer = threading.Timer(_START_TIMEOUT_S, over.set)
+    timer.daemon = True
+    timer.start()
+    try:
+        while not over.wait(0.05) and server.process.poll() is None:
+            try:
+                with urllib.request.urlopen(server.endpoint_url, timeout=5):
+                    return True
+            except urllib.error.HTTPError as answer:
+                answer.close()
+                return True
+            except OSError:
+                continue
+    finally:
+        timer.cancel()
+        timer.join()
+    return False
+
+
+def _end(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    if process.poll() is None:
+        process.send_signal(how)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
