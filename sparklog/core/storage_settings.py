@@ -12,6 +12,7 @@ METADATA_STORE: Final = "metadata"  # stands for the place of the chain, and for
 # The settings `storage.<store>.<key>` that are secrets; no other is.
 SECRET_STORAGE_KEYS: Final = frozenset({"secret_access_key", "session_token", "password"})
 
+_HALVES_OF_SECRETS: Final = ("access_key_id",)  # of no use, or misleading, without the secret
 _HADOOP_KEYS: Final = ("dfs.", "fs.", "hadoop.")  # an HDFS store takes any key of Hadoop's configuration
 
 
@@ -26,8 +27,10 @@ class StorageSettings(msgspec.Struct, frozen=True):
     token: str | None = None
 
     def without_secrets(self) -> StorageSettings:
-        """What may be carried to executors, which take secrets from their own surroundings."""
-        return StorageSettings(plain=self.plain)
+        """What may be carried to executors, which take secrets, and whose they are, from their own surroundings."""
+        with_secret = {name.rpartition(".")[0] for name in self.secret}
+        halves = {f"{store}.{key}" for store in with_secret for key in _HALVES_OF_SECRETS}
+        return StorageSettings(plain={name: value for name, value in self.plain.items() if name not in halves})
 
     def over(self, other: StorageSettings) -> StorageSettings:
         """These settings, and those of `other` where these say nothing."""

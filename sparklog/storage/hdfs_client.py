@@ -43,7 +43,8 @@ _SLOWEST_BYTES_PER_MS: Final = 1024  # a call that moves bytes may take this muc
 _LANES: Final = 4  # reads of one call that run at the same time
 
 # How long a client tries to reach a name node before it says why it can't: some five seconds if there is one, some
-# twenty (as long as a failover takes) if there are two. A read that stalls goes on with another replica.
+# twenty (as long as a failover takes) if there are two. A read that stalls goes on with another replica. They go
+# before the same keys in Hadoop's files, which are made for clients without deadlines, and after those of settings.
 _RETRY: Final = "dfs.client.failover"
 _ONE_NAME_NODE: Final = {f"{_RETRY}.max.attempts": "6", f"{_RETRY}.sleep.base.millis": "50"}
 _NAME_SERVICE: Final = {f"{_RETRY}.max.attempts": "24", f"{_RETRY}.sleep.base.millis": "200"}
@@ -51,6 +52,7 @@ _ALWAYS: Final = {f"{_RETRY}.sleep.max.millis": "2000", "dfs.client.socket-timeo
 
 _KEPT_CONNECTIONS_S: Final = 3.5  # hdfs-native keeps connections to data nodes for 3 s
 _RPC_ERROR: Final = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
+_RUST_ERROR: Final = re.compile(r'(\w+)\("(.*)"\)', re.DOTALL)
 _OS_ERROR: Final = re.compile(r"\(os error ([0-9]+)\)")
 _NOT_REACHED: Final = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL}
 
@@ -304,6 +306,9 @@ def _call_failed(error: BaseException) -> CallFailed:
     reached = number is None or int(number[1]) not in _NOT_REACHED
     if isinstance(error, OSError) and (not reached or "lookup address" in text):
         return CallFailed(Kind.UNREACHABLE, _first_line(text))
+    told = _RUST_ERROR.fullmatch(text)
+    if told:
+        return CallFailed(Kind.BROKEN, f"{_first_line(told[2].partition(': [Datanode')[0])} ({told[1]})")
     return CallFailed(Kind.BROKEN, f"{_first_line(text)} ({type(error).__name__})")
 
 

@@ -20,7 +20,8 @@ from sparklog.storage.hdfs_client import CallFailed, HdfsAddress, HdfsCalls, Kin
 from sparklog.storage.object_store import Bytes
 
 if TYPE_CHECKING:
-    from hdfs_native import FileWriter
+    from hdfs_native import Client
+    from hdfs_native._internal import RawFileWriter
 
 _WRITE_BYTES: Final = 4 << 20  # of one call, so that each has a deadline it can keep
 _TIDY_MS: Final = 2_000  # for taking away what `remove_abandoned` takes away as well
@@ -39,8 +40,9 @@ class HdfsUpload:
         self._path = path
         self._temporaries = temporaries
         self._temporary: str | None = None
-        self._writer: FileWriter | None = None
+        self._writer: RawFileWriter | None = None
         self._written_bytes = 0
+        self._closed = False  # or tried to
         self._ended = False
 
     def write(self, body: Bytes) -> None:
@@ -126,8 +128,8 @@ class HdfsUpload:
         path = f"{self._temporaries}/{os.urandom(16).hex()}"
         self._temporary = path
         self._written_bytes = 0
-        # Without options hdfs-native does not overwrite, and makes the folder.
-        self._writer = self._calls.call(lambda client: client.create(path), deadline)
+        self._closed = False
+        self._writer = self._calls.call(lambda client: _create(client, path), deadline)
 
     def _append(self, body: memoryview, deadline: Deadline) -> None:
         writer = self._writer
@@ -147,6 +149,7 @@ class HdfsUpload:
         writer, temporary = self._writer, self._temporary
         assert writer is not None
         assert temporary is not None
+        self._closed = True
         self._calls.call(lambda _: writer.close(), deadline)
         for _ in tries(deadline):
             if self._calls.call(lambda client: len(client.read(temporary)), deadline) == self._written_bytes:
@@ -160,12 +163,16 @@ class HdfsUpload:
 
     def _drop_temporary(self) -> None:
         """What can't be removed now is what `remove_abandoned` is for."""
-        self._writer = None
+        writer, self._writer = self._writer, None
         temporary, self._temporary = self._temporary, None
-        if temporary is not None:
-            deadline = Deadline(min(_TIDY_MS, self._address.timeout_ms))
-            with suppress(CallFailed):
-                self._calls.call(lambda client: client.delete(temporary, recursive=False), deadline)
+        if temporary is None:
+            return
+        deadline = Deadline(min(_TIDY_MS, self._address.timeout_ms))
+        if writer is not None and self._written_bytes and not self._closed:
+            with suppress(CallFailed):  # its connections to data nodes would stay until the process ends
+                self._calls.call(lambda _: writer.close(), deadline)
+        with suppress(CallFailed):
+            self._calls.call(lambda client: client.delete(temporary, recursive=False), deadline)
 
     # ---- the key --------------------------------------------------------------------------------
 
@@ -230,6 +237,17 @@ class HdfsUpload:
 
     def _named(self) -> str:
         return f"hdfs://{self._address.authority}{self._path}"
+
+
+def _create(client: Client, path: str) -> RawFileWriter:
+    """Make a file, and its folder if need be.
+
+    Not `client.create`: its writer closes itself when it is collected as garbage, in whichever thread that is, and
+    with a name node that hangs for ever.
+    """
+    from hdfs_native import WriteOptions
+
+    return client.inner.create(path, WriteOptions(overwrite=False, create_parent=True))
 
 
 def write_error(wanted: str, failed: CallFailed) -> SparklogError:

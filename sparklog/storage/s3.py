@@ -23,7 +23,7 @@ from sparklog.storage.s3_answers import Failed
 from sparklog.storage.s3_bucket import Bucket
 from sparklog.storage.s3_reads import read_ranges, read_size, read_whole
 from sparklog.storage.s3_settings import parse_s3_url, read_s3_settings
-from sparklog.storage.s3_upload import S3Upload, put_whole
+from sparklog.storage.s3_upload import PART_BYTES, S3Upload, put_whole
 
 _KEY_BYTES = 1024  # the longest key of S3, with the prefix
 
@@ -49,6 +49,11 @@ class S3Store:
         KeyExists is certain to be another's object if the first try was answered; after a lost answer the object
         was looked at, and is another's, or could not be looked at.
         """
+        if len(body) > PART_BYTES:
+            with self.upload(key) as upload:
+                upload.write(body)
+                upload.publish()
+            return
         whole = body if isinstance(body, bytes) else bytes(body)
         put_whole(self._bucket, self._full(key), whole)
 
@@ -90,7 +95,7 @@ class S3Store:
     def delete(self, key: str) -> None:
         """Remove one object by its exact key. An absent key is no error. Raises StoreUnavailable, StoreReadOnly."""
         try:
-            self._bucket.harmless(f"delete {key}", "delete_object", writing=True, Key=self._full(key))
+            self._bucket.harmless(f"delete {key}", "delete_object", writing=True, absent=True, Key=self._full(key))
         except Failed:
             return  # absent: S3 itself does not say so, others do
 
@@ -119,6 +124,7 @@ class S3Store:
                 f"abort the upload of {full_key}",
                 "abort_multipart_upload",
                 writing=True,
+                absent=True,
                 Key=full_key,
                 UploadId=upload_id,
             )

@@ -12,6 +12,7 @@ _LONGEST_REASON = 200
 
 # The server took the request and may do it at another time: 408 and 429 say so, 409 is another write at work.
 _BUSY: Final = frozenset({408, 409, 425, 429})
+_ABSENT: Final = frozenset({"NoSuchKey", "NoSuchVersion", "NoSuchUpload"})
 _KEYS_WRONG: Final = frozenset(
     {
         "InvalidAccessKeyId",
@@ -24,7 +25,7 @@ _KEYS_WRONG: Final = frozenset(
         "AccountProblem",
     }
 )
-_FULL: Final = frozenset({"QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "EntityTooLarge"})
+_FULL: Final = frozenset({"QuotaExceeded", "XMinioStorageFull", "InsufficientStorage"})
 
 
 class Failed(Exception):
@@ -50,8 +51,8 @@ class Failed(Exception):
 
     @property
     def absent(self) -> bool:
-        """Nothing is under the key (a HEAD has no body that could say so)."""
-        return self.status == 404 and self.code in ("NoSuchKey", "404", "NotFound", "NoSuchVersion")
+        """Nothing is under the key, or the upload is gone: S3 itself says so, not just anybody's 404."""
+        return self.status == 404 and self.code in _ABSENT
 
     @property
     def may_pass(self) -> bool:
@@ -61,7 +62,7 @@ class Failed(Exception):
         if self.status is None or self.not_s3 or self.status in _BUSY:
             return True
         if self.status == 404:  # what S3 says of a write, or of a read, is NoSuchBucket or NoSuchKey
-            return self.code not in ("NoSuchBucket", "NoSuchKey", "NoSuchUpload", "NoSuchVersion")
+            return self.code not in _ABSENT and self.code != "NoSuchBucket"
         return self.status >= 500 and self.status not in (501, 507)
 
     @property
@@ -80,8 +81,8 @@ class Failed(Exception):
             return InvalidInput(f"{where}, found that its access keys are not accepted ({self.code})")
         if self.status == 507 or self.code in _FULL:
             return StoreFull(f"{where}, found no room there ({self.reason})")
-        if self.not_s3 and self.hopeless:
-            return InvalidInput(f"{where}, found no S3 there: {self.reason}")
+        if self.not_s3 or (self.status == 404 and not self.absent):
+            return StoreUnavailable(f"{where}, found that it does not answer as S3 does: {self.reason}")
         if self.status in (401, 403):
             if writing:
                 return StoreReadOnly(f"{where}, found that these access keys may not write there ({self.reason})")
@@ -169,6 +170,8 @@ def _is_unconnected(cause: object, error: BaseException) -> bool:
 def _cause_of(cause: object, error: BaseException) -> str:
     """One line about a connection, without the address that was asked for (it may carry a signature)."""
     os_error = getattr(cause, "os_error", cause)
+    if not isinstance(os_error, OSError):
+        os_error = getattr(os_error, "__cause__", None) or getattr(os_error, "__context__", None)
     if isinstance(os_error, OSError) and os_error.errno is not None:
         text = os_error.strerror if isinstance(os_error, socket.gaierror) else os.strerror(os_error.errno)
         return f"{text or type(os_error).__name__} ({type(error).__name__})"

@@ -17,6 +17,16 @@ from sparklog.storage.s3_wire import Answer
 HARMLESS_TRIES: Final = 6
 _WRITE_ID: Final = "sparklog-write"  # in an object's metadata: whose put made it
 
+# A web page is parsed as an answer in which nothing is said.
+_ALWAYS_IN: Final = {
+    "head_object": "ETag",
+    "put_object": "ETag",
+    "create_multipart_upload": "UploadId",
+    "complete_multipart_upload": "ETag",
+    "list_objects_v2": "IsTruncated",
+    "list_multipart_uploads": "IsTruncated",
+}
+
 Result = TypeVar("Result")
 
 
@@ -28,6 +38,7 @@ class Bucket:
         self.settings = settings
         self._client: tuple[int, S3Client] | None = None  # and the process that it belongs to
         self._always = {"Bucket": name} | ({"RequestPayer": settings.request_payer} if settings.request_payer else {})
+        self._payer = {"x-amz-request-payer": settings.request_payer} if settings.request_payer else {}
         encryption = {"ServerSideEncryption": settings.encryption, "SSEKMSKeyId": settings.kms_key_id}
         self._new_object = {name: value for name, value in encryption.items() if value is not None}
 
@@ -44,7 +55,15 @@ class Bucket:
 
     def control(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
         """One small request, sent once. Raises Failed."""
-        return self.client.control(operation, deadline, **self._always, **parameters)
+        try:
+            answer = self.client.control(operation, deadline, **self._always, **parameters)
+        except Failed as failed:
+            if operation == "head_object" and failed.status == 404:
+                failed.code = "NoSuchKey"  # the answer to a HEAD has no body that could say so
+            raise
+        if (field := _ALWAYS_IN.get(operation)) and field not in answer:
+            raise not_s3(f"an answer without {field}", 200)
+        return answer
 
     def bulk(self, operation: str, **parameters: object) -> dict[str, Any]:
         """One request with a large body, sent once from this thread. Raises Failed."""
@@ -52,14 +71,13 @@ class Bucket:
 
     def read(self, key: str, start: int, end: int, deadline: Deadline) -> Answer:
         """Begin to read bytes [start, end) of an object. Raises Failed."""
-        return self.client.stream(
-            "GET", "get_object", deadline, {**self._always, "Key": key}, headers={"Range": f"bytes={start}-{end - 1}"}
-        )
+        headers = {"Range": f"bytes={start}-{end - 1}", **self._payer}
+        return self.client.stream("GET", self.name, key, deadline, headers=headers)
 
     def send_part(self, key: str, upload_id: str, number: int, body: bytes | bytearray, deadline: Deadline) -> str:
         """Send one part of an upload, once; its ETag. Raises Failed."""
-        parameters = {**self._always, "Key": key, "UploadId": upload_id, "PartNumber": number}
-        answer = self.client.stream("PUT", "upload_part", deadline, parameters, body=body)
+        query = {"partNumber": str(number), "uploadId": upload_id}
+        answer = self.client.stream("PUT", self.name, key, deadline, query=query, headers=self._payer, body=body)
         answer.close()
         etag = answer.header("ETag")
         if not etag:
@@ -70,10 +88,22 @@ class Bucket:
         """Parameters of the request that begins an object: encryption, and whose it is."""
         return {**self._new_object, "Metadata": {_WRITE_ID: write_id}}
 
-    def harmless(self, wanted: str, operation: str, *, writing: bool = False, **parameters: object) -> dict[str, Any]:
-        """One small request that may be repeated, and is. Raises Failed if it is refused, or the caller's error."""
+    def harmless(
+        self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
+    ) -> dict[str, Any]:
+        """One small request that may be repeated, and is. Raises the caller's error.
+
+        `absent`: Failed is raised if the answer says that the key, or the upload, is not there.
+        """
         deadline = self.deadline()
-        return self.repeated(wanted, lambda: self.control(operation, deadline, **parameters), deadline, writing=writing)
+        try:
+            return self.repeated(
+                wanted, lambda: self.control(operation, deadline, **parameters), deadline, writing=writing
+            )
+        except Failed as failed:
+            if absent:
+                raise
+            raise self.error(failed, wanted, writing=writing) from failed
 
     def repeated(self, wanted: str, send: Callable[[], Result], deadline: Deadline, *, writing: bool) -> Result:
         """The answer to a request that may be repeated. Raises Failed if it says that the key (or upload) is absent."""
@@ -81,21 +111,27 @@ class Bucket:
             try:
                 return send()
             except Failed as failed:
-                if failed.absent or failed.code == "NoSuchUpload":
+                if failed.absent:
                     raise
-                error = self.error(failed, wanted, writing=writing)
+                last = failed
                 if not failed.may_pass or number >= HARMLESS_TRIES:
-                    raise error from failed
-                last, reason = error, failed
-        raise last from reason
+                    break
+        raise self.error(last, wanted, writing=writing) from last
 
     def write_if_absent(
-        self, key: str, write_id: str, send: Callable[[Deadline], dict[str, Any]], more_ms: int = 0
+        self,
+        key: str,
+        write_id: str,
+        send: Callable[[Deadline], dict[str, Any]],
+        *,
+        more_ms: int = 0,
+        sole_writer: bool = False,
     ) -> None:
         """Send a conditional write until it has a definite answer, or the deadline passed.
 
-        The same bytes are sent each time. Who finds the key taken after a try without an answer looks whose object
-        it is by `write_id`. Raises what the port's `put_if_absent` raises.
+        The same bytes are sent each time. Who finds the key taken after a try without an answer looks by `write_id`
+        whose object it is; so does at once who is the `sole_writer` of the key: something in between may have sent
+        the request twice. Raises what the port's `put_if_absent` raises.
         """
         wanted = f"put {key} if absent"
         deadline = self.deadline(more_ms)
@@ -109,16 +145,18 @@ class Bucket:
             except Failed as failed:
                 last = failed
             if last.exists or (last.code == "NoSuchUpload" and in_doubt):
-                if self._is_own(key, write_id, deadline, taken=last.exists):
+                looks = in_doubt or sole_writer
+                if looks and self._is_own(key, write_id, deadline, taken=last.exists):
                     return
                 raise KeyExists(f"wanted to {wanted}, found an object there") from last
             if last.code == "NoSuchUpload":
                 raise StoreUnavailable(f"wanted to {wanted}, found that its upload was removed as abandoned") from last
-            if not last.may_pass:
+            # A write has no key that could be absent: who says so stands in between, and the write may have been done.
+            if not (last.may_pass or last.absent):
                 if in_doubt:
                     break
                 raise self.error(last, wanted, writing=True) from last
-            in_doubt = in_doubt or last.in_doubt
+            in_doubt = in_doubt or last.in_doubt or last.absent
             if not in_doubt and number >= HARMLESS_TRIES:
                 break
         if in_doubt:
@@ -133,20 +171,17 @@ class Bucket:
 
         Raises StoreUnavailable if nothing is there and nothing can come any more (`taken` is False).
         """
-        try:
-            for number in tries(deadline):
-                try:
-                    found = self.control("head_object", deadline, Key=key).get("Metadata", {})
-                    return {name.lower(): value for name, value in found.items()}.get(_WRITE_ID) == write_id
-                except Failed as failed:
-                    if failed.absent and not taken:
-                        raise StoreUnavailable(
-                            f"wanted to put {key} if absent, found neither it nor its upload"
-                        ) from failed
-                    if failed.absent or not failed.may_pass or number >= HARMLESS_TRIES:
-                        return False
-        except SparklogError:
-            raise
+        for number in tries(deadline):
+            try:
+                found = self.control("head_object", deadline, Key=key).get("Metadata", {})
+                return {name.lower(): value for name, value in found.items()}.get(_WRITE_ID) == write_id
+            except Failed as failed:
+                if failed.absent and not taken:
+                    raise StoreUnavailable(
+                        f"wanted to put {key} if absent, found neither it nor its upload"
+                    ) from failed
+                if not failed.may_pass or number >= HARMLESS_TRIES:
+                    return False
         return False
 
     def error(self, failed: Failed, wanted: str, *, writing: bool) -> SparklogError:

@@ -2,7 +2,7 @@
 
 Control requests (small bodies, conditions, listings) go through s3fs's client, on fsspec's event loop. Bulk bodies go
 through the botocore client that it builds upon, in the caller's thread or those of this module, so that neither waits
-behind the other; ranged reads and parts only have their addresses signed there, see s3_wire.py. All resolve keys,
+behind the other; ranged reads and parts only are signed by its means, see s3_wire.py. All resolve keys,
 endpoint and region in the same places, and send each request exactly once: repeating is the business of who knows
 whether a repeat is harmless.
 
@@ -20,7 +20,7 @@ import os
 import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from sparklog.core.errors import InvalidInput
 from sparklog.storage.deadline import Deadline
@@ -31,7 +31,6 @@ from sparklog.storage.s3_wire import Answer, Wire
 _CONNECT_TIMEOUT_S: Final = 5.0
 _TRIES_PER_TIMEOUT: Final = 3  # one silent connection leaves time for another try
 _POOL: Final = 32  # connections, and threads, of the bulk client
-_SIGNED_FOR_S: Final = 3600
 _GRACE_S: Final = 1.0  # how much later than its own deadline a request may end
 
 Result = TypeVar("Result")
@@ -46,6 +45,8 @@ class S3Client:
         self._lock = threading.Lock()
         self._bulk: Any = None
         self._wire: Wire | None = None
+        self._credentials: Any = None
+        self._places: dict[str, tuple[str, str]] = {}
         self._threads: concurrent.futures.ThreadPoolExecutor | None = None
         self._loop: Any = None
         self._file_system: Any = None  # keeps s3fs's client
@@ -86,32 +87,56 @@ class S3Client:
     def stream(
         self,
         method: str,
-        operation: str,
+        bucket: str,
+        key: str,
         deadline: Deadline,
-        parameters: dict[str, Any],
         *,
+        query: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
         body: bytes | bytearray | None = None,
     ) -> Answer:
-        """The answer to one request whose body, or answer, is bulk: from this thread, and not parsed. Raises Failed.
-
-        `headers` are sent beside those that `parameters` stand for, and are not signed.
-        """
-        client = self._bulk_client()
+        """The answer to one request whose body, or answer, is bulk: from this thread, and not parsed. Raises Failed."""
+        self._bulk_client()
+        assert self._wire is not None
         try:
-            url = client.generate_presigned_url(operation, Params=parameters, ExpiresIn=_SIGNED_FOR_S)
+            url, signed = self._signed(method, bucket, key, query or {}, headers or {})
         except Exception as error:
             raise sorted_failure(error) from error
-        payer = parameters.get("RequestPayer")
-        signed = {"x-amz-request-payer": payer} if payer else {}
-        assert self._wire is not None
-        return self._wire.send(method, url, deadline, {**(headers or {}), **signed}, body)
+        return self._wire.send(method, url, deadline, signed, body)
 
     def in_thread(self, work: Callable[[], Result]) -> concurrent.futures.Future[Result]:
         """Begin `work` in one of this client's threads; it must not wait for another one of them."""
         self._bulk_client()
         assert self._threads is not None
         return self._threads.submit(work)
+
+    def _signed(
+        self, method: str, bucket: str, key: str, query: dict[str, str], headers: dict[str, str]
+    ) -> tuple[str, dict[str, str]]:
+        """The address, and all headers, of a request whose body is not signed (it bears checksums of its own)."""
+        from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import NoCredentialsError
+
+        from sparklog.storage.s3_signature import UnsignedBodyAuth
+
+        base, region = self._places.get(bucket) or self._place_of(bucket)
+        if self._credentials is None:
+            raise NoCredentialsError
+        url = f"{base}{quote(key, safe='/')}"
+        if query:
+            url += f"?{urlencode(query, quote_via=quote, safe='')}"
+        request = AWSRequest(method=method, url=url, headers=headers)
+        UnsignedBodyAuth(self._credentials.get_frozen_credentials(), "s3", region).add_auth(request)
+        return url, dict(request.headers.items())
+
+    def _place_of(self, bucket: str) -> tuple[str, str]:
+        """(the address of its empty key, the region to sign for), as botocore's rules find them."""
+        url = self._bulk.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"})
+        parts = urlsplit(url)
+        region = parse_qs(parts.query)["X-Amz-Credential"][0].split("/")[-3]
+        found = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('k')}", region
+        self._places[bucket] = found
+        return found
 
     def _bulk_client(self) -> Any:
         if self._bulk is None:
@@ -131,6 +156,7 @@ class S3Client:
     def _new_bulk(self) -> Any:
         import botocore.config
         import botocore.session
+        from botocore.credentials import Credentials
 
         settings = self._settings
         session = botocore.session.Session(profile=settings.profile)
@@ -148,6 +174,10 @@ class S3Client:
         )
         _send_bodies_at_once(client)
         self._wire = Wire(self._try_s, session.get_config_variable("ca_bundle"))
+        if settings.access_key_id:
+            self._credentials = Credentials(settings.access_key_id, settings.secret_access_key, settings.session_token)
+        else:
+            self._credentials = session.get_credentials()
         return client
 
     def _new_control(self) -> Any:

@@ -14,7 +14,9 @@ from sparklog.storage.s3_bucket import HARMLESS_TRIES, Bucket
 from sparklog.storage.s3_wire import Answer
 
 _GAP_BYTES: Final = 64 * 1024  # reading so much in vain costs less than a request
-_PIECE_BYTES: Final = 8 * 1024 * 1024
+_PIECE_BYTES: Final = 32 * 1024 * 1024  # smaller ones cost more than they gain where the link is fast
+_FIRST_BYTES: Final = 8 * 1024 * 1024  # of an object whose size is not known
+_COPIED_BYTES: Final = 1024 * 1024  # less is copied, so that it does not hold all that memory
 _MS_PER_MIB: Final = 1000  # how slow a link may be before a long read is given up
 _CONTENT_RANGE: Final = re.compile(r"bytes (?:\d+-\d+|\*)/(\d+)")
 
@@ -34,13 +36,15 @@ class _Piece:
 def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
     """The whole object: its first piece tells its size, the others are read side by side. Raises as the port's get."""
     wanted = f"read {shown_key}"
-    first = bytearray(_PIECE_BYTES)
-    size_bytes = _read(bucket, key, wanted, _Piece(0, memoryview(first)), bucket.deadline())
-    if size_bytes <= _PIECE_BYTES:
+    first = bytearray(_FIRST_BYTES)
+    size_bytes = _read(bucket, key, wanted, _Piece(0, memoryview(first)), bucket.deadline(more_ms=_more_ms(len(first))))
+    if size_bytes <= _COPIED_BYTES:
+        return memoryview(bytes(first[:size_bytes]))
+    if size_bytes <= _FIRST_BYTES:
         return memoryview(first)[:size_bytes].toreadonly()
     whole = memoryview(bytearray(size_bytes))
-    whole[:_PIECE_BYTES] = first
-    _read_all(bucket, key, shown_key, [_Piece(_PIECE_BYTES, whole[_PIECE_BYTES:])])
+    whole[:_FIRST_BYTES] = first
+    _read_all(bucket, key, shown_key, [_Piece(_FIRST_BYTES, whole[_FIRST_BYTES:])])
     return whole.toreadonly()
 
 
@@ -70,7 +74,7 @@ def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple
 def read_size(bucket: Bucket, key: str, shown_key: str) -> int:
     """Length of an object in bytes. Raises KeyNotFound, StoreUnavailable."""
     try:
-        answer = bucket.harmless(f"look up {shown_key}", "head_object", Key=key)
+        answer = bucket.harmless(f"look up {shown_key}", "head_object", absent=True, Key=key)
     except Failed as failed:
         raise _absent(bucket, shown_key) from failed
     return int(answer["ContentLength"])
@@ -96,7 +100,7 @@ def _read_all(bucket: Bucket, key: str, shown_key: str, spans: Sequence[_Piece])
         for at in range(0, len(span.into), _PIECE_BYTES)
     ]
     total_bytes = sum(len(span.into) for span in spans)
-    deadline = bucket.deadline(more_ms=total_bytes * _MS_PER_MIB // (1024 * 1024))
+    deadline = bucket.deadline(more_ms=_more_ms(total_bytes))
     if len(pieces) == 1:
         return _read(bucket, key, wanted, pieces[0], deadline)
     client = bucket.client
@@ -152,6 +156,10 @@ def _fill(answer: Answer, into: memoryview, deadline: Deadline) -> None:
     count = answer.read_into(into, deadline)
     if count < len(into):
         raise Failed(f"an answer cut at byte {count} of {len(into)}")
+
+
+def _more_ms(wanted_bytes: int) -> int:
+    return wanted_bytes * _MS_PER_MIB // (1024 * 1024)
 
 
 def _absent(bucket: Bucket, shown_key: str) -> KeyNotFound:

@@ -22,7 +22,7 @@ _CONTROL_BYTES: Final = 512 * 1024  # larger bodies go by the bulk client
 _MS_PER_MIB: Final = 1000  # how slow a link may be before a large PUT is given up
 
 
-def put_whole(bucket: Bucket, key: str, body: bytes | bytearray) -> None:
+def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer: bool = False) -> None:
     """One conditional PUT, repeated with the same bytes until its outcome is known. Raises as `put_if_absent`."""
     write_id = uuid.uuid4().hex
     parameters = {"Key": key, "Body": body, "IfNoneMatch": "*", **bucket.for_new_object(write_id)}
@@ -32,7 +32,9 @@ def put_whole(bucket: Bucket, key: str, body: bytes | bytearray) -> None:
             return bucket.control("put_object", deadline, **parameters)
         return bucket.bulk("put_object", **parameters)
 
-    bucket.write_if_absent(key, write_id, send, more_ms=len(body) * _MS_PER_MIB // (1024 * 1024))
+    bucket.write_if_absent(
+        key, write_id, send, more_ms=len(body) * _MS_PER_MIB // (1024 * 1024), sole_writer=sole_writer
+    )
 
 
 class S3Upload:
@@ -76,7 +78,7 @@ class S3Upload:
             if self._removed:
                 raise StoreUnavailable(f"wanted to publish {self._key}, found that it was removed as abandoned")
             if self._upload_id is None:
-                put_whole(self._bucket, self._key, self._part)
+                put_whole(self._bucket, self._key, self._part, sole_writer=True)
                 return
             self._send_part()
             while self._sending:
@@ -91,6 +93,7 @@ class S3Upload:
                 self._key,
                 self._write_id,
                 lambda deadline: self._bucket.control("complete_multipart_upload", deadline, **parameters),
+                sole_writer=True,
             )
             self._upload_id = None
         finally:
@@ -108,7 +111,7 @@ class S3Upload:
                 self._sending.popleft().exception()
         if upload_id is not None:
             # What can't be removed now is what `remove_abandoned` is for.
-            with suppress(SparklogError, Failed):
+            with suppress(SparklogError):
                 self._bucket.harmless(
                     f"abort the upload of {self._key}",
                     "abort_multipart_upload",

@@ -10,6 +10,8 @@ import pytest
 from tests.contract.object_store_contract import KIB, ObjectStoreContract
 from tests.servers.hadoop import Hadoop
 
+pytestmark = pytest.mark.slow
+
 
 class TestHdfsStore(ObjectStoreContract):
     races: ClassVar[dict[int, int]] = {0: 20, KIB: 20, 300 * KIB: 5, 8 * KIB * KIB: 1}

@@ -27,6 +27,13 @@ def test_a_store_at_the_chains_own_address_is_reached_as_the_chain_is() -> None:
     assert found.of("a") == {"region": "us"}
 
 
+def test_a_key_id_does_not_travel_without_its_secret() -> None:
+    found = storage_settings({"a.access_key_id": "id", "a.secret_access_key": "s", "a.region": "eu"})
+    assert found.without_secrets() == storage_settings({"a.region": "eu"})
+    role = storage_settings({"a.profile": "ops"})
+    assert role.without_secrets() == role
+
+
 def test_what_is_nearer_goes_before_what_is_farther_off() -> None:
     near, far = storage_settings({"a.region": "eu"}), storage_settings({"a.region": "us", "a.password": "p"}, "tok")
     assert near.over(far) == storage_settings({"a.region": "eu", "a.password": "p"}, "tok")

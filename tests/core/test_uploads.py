@@ -119,7 +119,7 @@ def test_the_smallest_and_largest_numbers_of_a_slice_fit(changes: dict[str, Any]
         ({"max_timestamp_us": 1 << 63}, "ascending pair of timestamps"),
         ({"producer": span(-1, 0, 0, 3)}, "as many sequence numbers"),
         ({"producer": span(0, 0, -1, 2)}, "as many sequence numbers"),
-        ({"producer": span(0, 0, 1 << 31, 2)}, "as many sequence numbers"),
+        ({"producer": span(0, 0, 1 << 31, 3)}, "as many sequence numbers"),
         ({"producer": span(0, 0, 0, 4)}, "slice of 4 records needs"),
         ({"producer": span(0, 0, 0, 2)}, "slice of 4 records needs"),
         ({"records": (1 << 31) + 4, "producer": span(0, 0, 0, 3)}, "as many sequence numbers"),

@@ -7,8 +7,8 @@
         proxy.delay_ms = 30                                                  # every request waits first
         proxy.counts()                                                       # Counter({"PUT": 3, "GET": 2})
 
-Requests go on byte for byte (but for `StripHeaders`), with the Host header that the client signed. Each goes over
-an own connection to the server, so that a cut concerns nobody else. Plans are asked in order; a fault ends that.
+Requests go on byte for byte (but for `StripHeaders`), with the Host header that the client signed. Each connection
+of a client has one to the server, so that a cut concerns nobody else. Plans are asked in order; a fault ends that.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -44,6 +45,7 @@ from tests.servers.http_framing import HEAD_LIMIT_BYTES, Head, pieces, read_head
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 REASONS = {400: "Bad Request", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 412: "Precondition Failed"}
 CLOSING_S = 10
+KEPT_S = 1.0  # a server keeps a connection longer than that: no request runs into its end
 LAST_PIECE_S = 0.2  # for the last piece of a body to be written that the server has answered already
 
 
@@ -108,8 +110,9 @@ class FaultProxy:
             task.cancel()
         await asyncio.gather(*self._clients.values(), return_exceptions=True)
         for client in self._clients:  # of a task that was cancelled before its first step
-            reset(client)
-            client.close()
+            if client.fileno() >= 0:
+                reset(client)
+                client.close()
 
     def _accept(self, listener: socket.socket) -> None:
         try:
@@ -178,6 +181,16 @@ class FaultProxy:
             self._rules = []
 
 
+@dataclass(frozen=True, slots=True)
+class _Upstream:
+    """A connection to the server."""
+
+    address: str
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    used_at_s: float
+
+
 class _Client:
     """One connection from a client: its requests, one after the other."""
 
@@ -185,14 +198,34 @@ class _Client:
         self.proxy = proxy
         self.reader = reader
         self.writer = writer
+        self.upstream: _Upstream | None = None  # kept from the last request
 
     async def serve(self) -> None:
-        while (head := await read_head(self.reader)) is not None:
-            request = self.proxy._record(head)
-            if self.proxy.delay_ms:
-                await asyncio.sleep(self.proxy.delay_ms / 1000)
-            if not await self._handle(head, request) or head.headers.get("connection", "").lower() == "close":
-                return
+        try:
+            while (head := await read_head(self.reader)) is not None:
+                request = self.proxy._record(head)
+                if self.proxy.delay_ms:
+                    await asyncio.sleep(self.proxy.delay_ms / 1000)
+                if not await self._handle(head, request) or asks_to_close(head):
+                    return
+        finally:
+            if self.upstream is not None:
+                self.upstream.writer.transport.abort()
+
+    async def connect(self) -> _Upstream:
+        """A connection to the server: the one of the last request, if the server can't have meant to close it yet."""
+        kept, self.upstream = self.upstream, None
+        if kept is not None:
+            now_s = asyncio.get_running_loop().time()
+            if (
+                kept.address == self.proxy.upstream
+                and now_s - kept.used_at_s < KEPT_S
+                and not kept.reader.at_eof()
+                and not kept.writer.is_closing()
+            ):
+                return kept
+            await closed(kept.writer)
+        return await connect(self.proxy.upstream)
 
     async def _handle(self, head: Head, request: Request) -> bool:
         """Whether the connection goes on."""
@@ -225,9 +258,9 @@ class _Client:
     async def _send_half(self, head: Head) -> None:
         body = await self._whole_body(head)
         sent = head.encode() + body[: len(body) // 2] if body else head.start.encode()[:-4]
-        _, upstream = await connect(self.proxy.upstream)
-        upstream.write(sent)
-        await closed(upstream)
+        upstream = await connect(self.proxy.upstream)
+        upstream.writer.write(sent)
+        await closed(upstream.writer)
 
     async def _hang(self) -> bool:
         while await self.reader.read(1 << 16):
@@ -255,26 +288,32 @@ class _Exchange:
         self.head = head
         self.request = request
         self.invited = not expects_continue(head)  # whether the client sends its body
+        self.reusable = False  # whether the connection to the server goes on after this
 
     async def run(self) -> bool:
         """Whether the client's connection goes on."""
         try:
-            reader, writer = await connect(self.client.proxy.upstream)
+            upstream = await self.client.connect()
         except OSError:
             return cut(self.client.writer)  # no server: to the client that is a connection that broke
-        sending = asyncio.ensure_future(self._send(writer))
+        sending = asyncio.ensure_future(self._send(upstream.writer))
+        goes_on = False
         try:
-            goes_on = await self._receive(reader)
+            goes_on = await self._receive(upstream.reader)
             if goes_on and not sending.done() and self.invited:
                 await asyncio.wait({sending}, timeout=LAST_PIECE_S)
-            return goes_on and sending.done()  # an answer before the body's end leaves the rest of it unread
+            goes_on = goes_on and sending.done()  # an answer before the body's end leaves the rest of it unread
+            return goes_on
         except ConnectionError:
             return cut(self.client.writer)
         finally:
             sending.cancel()
             with contextlib.suppress(asyncio.CancelledError, ConnectionError):
                 await sending
-            await closed(writer)
+            if goes_on and self.reusable:
+                self.client.upstream = replace(upstream, used_at_s=asyncio.get_running_loop().time())
+            else:
+                await closed(upstream.writer)
 
     async def _send(self, upstream: asyncio.StreamWriter) -> None:
         try:
@@ -297,6 +336,7 @@ class _Exchange:
             self.invited = True
         self.request.upstream_status = head.status
         body, framed = response_body(upstream, head, self.request.method)
+        self.reusable = framed and not asks_to_close(head) and not asks_to_close(self.head)
         match self.request.fault:
             case ReplyLost() as fault:
                 await drained(body)
@@ -315,7 +355,7 @@ class _Exchange:
             self.client.writer.write(piece)
             await self.client.writer.drain()
         await self.client.writer.drain()
-        return framed and head.headers.get("connection", "").lower() != "close"
+        return self.reusable
 
     async def _cut(self, head: Head, body: AsyncIterator[bytes]) -> bool:
         whole = await drained(body)
@@ -329,13 +369,18 @@ class _Exchange:
         return False
 
 
+def asks_to_close(head: Head) -> bool:
+    return head.headers.get("connection", "").lower() == "close"
+
+
 def expects_continue(head: Head) -> bool:
     return head.headers.get("expect", "").lower() == "100-continue"
 
 
-async def connect(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    split = urlsplit(url)
-    return await asyncio.open_connection(split.hostname, split.port, limit=HEAD_LIMIT_BYTES)
+async def connect(address: str) -> _Upstream:
+    split = urlsplit(address)
+    reader, writer = await asyncio.open_connection(split.hostname, split.port, limit=HEAD_LIMIT_BYTES)
+    return _Upstream(address, reader, writer, asyncio.get_running_loop().time())
 
 
 async def drained(body: AsyncIterator[bytes]) -> bytes:

@@ -70,7 +70,10 @@ class Hadoop:
         self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
-        """Return when the name node is out of safe mode and counts exactly the data nodes that run as live."""
+        """Return when the name node is out of safe mode, and it and the data nodes that run know each other.
+
+        A data node that was killed counts until it is missed, so each is asked as well.
+        """
         deadline = time.monotonic() + _READY_TIMEOUT_S
         while not self._is_ready():
             for node, process in self._processes.items():
@@ -154,12 +157,15 @@ class Hadoop:
             )
 
     def _is_ready(self) -> bool:
+        running = [node for node in DATA_NODES if node in self._processes]
         try:
             live = self.metric(NAME_NODE, "name=FSNamesystemState", "NumLiveDataNodes")
             state = self.metric(NAME_NODE, "name=FSNamesystemState", "FSState")
+            actors = [str(self.metric(node, "name=DataNodeInfo", "BPServiceActorInfo")) for node in running]
         except OSError:
-            return False  # it does not listen yet
-        return state == "Operational" and live == sum(node in self._processes for node in DATA_NODES)
+            return False  # one does not listen yet
+        registered = all('"ActorState":"RUNNING"' in actor for actor in actors)
+        return state == "Operational" and live == len(running) and registered
 
     def _end_of_log(self, node: str) -> str:
         return (self._folder / node / "log").read_text(errors="replace")[-2000:]

@@ -24,8 +24,10 @@ class SteppedClient:
         self._client = client
         self._steps = steps
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)
+        if name == "inner":
+            return SteppedClient(method, self._steps)
 
         def call(*arguments: object, **named: object) -> Any:
             step = self._steps.get(name)

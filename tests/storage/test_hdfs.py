@@ -28,6 +28,8 @@ from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url, open_store
 from tests.servers.hadoop import DATA_NODES, Hadoop
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 _JOIN_S = 60
 

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from sparklog.core.errors import KeyExists, KeyNotFound, Landed, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.storage import hdfs_upload
 from sparklog.storage.hdfs import HdfsStore
 from tests.servers.hadoop import DATA_NODES, NAME_NODE, Hadoop
 from tests.storage.hdfs_steps import BODY, STEPS, Step, stepped_store
+
+pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
 LATER_MS = 2**53
@@ -153,15 +156,18 @@ def test_a_put_waits_until_a_dead_data_node_is_missed(hadoop: Hadoop, store: Hdf
     assert store.remove_abandoned(LATER_MS) == 0
 
 
-def test_without_data_nodes_a_put_fails_with_the_key_free(hadoop: Hadoop, url: str) -> None:
-    store = HdfsStore(url, {"timeout_ms": "2000"})
+def test_without_data_nodes_nothing_is_read_and_a_put_fails_with_the_key_free(hadoop: Hadoop, url: str) -> None:
+    store = HdfsStore(url, {"timeout_ms": "1000"})
+    store.put_if_absent("before", BODY)
     for node in DATA_NODES:
         hadoop.kill(node)
+    with pytest.raises(StoreUnavailable, match=r"found: All DataNodes failed \(DataTransferError\)"):
+        store.get("before")
     with pytest.raises(StoreUnavailable) as failed:
         store.put_if_absent("a", BODY)
     assert failed.value.landed is Landed.NO
     hadoop.mend()
-    assert list(store.list_keys("")) == []
+    assert [each.key for each in store.list_keys("")] == ["before"]
     store.put_if_absent("a", BODY)
 
 
@@ -192,13 +198,14 @@ def test_what_was_acknowledged_is_there_after_the_name_node_was_killed(hadoop: H
     upload = store.upload("b")
     upload.write(BODY)
     hadoop.kill(NAME_NODE)
+    impatient = HdfsStore(url, {"timeout_ms": "200"})
     calls: list[Callable[[], object]] = [
         upload.publish,
-        lambda: store.put_if_absent("c", BODY),
-        lambda: store.get(acknowledged[0]),
-        lambda: store.size(acknowledged[0]),
-        lambda: list(store.list_keys("")),
-        lambda: store.delete(acknowledged[0]),
+        lambda: impatient.put_if_absent("c", BODY),
+        lambda: impatient.get(acknowledged[0]),
+        lambda: impatient.size(acknowledged[0]),
+        lambda: list(impatient.list_keys("")),
+        lambda: impatient.delete(acknowledged[0]),
     ]
     for call in calls:
         with pytest.raises(StoreUnavailable):
@@ -222,7 +229,11 @@ def test_a_name_node_that_hangs_ends_no_call_later_than_its_deadline(hadoop: Had
     store.put_if_absent("b", b"body")
 
 
-def test_a_rename_at_which_the_name_node_hangs_is_unknown_until_it_is_looked_up(hadoop: Hadoop, url: str) -> None:
+def test_a_rename_at_which_the_name_node_hangs_is_unknown_until_it_is_looked_up(
+    hadoop: Hadoop, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hdfs_upload, "_SETTLE_MS", 1000)
+
     def hang(call: Callable[[], Any]) -> Any:
         hadoop.pause(NAME_NODE)
         return call()

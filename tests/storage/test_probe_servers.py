@@ -1,0 +1,65 @@
+"""The probe on real servers: those that hold put-if-absent pass, those that do not are refused, and so is a proxy."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from sparklog.client.bootstrap import init_cluster
+from sparklog.core.errors import InvalidInput, StoreUnfit
+from sparklog.storage.probe import probe
+from sparklog.storage.s3 import S3Store
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.fault_proxy_rules import StripHeaders
+from tests.servers.hadoop import Hadoop
+from tests.servers.s3_fixtures import ministack, moto, s3proxy
+from tests.servers.s3_servers import S3Server, ignoring_conditions
+
+__all__ = ["ministack", "moto", "s3proxy"]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", ["s3proxy", "ministack", "moto"])
+def test_servers_that_hold_conditions_pass(name: str, request: pytest.FixtureRequest) -> None:
+    server: S3Server = request.getfixturevalue(name)
+    store = S3Store(f"s3://{server.new_bucket()}/prefix", server.settings)
+    assert [each.found for each in probe(store, uuid.uuid4().hex)] == [""] * 5
+    assert list(store.list_keys("")) == []
+
+
+def test_hdfs_passes(hadoop: Hadoop) -> None:
+    from sparklog.storage.hdfs import HdfsStore
+
+    store = HdfsStore(f"{hadoop.url}/probed", {})
+    assert [each.found for each in probe(store, uuid.uuid4().hex)] == [""] * 5
+    assert list(store.list_keys("")) == []
+
+
+def test_a_server_that_ignores_conditions_is_refused_for_data_and_for_metadata(tmp_path: Path) -> None:
+    with ignoring_conditions() as server:
+        bucket = server.new_bucket()
+        for named, url, stores in (
+            ("metadata", f"s3://{bucket}/chain", {"a": "."}),
+            ("a", str(tmp_path / "chain"), {"a": f"s3://{bucket}/a"}),
+        ):
+            settings = {f"{named}.{key}": value for key, value in server.settings.items()}
+            with pytest.raises(StoreUnfit, match="8 of 8 writers were told that they had created the object"):
+                init_cluster(url, stores=stores, storage=settings)
+        assert list(S3Store(f"s3://{bucket}", server.settings).list_keys("")) == []
+    assert not list(tmp_path.rglob("meta"))
+
+
+@pytest.mark.parametrize(("name", "refused"), [("ministack", StoreUnfit), ("s3proxy", InvalidInput)])
+def test_a_proxy_that_strips_the_condition_is_refused(
+    name: str, refused: type[InvalidInput], request: pytest.FixtureRequest
+) -> None:
+    """S3Proxy sees that a header is missing that was signed, MiniStack does not look."""
+    server: S3Server = request.getfixturevalue(name)
+    with FaultProxy(server.endpoint_url) as proxy:
+        proxy.plan(StripHeaders(), lambda request: request.method in ("PUT", "POST"), times=None)
+        settings = {f"metadata.{key}": value for key, value in {**server.settings, "endpoint_url": proxy.url}.items()}
+        with pytest.raises(refused, match=r"of writers that race for a key one wins|SignatureDoesNotMatch"):
+            init_cluster(f"s3://{server.new_bucket()}/chain", storage=settings)
