@@ -13,7 +13,11 @@ from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it
+from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
+from tests.servers.s3_fixtures import ignoring_conditions as ignoring_conditions
+from tests.servers.s3_fixtures import ministack as ministack
+from tests.servers.s3_fixtures import moto as moto
+from tests.servers.s3_fixtures import s3proxy as s3proxy
 
 _CACHE = Path(__file__).parent.parent / ".cache" / "hypothesis"
 set_hypothesis_home_dir(_CACHE)
@@ -24,7 +28,7 @@ settings.register_profile("thorough", settings.get_profile("normal"), max_exampl
 settings.load_profile("normal")
 
 # A cluster, a token or a Spark of the developer's shell must not reach a test.
-for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADOOP_")) or name == "SPARK_HOME"]:
+for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADOOP_", "AWS_")) or name == "SPARK_HOME"]:
     del os.environ[_name]
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 

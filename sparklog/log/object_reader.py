@@ -27,6 +27,7 @@ from sparklog.storage.keys import index_key
 from sparklog.storage.object_store import ObjectStore
 
 RANGED_READ_BYTES: Final = 8 << 20
+FIRST_READS: Final = 3
 CACHED_INDEXES: Final = 1024
 _OVERLAID: Final = frozenset({"topic", "partition", "offset", "timestampType"})
 _ROWS_WITHOUT_BODY: Final = 65_536  # a batch of columns that need no bytes
@@ -41,11 +42,13 @@ def read_slice(
     offsets: OffsetRange,
     topic: str,
     columns: Sequence[str],
+    there: Sequence[memoryview] = (),
 ) -> Iterator[pa.RecordBatch]:
     """The records of `slice` with offsets in `offsets`, ascending, as `columns` of the read schema, in that order.
 
     Batches are those that were stored, cut at the ends of the range; an empty overlap yields none. Columns that the
     chain alone can answer (all but key, value, headers, and a timestamp given by the producer) read no bytes.
+    `there` is what `read_first` gave for the same range and columns.
     Raises InvalidInput for unknown columns; KeyNotFound if the object is gone; Damaged (key, byte, wanted, found) if
     bytes are not what the chain says: batches yielded before were right; UnsupportedVersion for another format.
     """
@@ -62,14 +65,25 @@ def read_slice(
     # Positions within the slice: of the range, and of each batch's first record.
     low, high = start - slice.start, end - slice.start
     firsts = index.first_record
-    begin = int(np.searchsorted(firsts, low, side="right")) - 1
-    stop = int(np.searchsorted(firsts, high, side="left"))
-    for at, batch in _read_batches(store, object_key, index, begin, stop, overlay.stored_columns):
+    begin, stop = _batches_of(index, low, high)
+    for at, batch in _read_batches(store, object_key, index, begin, stop, overlay.stored_columns, there):
         first = int(firsts[at])
         cut_start, cut_end = max(low - first, 0), min(high - first, batch.num_rows)
         if cut_end - cut_start < batch.num_rows:
             batch = batch.slice(cut_start, cut_end - cut_start)
         yield overlay.batch(Offset(slice.start + first + cut_start), batch.num_rows, batch)
+
+
+def read_first(
+    store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, offsets: OffsetRange, columns: Sequence[str]
+) -> list[memoryview]:
+    """What `read_slice` would read first, `FIRST_READS` ranges at most, with the index now in the cache."""
+    start, end = max(offsets.start, slice.start), min(offsets.end, slice.end)
+    if start >= end or not _Overlay(read_schema(columns), slice, "").stored_columns:
+        return []
+    index = _index_of_slice(store, object_key, named, slice)
+    _, ranges = _reads(index, *_batches_of(index, start - slice.start, end - slice.start))
+    return store.get_ranges(object_key, ranges[:FIRST_READS])
 
 
 def first_offset_at_or_after(
@@ -175,18 +189,35 @@ def _index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, sli
 # ---- the batches ----------------------------------------------------------------------------------
 
 
-def _read_batches(
-    store: ObjectStore, object_key: str, index: Index, begin: int, stop: int, columns: Sequence[str]
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches [begin, stop) of the index, with their numbers, read in ranges of about `RANGED_READ_BYTES`."""
+def _batches_of(index: Index, low: int, high: int) -> tuple[int, int]:
+    """The batches [begin, stop) that hold the records [low, high) of a slice."""
+    begin = int(np.searchsorted(index.first_record, low, side="right")) - 1
+    return begin, int(np.searchsorted(index.first_record, high, side="left"))
+
+
+def _reads(index: Index, begin: int, stop: int) -> tuple[list[Any], list[tuple[int, int]]]:
+    """Batches [begin, stop) in groups (slices of rows) of about `RANGED_READ_BYTES`, and the bytes of each group."""
     ends = index.position + index.length
     groups = []
     while begin < stop:
         last = int(np.searchsorted(ends, int(index.position[begin]) + RANGED_READ_BYTES, side="right"))
         groups.append(np.s_[begin : min(max(last, begin + 1), stop)])
         begin = groups[-1].stop
-    ranges = [(int(index.position[group.start]), int(ends[group.stop - 1])) for group in groups]
-    for group, (start, _), body in zip(groups, ranges, bodies(store, object_key, ranges), strict=True):
+    return groups, [(int(index.position[group.start]), int(ends[group.stop - 1])) for group in groups]
+
+
+def _read_batches(
+    store: ObjectStore,
+    object_key: str,
+    index: Index,
+    begin: int,
+    stop: int,
+    columns: Sequence[str],
+    there: Sequence[memoryview] = (),
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches [begin, stop) of the index, with their numbers, read in ranges of about `RANGED_READ_BYTES`."""
+    groups, ranges = _reads(index, begin, stop)
+    for group, (start, _), body in zip(groups, ranges, bodies(store, object_key, ranges, there), strict=True):
         lengths, crcs, records = (column[group].tolist() for column in (index.length, index.crc32c, index.records))
         batches = decode(object_key, start, pa.py_buffer(body), lengths, crcs, columns)
         for at, (wanted, batch) in enumerate(zip(records, batches, strict=True), start=group.start):

@@ -19,20 +19,24 @@ _lock = Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads don't survive a fork
 
 
-def bodies(store: ObjectStore, key: str, ranges: Sequence[tuple[int, int]]) -> Iterator[memoryview]:
+def bodies(
+    store: ObjectStore, key: str, ranges: Sequence[tuple[int, int]], there: Sequence[memoryview] = ()
+) -> Iterator[memoryview]:
     """The bytes of each range, in order; `store.read_ahead` more are fetched while the caller works on one.
 
+    `there` are the bytes of the first ranges, as far as they are there already.
     Raises what `ObjectStore.get_ranges` raises. What is on its way when the caller stops is dropped.
     """
     if store.read_ahead == 0 or len(ranges) == 1:
-        for each in ranges:
+        yield from there
+        for each in ranges[len(there) :]:
             yield store.get_ranges(key, [each])[0]
         return
-    left = iter(ranges)
-    coming: deque[Future[list[memoryview]]] = deque()
+    left = iter(ranges[len(there) :])
+    coming: deque[Future[list[memoryview]]] = deque(map(_done, there))
     try:
         while True:
-            while len(coming) <= store.read_ahead and (wanted := next(left, None)) is not None:
+            while len(coming) <= max(store.read_ahead, len(there)) and (wanted := next(left, None)) is not None:
                 coming.append(in_background(partial(store.get_ranges, key, [wanted])))
             if not coming:
                 return
@@ -40,6 +44,12 @@ def bodies(store: ObjectStore, key: str, ranges: Sequence[tuple[int, int]]) -> I
     finally:
         for unread in coming:
             unread.cancel()
+
+
+def _done(body: memoryview) -> Future[list[memoryview]]:
+    future: Future[list[memoryview]] = Future()
+    future.set_result([body])
+    return future
 
 
 def in_background(fetch: Callable[[], T]) -> Future[T]:

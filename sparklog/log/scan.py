@@ -8,16 +8,17 @@ the chain is asked for the rest of the range: rewritten -> the new object is rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
+from contextlib import closing
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, UnknownTopicOrPartition
+from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange
-from sparklog.log.object_reader import read_index, read_slice
+from sparklog.log.object_reader import FIRST_READS, RANGED_READ_BYTES, read_first, read_slice
 from sparklog.log.read_ahead import in_background
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key
@@ -25,8 +26,8 @@ from sparklog.storage.keys import data_key
 Replan = Callable[[RangeToRead, Offset], RangeToRead]  # (old plan, offset) -> a new plan of [offset, old end)
 
 
-INDEXES_AHEAD: Final = 6
-BODY_COLUMNS: Final = frozenset({"key", "value", "headers", "timestamp"})  # others mostly need no bytes
+SLICES_AHEAD: Final = 6
+BYTES_AHEAD: Final = FIRST_READS * RANGED_READ_BYTES
 
 
 def scan(
@@ -40,66 +41,92 @@ def scan(
     at = plan.start
     while at < plan.end:
         lost: tuple[SliceToRead, KeyNotFound | Damaged] | None = None
-        ahead = _IndexesAhead(plan, stores) if set(columns) & BODY_COLUMNS else None
-        for number, part in enumerate(plan.slices):
-            if part.slice.end <= at:
-                continue
-            if ahead is not None:
-                ahead.come_to(number)
-            try:
-                for batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns):
-                    yield batch
-                    at = Offset(max(at, part.slice.start) + batch.num_rows)
-            except (KeyNotFound, Damaged) as error:
-                lost = (part, error)
-                break
-            at = Offset(min(part.slice.end, plan.end))
+        with closing(_SlicesAhead(plan, stores, columns)) as ahead:
+            for number, part in enumerate(plan.slices):
+                if part.slice.end <= at:
+                    continue
+                there = ahead.come_to(number)
+                try:
+                    for batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns, there):
+                        yield batch
+                        at = Offset(max(at, part.slice.start) + batch.num_rows)
+                except (KeyNotFound, Damaged) as error:
+                    lost = (part, error)
+                    break
+                at = Offset(min(part.slice.end, plan.end))
         if lost is None:
             return
         plan = _plan_again(plan, at, lost, replan, fail_on_data_loss)
         at = plan.start
 
 
-class _IndexesAhead:
-    """Fetches the indexes of the next slices while one is read, from stores that answer late but many at once."""
+class _SlicesAhead:
+    """Fetches what the next slices read first while one is read, from stores that answer late but many at once."""
 
-    def __init__(self, plan: RangeToRead, stores: Stores) -> None:
+    def __init__(self, plan: RangeToRead, stores: Stores, columns: Sequence[str]) -> None:
         self._plan = plan
         self._stores = stores
-        self._coming: dict[int, Future[object]] = {}
+        self._columns = columns
+        self._coming: dict[int, Future[list[memoryview]]] = {}
 
-    def come_to(self, number: int) -> None:
-        """Slice `number` is next: its index is there, or the reader will say why not."""
-        for index in range(number, min(number + INDEXES_AHEAD, len(self._plan.slices))):
-            part = self._plan.slices[index]
-            if part.object.number in self._coming:
-                continue
-            store = self._stores.holding(part.object)[0]
-            if store.read_ahead == 0:
+    def come_to(self, number: int) -> Sequence[memoryview]:
+        """Slice `number` is next: what it reads first, if that was fetched. An error is the reader's to find again."""
+        self._begin(number + 1)
+        coming = self._coming.pop(number, None)
+        if coming is None:
+            return ()
+        try:
+            return coming.result()
+        except SparklogError:
+            return ()
+
+    def close(self) -> None:
+        """Nobody waits any more for what is coming."""
+        for each in self._coming.values():
+            each.cancel()
+
+    def _begin(self, number: int) -> None:
+        slices = self._plan.slices
+        size_bytes = 0
+        for index in range(number, min(number + SLICES_AHEAD, len(slices))):
+            part = slices[index]
+            size_bytes += min(part.slice.length, BYTES_AHEAD)
+            if size_bytes > BYTES_AHEAD and index > number:
                 return
-            key = data_key(part.object.object, self._plan.topic)
-            self._coming[part.object.number] = in_background(partial(read_index, store, key, part.object))
-        coming = self._coming.get(self._plan.slices[number].object.number)
-        if coming is not None:
-            wait([coming])
+            store = self._stores.holding(part.object)[0]
+            if index not in self._coming and store.read_ahead > 0:
+                key = data_key(part.object.object, self._plan.topic)
+                offsets = OffsetRange(self._plan.start, self._plan.end)
+                fetch = partial(read_first, store, key, part.object, part.slice, offsets, self._columns)
+                self._coming[index] = in_background(fetch)
 
 
 def _read(
-    part: SliceToRead, offsets: OffsetRange, topic: str, stores: Stores, columns: Sequence[str]
+    part: SliceToRead,
+    offsets: OffsetRange,
+    topic: str,
+    stores: Stores,
+    columns: Sequence[str],
+    there: Sequence[memoryview],
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of one slice, each from the first holder that has it whole; raises the error of the last holder."""
+    """Batches of one slice, each from the first holder that has it whole; raises the error of the last holder.
+
+    `there` comes from the first holder.
+    """
     key = data_key(part.object.object, topic)
     at = max(offsets.start, part.slice.start)
     *others, last = stores.holding(part.object)
     for store in others:
         try:
-            for batch in read_slice(store, key, part.object, part.slice, OffsetRange(at, offsets.end), topic, columns):
+            rest = OffsetRange(at, offsets.end)
+            for batch in read_slice(store, key, part.object, part.slice, rest, topic, columns, there):
                 yield batch
                 at = Offset(at + batch.num_rows)
             return
         except (KeyNotFound, Damaged):
-            continue  # at stands behind what was yielded: the next holder goes on from there
-    yield from read_slice(last, key, part.object, part.slice, OffsetRange(at, offsets.end), topic, columns)
+            there = ()  # at stands behind what was yielded: the next holder goes on from there
+    rest = OffsetRange(at, offsets.end)
+    yield from read_slice(last, key, part.object, part.slice, rest, topic, columns, there)
 
 
 def _plan_again(

@@ -50,7 +50,8 @@ class Bucket:
         return self._client[1]
 
     def deadline(self, more_ms: int = 0) -> Deadline:
-        """The end of a call that begins now."""
+        """The end of a call that begins now, once there is a client: its making is no part of it."""
+        self.client.prepare()
         return Deadline(self.settings.timeout_ms + more_ms)
 
     def control(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:

@@ -60,6 +60,10 @@ class S3Client:
                 return str(client.meta.endpoint_url)
         return self._settings.endpoint_url or "S3"
 
+    def prepare(self) -> None:
+        """Make what every process needs. Raises InvalidInput."""
+        self._control_client()
+
     def control(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
         """The answer to one request with a small body. Raises Failed, at the latest at the deadline."""
         client = self._control_client()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
+from sparklog.storage.open_store import open_store
 from tests.contract.object_store_contract import KIB, ObjectStoreContract
-from tests.servers.s3_fixtures import ministack, moto, s3proxy
+from tests.contract.racing_writers import WRITERS, Round, race_threads
 from tests.servers.s3_servers import S3Server
-
-__all__ = ["ministack", "moto", "s3proxy"]
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 class S3Contract(ObjectStoreContract):
     """A fresh prefix of a fresh bucket; how the server is reached stands in the environment, as for other processes."""
 
-    races = {0: 20, KIB: 20, 300 * KIB: 5, 8 * KIB * KIB: 1}  # noqa: RUF012
+    races: ClassVar[dict[int, int]] = {0: 20, KIB: 20, 300 * KIB: 5, 8 * KIB * KIB: 1}
 
     @pytest.fixture
     def server(self) -> S3Server:
@@ -47,3 +48,8 @@ class TestOnMoto(S3Contract):
     @pytest.fixture
     def server(self, moto: S3Server) -> S3Server:
         return moto
+
+
+def test_the_races_see_a_server_that_ignores_conditions(ignoring_conditions: S3Server) -> None:
+    store = open_store(f"s3://{ignoring_conditions.new_bucket()}", ignoring_conditions.settings)
+    assert race_threads(store, [Round("race/a", KIB)]) == [list(range(WRITERS))]

@@ -6,11 +6,12 @@ python -m tests.faults.request_counts     measures, and writes the table into th
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from sparklog.client.cluster import Cluster, connect
 from sparklog.client.write_plan import append_command, plan_write, write_rows
 from sparklog.core.commands import Submission
 from sparklog.log import object_reader
+from sparklog.storage.s3_client import forget_clients
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.fault_proxy_rules import Request
 from tests.servers.s3_servers import S3Server, ministack
@@ -36,7 +38,8 @@ TOPIC = "orders"
 PARTITIONS = 2
 AFTER_SNAPSHOT = 5  # entries that an opening finds behind the newest snapshot
 TASKS = 4  # of the bulk write: one object each
-COLUMNS = ("PUT", "GET", "HEAD", "LIST", "DELETE")
+LARGE_RECORDS, LARGE_RECORD_BYTES = 200, 100_000
+COLUMNS = ("PUT", "POST", "GET", "HEAD", "LIST", "DELETE")
 USD_PER_1000 = {"PUT": 0.005, "LIST": 0.005, "GET": 0.0004, "HEAD": 0.0004, "DELETE": 0.0, "POST": 0.005}
 
 
@@ -64,6 +67,7 @@ def proxied(server: S3Server) -> Iterator[FaultProxy]:
             patch.setenv(name, value)
         patch.setattr(bootstrap, "check_store", lambda store, probe_id: None)
         yield proxy
+        forget_clients()
 
 
 def measure(proxy: FaultProxy, bucket: str, appends: int) -> list[Counted]:
@@ -99,7 +103,9 @@ def measure(proxy: FaultProxy, bucket: str, appends: int) -> list[Counted]:
         )
         count("look up an offset by time", lambda: cluster.offset_for_time(TOPIC, 0, 1))
         count("append: one object", lambda: cluster.append(TOPIC, rows(appends)))
-        count(f"bulk write: {TASKS} tasks, {TASKS} objects, one commit", lambda: bulk_write(cluster))
+        tasks = [rows(task) for task in range(TASKS)]
+        count(f"bulk write: {TASKS} tasks, {TASKS} objects, one commit", lambda: bulk_write(cluster, tasks))
+        count("bulk write: one object of 20 MB, sent in parts", lambda: bulk_write(cluster, [large_rows()]))
     return counted
 
 
@@ -110,14 +116,21 @@ def rows(number: int) -> pa.RecordBatch:
     return pa.record_batch({"value": values, "partition": partitions})
 
 
-def bulk_write(cluster: Cluster) -> None:
+def large_rows() -> pa.RecordBatch:
+    """Records that no codec makes smaller, for one partition."""
+    dice = random.Random(1)
+    values = [dice.randbytes(LARGE_RECORD_BYTES) for _ in range(LARGE_RECORDS)]
+    return pa.record_batch({"value": values, "partition": pa.array([0] * LARGE_RECORDS, pa.int32())})
+
+
+def bulk_write(cluster: Cluster, tasks: Sequence[pa.RecordBatch]) -> None:
     """As a Spark job writes: planned once, uploaded by tasks, committed by one command."""
     connection = cluster.connection
     with connection.follower.current() as state:
         now_ms = time.time_ns() // 1_000_000
         places = connection.places(state)
         plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=now_ms)
-    written = [write_rows(plan, [rows(task)], task=task) for task in range(TASKS)]
+    written = [write_rows(plan, [each], task=task) for task, each in enumerate(tasks)]
     command = append_command(plan, written)
     assert command is not None
     connection.committer.submit(Submission(plan.command_id, plan.n0, command))

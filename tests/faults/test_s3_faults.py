@@ -9,6 +9,7 @@ takes long; SPOIL_SEEDS=200 runs the campaign by dice with so many seeds instead
 from __future__ import annotations
 
 import os
+import random
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,9 +25,19 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
 from sparklog.client.write_plan import append_command, plan_write, write_rows
 from sparklog.core.commands import Submission
-from sparklog.core.errors import ClusterAlreadyExists, Landed, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.core.errors import (
+    ClusterAlreadyExists,
+    KeyExists,
+    Landed,
+    OutcomeUnknown,
+    SparklogError,
+    StoreUnavailable,
+)
 from sparklog.core.invariants import check
 from sparklog.log import object_reader
+from sparklog.storage.open_store import open_store
+from sparklog.storage.s3_client import forget_clients
+from sparklog.storage.s3_upload import PART_BYTES
 from tests.faults.modelled_log import PARTITIONS, TOPIC, ModelledLog
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.fault_proxy_rules import (
@@ -41,12 +52,13 @@ from tests.servers.fault_proxy_rules import (
     TruncatedResponse,
     When,
 )
-from tests.servers.s3_servers import S3Server, ministack
+from tests.servers.s3_servers import ministack
 
 pytestmark = pytest.mark.slow
 
-HASTY_MS = 900  # a hang lasts a third of that, then there is another try
+HASTY_MS = 600  # a hang lasts a third of that, then there is another try
 PATIENT_MS = 30_000  # elsewhere: a busy machine is no fault
+HASTY_PARTS_MS = 3_000
 GIVE_UP_MS = 500  # of an append whose requests are all spoilt
 SPOIL_ALL = bool(os.environ.get("SPOIL_ALL"))
 
@@ -70,9 +82,19 @@ FAULTS_OF_A_READ: list[Fault] = [
     ReplyLost(),
     TruncatedResponse(),
     Hang(),
-    *(Answer(status) for status in (500, 503, 409, 404, 403)),
+    *(Answer(status) for status in (503, 404, 403)),
+    *((Answer(500), Answer(409)) if SPOIL_ALL else ()),
 ]
-FAULTS_OF_A_SNAPSHOT = [ReplyLost(), HalfSentBody(), Answer(503), Answer(409), Answer(412), Hang(applied=True)]
+FAULTS_OF_A_SNAPSHOT = [ReplyLost(), HalfSentBody(), Answer(503), Answer(412), Hang(applied=True)]
+FAULTS_OF_PARTS: list[Fault] = [
+    ReplyLost(reset=True),
+    ResetBeforeBody(),
+    HalfSentBody(),
+    TruncatedResponse(),
+    Hang(),
+    *(Answer(503, applied=applied) for applied in (False, True)),
+    *(Answer(200, "InternalError", applied=applied) for applied in (False, True)),  # as S3 says it late
+]
 FAULTS_THAT_STAY: list[Fault] = [ReplyLost(reset=True), Hang(applied=True), Answer(503)]
 
 
@@ -139,19 +161,21 @@ def _can_meet(fault: Fault) -> When | None:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with ministack() as running:
-        yield running
+def running() -> Iterator[Spoilt]:
+    """One proxy for all tests: a client for each address would cost more than the tests."""
+    with ministack() as server, pytest.MonkeyPatch.context() as patch, FaultProxy(server.endpoint_url) as proxy:
+        for name, value in {**server.variables, "AWS_ENDPOINT_URL": proxy.url}.items():
+            patch.setenv(name, value)
+        # A probe is slow, and of no interest here.
+        patch.setattr(bootstrap, "check_store", lambda store, probe_id: None)
+        yield Spoilt(proxy, server.new_bucket())
+        forget_clients()
 
 
 @pytest.fixture
-def s3(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spoilt]:
-    for name, value in server.variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(bootstrap, "check_store", lambda store, probe_id: None)  # slow, and of no interest here
-    with FaultProxy(server.endpoint_url) as proxy:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
-        yield Spoilt(proxy, server.new_bucket())
+def s3(running: Spoilt) -> Iterator[Spoilt]:
+    yield running
+    running.proxy.clear()
 
 
 # ---- an append ------------------------------------------------------------------------------------
@@ -216,6 +240,29 @@ def test_append_in_doubt_that_is_sent_again_is_there_once(s3: Spoilt, fault: Fau
         first = anew.connection.committer.submit(again, PATIENT_MS)
         assert anew.connection.committer.submit(again, PATIENT_MS) == first
         assert anew.read(TOPIC, partition=0, columns=["value"])["value"].to_pylist() == [b"once"]
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_PARTS, ids=str)
+def test_upload_in_parts_with_any_one_request_spoilt_is_whole_under_its_key(s3: Spoilt, fault: Fault) -> None:
+    timeout_ms = HASTY_PARTS_MS if isinstance(fault, Hang) else PATIENT_MS
+    store = open_store(s3.new_url(), {"endpoint_url": s3.proxy.url, "timeout_ms": str(timeout_ms)})
+    body = random.Random(1).randbytes(PART_BYTES + 1)
+
+    def upload(key: str) -> None:
+        with store.upload(key) as parts:
+            parts.write(body)
+            parts.publish()
+
+    requests = s3.requests_of(lambda: upload("whole"))
+    kinds = Counter(each.kind for each in requests)
+    assert kinds == Counter(CREATE_MULTIPART=1, UPLOAD_PART=2, COMPLETE_MULTIPART=1)
+    for at in range(len(requests)):
+        with s3.spoiling(fault, at):
+            error = _error_of(upload, f"spoilt-{at}")
+        assert error is None, f"{error!r}\n{s3.told()}"
+        assert bytes(store.get(f"spoilt-{at}")) == body
+        with pytest.raises(KeyExists):
+            upload(f"spoilt-{at}")
 
 
 # ---- opening, reading, looking up -----------------------------------------------------------------

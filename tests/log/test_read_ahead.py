@@ -91,3 +91,15 @@ def test_what_was_not_begun_when_the_reader_stops_is_not_fetched() -> None:
     reading.close()
     assert all(each.result() for each in held)
     assert set(asked) <= set(RANGES[:5])
+
+
+def test_what_is_there_already_is_not_fetched_again() -> None:
+    for read_ahead in (0, 2):
+        store = MemoryStore("memory://read-ahead-first")
+        store.read_ahead = read_ahead
+        body = stored(store)
+        for count in (1, 2, 5):
+            there = [memoryview(b"there")] * min(count, 3)
+            rest = [body[start:end] for start, end in RANGES[len(there) : count]]
+            found = [bytes(each) for each in bodies(store, "a", RANGES[:count], there)]
+            assert found == [b"there"] * len(there) + rest

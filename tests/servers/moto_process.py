@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -17,7 +18,8 @@ def locked(application: Application) -> Application:
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return application(environ, start)
-        # The body is read before: a slow writer must not hold up the others.
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)  # read before: a slow writer must not hold up the others
         with lock:
             return list(application(environ, start))
 

@@ -1,4 +1,4 @@
-"""Fixtures that start each S3 server once for a test run; name them in a test file's imports, or as a plugin."""
+"""Fixtures that start each S3 server once for a test run. `tests/conftest.py` gives them to every test."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from tests.servers.s3_servers import S3Server
 @pytest.fixture(scope="session")
 def s3proxy() -> Iterator[S3Server]:
     try:
-        running = s3_servers.s3proxy()
-        server = running.__enter__()
+        s3_servers.s3proxy_jar()
     except CannotFetch as error:
         pytest.skip(str(error))
-    try:
+    with s3_servers.s3proxy() as server:
         yield server
-    finally:
-        running.__exit__(None, None, None)
 
 
 @pytest.fixture(scope="session")
@@ -33,4 +30,11 @@ def ministack() -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def moto() -> Iterator[S3Server]:
     with s3_servers.moto() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def ignoring_conditions() -> Iterator[S3Server]:
+    """The negative control: it lets every writer win."""
+    with s3_servers.ignoring_conditions() as server:
         yield server

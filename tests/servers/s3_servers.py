@@ -86,10 +86,16 @@ class S3Server:
             raise RuntimeError(f"{self.command[0]} did not come back:\n{self.log.read_text()[-2000:]}")
 
 
+def s3proxy_jar() -> Path:
+    """The JAR of S3Proxy with all that it needs. Raises CannotFetch."""
+    (jar,) = fetch_jars("s3proxy", [S3PROXY])
+    return jar
+
+
 @contextmanager
 def s3proxy() -> Iterator[S3Server]:
     """S3Proxy on files in a temporary directory: they outlive a `kill` of the server. Raises CannotFetch."""
-    (jar,) = fetch_jars("s3proxy", [S3PROXY])
+    jar = s3proxy_jar()
     with tempfile.TemporaryDirectory(prefix="sparklog-s3proxy-") as work:
         for _ in range(_ATTEMPTS):
             port = free_port()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -45,8 +46,9 @@ def refusal(status: int, code: str, message: str = "because") -> Reply:
 class ScriptedS3:
     """Answers step by step; the last step answers everything after it, too."""
 
-    def __init__(self, listener: socket.socket, script: Sequence[Step]) -> None:
-        self.endpoint_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    def __init__(self, listener: socket.socket, script: Sequence[Step], tls: ssl.SSLContext | None = None) -> None:
+        self.endpoint_url = f"{'https' if tls else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
+        self._tls = tls
         self.requests: list[Request] = []
         self.connections = 0
         self._listener = listener
@@ -95,7 +97,17 @@ class ScriptedS3:
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError), connection.makefile("rb") as stream:
+        with suppress(OSError), connection:
+            if self._tls is None:
+                self._answer_all(connection)
+                return
+            wrapped = self._tls.wrap_socket(connection, server_side=True)
+            with self._lock:
+                self._open.append(wrapped)
+            self._answer_all(wrapped)
+
+    def _answer_all(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as stream:
             while (request := _read(stream)) is not None:
                 with self._lock:
                     self.requests.append(request)
@@ -133,10 +145,10 @@ def _read(stream: object) -> Request | None:
 
 
 @contextmanager
-def scripted_s3(*script: Step) -> Iterator[ScriptedS3]:
+def scripted_s3(*script: Step, tls: ssl.SSLContext | None = None) -> Iterator[ScriptedS3]:
     """A server for one test."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = ScriptedS3(listener, script)
+    server = ScriptedS3(listener, script, tls)
     try:
         yield server
     finally:

@@ -1,0 +1,62 @@
+"""A scan over many slices, of a store that answers at once and of one that is read ahead: the same rows and errors."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+from sparklog.core.errors import DataLoss
+from sparklog.log import scan
+from sparklog.storage.memory import MemoryStore
+
+APPENDS = 9
+
+
+@pytest.fixture(params=[0, 3], ids=["at once", "ahead"])
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A topic of `APPENDS` slices with ten records each; value = offset."""
+    monkeypatch.setattr(MemoryStore, "read_ahead", request.param)
+    url = f"memory://scan-{uuid.uuid4().hex}"
+    init_cluster(url)
+    with sparklog.connect(url) as made:
+        made.create_topic("t", partitions=1)
+        for number in range(APPENDS):
+            made.append("t", pa.table({"value": [str(number * 10 + each) for each in range(10)]}))
+        yield made
+
+
+def test_any_range_over_many_slices_is_read_in_order(cluster: Cluster) -> None:
+    for start, end in ((0, 90), (5, 85), (10, 20), (19, 21), (88, 90), (40, 40)):
+        found = cluster.read("t", start=start, end=end, partition=0)
+        assert found["offset"].to_pylist() == list(range(start, end))
+        assert found["value"].to_pylist() == [str(each).encode() for each in range(start, end)]
+
+
+def test_columns_that_need_no_bytes_fetch_none_ahead(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(MemoryStore, "get_ranges")
+    assert cluster.read("t", partition=0, columns=["offset"]).num_rows == 90
+
+
+def test_a_lost_object_is_named_when_its_turn_comes(cluster: Cluster) -> None:
+    store = cluster.connection.follower.store
+    with cluster.connection.follower.current() as state:
+        lost = sorted(each.object.upload_id for each in state.objects if each.number == 4)
+    for each in list(store.list_keys("append/")):
+        if any(upload_id in each.key for upload_id in lost):
+            store.delete(each.key)
+    reading = iter(cluster.scan("t", partition=0))
+    assert [next(reading)["offset"][0].as_py() for _ in range(4)] == [0, 10, 20, 30]
+    with pytest.raises((DataLoss, pa.ArrowException, Exception), match=r"offset 40 on are lost"):
+        next(reading)
+
+
+def test_what_comes_is_dropped_when_the_reader_stops(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "BYTES_AHEAD", 0)  # still one slice ahead
+    with cluster.scan("t", partition=0) as reading:
+        assert reading.read_next_batch()["offset"][0].as_py() == 0
