@@ -32,7 +32,7 @@ class S3Store:
     """Objects in a bucket, below a prefix. Opening it reads nothing; settings: see s3_settings.py."""
 
     url: str
-    read_ahead: int = 6
+    read_ahead: int = 4
 
     def __init__(self, url: str, settings: Mapping[str, str]) -> None:
         bucket, self._prefix = parse_s3_url(url)

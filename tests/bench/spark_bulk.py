@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,14 +35,15 @@ def rows(spark: SparkSession, value_bytes: int, records: int) -> DataFrame:
 
 
 def bulk(spark: SparkSession, folder: Path) -> Iterator[Comparison]:
-    """Each comparison writes to new places; what was written last is what is read."""
-    cluster_url = str(folder / "cluster")
-    init_cluster(cluster_url)
+    """Each comparison writes to new places; what was written last is what is read. Each codec's files go after it."""
     number = itertools.count()
     for value_bytes, records in RECORDS.items():
         frame = rows(spark, value_bytes, records)
         for codec in ("zstd", "lz4", "none"):
-            yield from _writes(frame, folder, cluster_url, value_bytes, codec, number)
+            with tempfile.TemporaryDirectory(dir=folder) as place:
+                cluster_url = str(Path(place) / "cluster")
+                init_cluster(cluster_url)
+                yield from _writes(frame, Path(place), cluster_url, value_bytes, codec, number)
         frame.unpersist()
 
 

@@ -148,7 +148,16 @@ class Hadoop:
         opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED]
         with (folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [java(), *_SMALL, *opened, "-cp", f"{folder}:{self._class_path}", main_class, *arguments],
+                [
+                    java(),
+                    *_SMALL,
+                    *opened,
+                    f"-Djava.io.tmpdir={folder}",  # Jetty leaves its own files there
+                    "-cp",
+                    f"{folder}:{self._class_path}",
+                    main_class,
+                    *arguments,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
