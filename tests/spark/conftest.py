@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from tests.servers.s3_servers import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 
 PROJECT = Path(__file__).parents[2]
 TWO_HOSTS = "two hosts"  # a master: see OneSpark
@@ -55,7 +57,8 @@ class OneSpark:
         }
         for name, value in (common | {key.replace("__", "."): value for key, value in settings.items()}).items():
             builder = builder.config(name, value)
-        self.current, self.asked = builder.getOrCreate(), (master, settings)
+        with _keys_of_test_servers():
+            self.current, self.asked = builder.getOrCreate(), (master, settings)
         self.current.sparkContext.setLogLevel("OFF")
         return self.current
 
@@ -99,6 +102,25 @@ class OneSpark:
             SparkContext._gateway = SparkContext._jvm = None
 
 
+@contextmanager
+def _keys_of_test_servers() -> Iterator[None]:
+    """A JVM that starts inside, and so its executors and Python workers, may use the S3 servers of the tests."""
+    keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY}
+    os.environ.update(keys)
+    try:
+        yield
+    finally:
+        for name in keys:
+            del os.environ[name]
+
+
+def access_to(cluster: Cluster) -> dict[str, str]:
+    """The options that say how the stores of the cluster are reached, but for secrets."""
+    with cluster.connection.follower.current() as state:
+        plain = cluster.connection.places(state).settings.plain
+    return {f"storage.{name}": value for name, value in plain.items()}
+
+
 @pytest.fixture(scope="session")
 def one_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSpark]:
     scratch = tmp_path_factory.mktemp("spark")
@@ -135,7 +157,7 @@ def read(spark: SparkSession, cluster: Cluster) -> Read:
     """read(topic, option=value, …) -> the DataFrame; `topic` None: by options only."""
 
     def dataframe(topic: str | None = None, **options: object) -> DataFrame:
-        reader = spark.read.format("sparklog").option("cluster", cluster.connection.url)
+        reader = spark.read.format("sparklog").option("cluster", cluster.connection.url).options(**access_to(cluster))
         if topic is not None:
             reader = reader.option("subscribe", topic)
         for name, value in options.items():
@@ -151,6 +173,7 @@ def write(cluster: Cluster) -> Write:
 
     def save(df: DataFrame, topic: str | None = None, *, source: str = "sparklog", **options: object) -> None:
         writer = df.write.format(source).mode("append").option("cluster", cluster.connection.url)
+        writer = writer.options(**access_to(cluster))
         if topic is not None:
             writer = writer.option("topic", topic)
         for name, value in options.items():

@@ -1,0 +1,163 @@
+"""Spark on S3 and on HDFS, with executors in processes of their own: what holds on a disk holds there.
+
+Keys for S3 stand in the environment of driver and executors, the endpoint goes along from the driver. The tests of
+failures are those of `test_failures`, run here on these stores.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+from sparklog.core.errors import TryAgain
+from tests.servers.hadoop import DATA_NODES, Hadoop
+from tests.servers.s3_servers import S3Server
+from tests.spark.conftest import OneSpark, Read, Write
+from tests.spark.faulty_source import FaultySource
+from tests.spark.rewriting import roll_and_delete
+from tests.spark.test_failures import (
+    test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op,
+    test_a_job_that_fails_for_good_leaves_nothing_visible,
+    test_commit_that_is_submitted_again_leaves_each_row_once,
+    test_tasks_that_fail_after_their_upload_leave_each_row_once,
+)
+
+__all__ = [
+    "test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op",
+    "test_a_job_that_fails_for_good_leaves_nothing_visible",
+    "test_commit_that_is_submitted_again_leaves_each_row_once",
+    "test_tasks_that_fail_after_their_upload_leave_each_row_once",
+]
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROWS = 400
+VERSIONS = 4
+MOST_TRIES = 20
+
+
+@pytest.fixture
+def spark(one_spark: OneSpark) -> SparkSession:
+    """Two executors in JVMs of their own."""
+    session = one_spark.session("local-cluster[2,1,1024]", spark__executor__memory="512m", spark__task__maxFailures="3")
+    session.dataSource.register(FaultySource)
+    return session
+
+
+def made(url: str, stores: dict[str, str], storage: dict[str, str]) -> Iterator[Cluster]:
+    init_cluster(url, stores=stores, storage=storage)
+    with sparklog.connect(url, storage=storage) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["s3", "hdfs"])
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A new cluster whose chain and data are on one store."""
+    if request.param == "s3":
+        server: S3Server = request.getfixturevalue("s3proxy")
+        for name, value in server.variables.items():
+            monkeypatch.setenv(name, value)
+        yield from made(f"s3://{server.new_bucket()}/cluster", {"a": "."}, {})
+    else:
+        yield from made(f"{request.getfixturevalue('hadoop').url}/{uuid.uuid4().hex}", {"a": "."}, {})
+
+
+def test_a_year_of_a_topic_is_written_read_rolled_and_read_again(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write
+) -> None:
+    cluster.create_topic("t", partitions=3, config={"retention.ms": -1})
+    df = spark.range(0, ROWS, 1, 4).selectExpr(
+        "cast(id % 7 as string) as key",
+        "cast(id as string) as value",
+        "timestamp_millis(1600000000000 + id) as timestamp",
+    )
+    write(df, "t", txnAppId="year", txnVersion=1)
+    write(df, "t", txnAppId="year", txnVersion=1)
+    frame = read("t")
+    before = frame.orderBy("partition", "offset").collect()
+    assert sorted(int(row.value) for row in before) == list(range(ROWS))
+    ends = {row.partition: row.end for row in read(metadata="writes").collect()}
+    exact = read(
+        assign='{"t": [0, 1, 2]}',
+        startingOffsets='{"t": {"0": 1, "1": 0, "2": 2}}',
+        endingOffsets=str({"t": {str(at): ends.get(at, 0) for at in range(3)}}).replace("'", '"'),
+    )
+    assert exact.count() == ROWS - 3
+    assert read("t", startingTimestamp=1_600_000_000_100, endingTimestamp=1_600_000_000_200).count() >= 100
+    roll_and_delete(cluster, "t")
+    assert frame.orderBy("partition", "offset").collect() == before
+    assert read("t").orderBy("partition", "offset").collect() == before
+
+
+def test_data_on_one_store_and_the_chain_on_another(
+    spark: SparkSession, s3proxy: S3Server, hadoop: Hadoop, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    keys = {f"a.{key}": value for key, value in s3proxy.settings.items()}
+    places = (
+        (f"{hadoop.url}/{uuid.uuid4().hex}", f"s3://{s3proxy.new_bucket()}/data", keys),
+        (str(tmp_path / "chain"), f"{hadoop.url}/{uuid.uuid4().hex}", {}),
+        (f"s3://{s3proxy.new_bucket()}/chain", str(tmp_path / "data"), _for_metadata(keys)),
+    )
+    for url, data, storage in places:
+        for cluster in made(url, {"a": data}, storage):
+            cluster.create_topic("t", partitions=2)
+            options = {"cluster": url, **_options(storage)}
+            df = spark.range(0, ROWS, 1, 4).selectExpr("cast(id as string) as value")
+            df.write.format("sparklog").mode("append").options(**options, topic="t").save()
+            found = spark.read.format("sparklog").options(**options, subscribe="t").load()
+            assert sorted(int(row.value) for row in found.collect()) == list(range(ROWS))
+
+
+def _for_metadata(keys: dict[str, str]) -> dict[str, str]:
+    return {name.replace("a.", "metadata.", 1): value for name, value in keys.items()}
+
+
+def _options(storage: dict[str, str]) -> dict[str, str]:
+    return {f"storage.{name}": value for name, value in storage.items() if "access_key" not in name}
+
+
+def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_acknowledged(
+    spark: SparkSession, cluster: Cluster, read: Read, write: Write, request: pytest.FixtureRequest
+) -> None:
+    """Killed while writes go on; each write is repeated under its version until it is acknowledged."""
+    cluster.create_topic("t", partitions=2)
+    begun = threading.Event()
+
+    def kill_and_restart() -> None:
+        begun.wait()
+        if request.node.callspec.params["cluster"] == "s3":
+            server: S3Server = request.getfixturevalue("s3proxy")
+            server.kill()
+            server.restart()
+        else:
+            hadoop: Hadoop = request.getfixturevalue("hadoop")
+            hadoop.kill(DATA_NODES[0])
+            hadoop.restart(DATA_NODES[0])
+
+    with ThreadPoolExecutor(1) as pool:
+        killer = pool.submit(kill_and_restart)
+        for version in range(VERSIONS):
+            df = spark.range(version * ROWS, (version + 1) * ROWS, 1, 2).selectExpr("cast(id as string) as value")
+            begun.set()
+            _until_acknowledged(lambda df=df, version=version: write(df, "t", txnAppId="job", txnVersion=version))
+        killer.result()
+    assert sorted(int(row.value) for row in read("t").collect()) == list(range(VERSIONS * ROWS))
+
+
+def _until_acknowledged(write: Callable[[], None]) -> None:
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return write()
+        except (PySparkException, TryAgain):
+            continue
+    write()
