@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench docs format lock clean java
+.PHONY: help setup demo test campaign lint bench docs format lock clean java
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -24,6 +24,9 @@ demo: setup ## real data through a log, on disk, or STORE=s3|hdfs (a server is s
 
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) $(TESTS)
+
+campaign: setup ## the long tests: hundreds of races on every store, every request to S3 spoilt (half an hour or more)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --campaign $(ARGS) tests/contract tests/faults
 
 lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .

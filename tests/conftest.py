@@ -35,7 +35,9 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--campaign", action="store_true", help="race writers for a store's keys 500 times instead of a few (minutes)"
+        "--campaign",
+        action="store_true",
+        help="hundreds of races and every fault at every call, instead of a few (an hour)",
     )
 
 

@@ -17,14 +17,14 @@ import msgspec
 from sparklog.chain import snapshot
 from sparklog.chain.clock import Clock, Deadline, SystemClock, pauses
 from sparklog.chain.command_body import SLICES_INLINE, write_body
-from sparklog.chain.entry import Author, Entry
+from sparklog.chain.entry import Author, Entry, check_readable
 from sparklog.chain.follower import Follower
 from sparklog.chain.slots import Lost, Won, claim_slot
 from sparklog.chain.void_marks import Voided
 from sparklog.core.apply import apply_command, result_of
 from sparklog.core.commands import Append, Command, Submission
 from sparklog.core.decide import Decision, decide
-from sparklog.core.errors import Landed, OutcomeUnknown, RequestTimedOut, SparklogError
+from sparklog.core.errors import InvalidInput, Landed, OutcomeUnknown, RequestTimedOut, SparklogError
 from sparklog.core.records import Appended, AppliedCommand, At, CommandResult, Record
 from sparklog.core.types import CommandId, EntryNumber
 
@@ -86,11 +86,21 @@ class Committer:
         same `Submission` again with `in_doubt`), RequestTimedOut (nothing was changed).
         """
         waiting = _Waiting(submission, Deadline(self.clock, timeout_ms))
-        with self._queue_lock:
-            self._queue.append(waiting)
-        with self._commit_lock:
-            while not waiting.done:
-                self._commit(self._take())
+        try:
+            with self._queue_lock:
+                self._queue.append(waiting)
+            with self._commit_lock:
+                while not waiting.done:
+                    group = self._take()
+                    if not group:
+                        raise OutcomeUnknown(
+                            f"command {submission.command_id} was taken by a thread that was interrupted"
+                        )
+                    self._commit(group)
+        except BaseException:
+            with self._queue_lock:  # nobody may commit for a caller who was told that it failed
+                self._queue = [each for each in self._queue if each is not waiting]
+            raise
         self._snapshot_if_due()
         if waiting.error is not None:
             raise waiting.error
@@ -125,8 +135,11 @@ class Committer:
         except SparklogError as error:
             _fail(group, error)
         except BaseException as error:
-            _fail(group, RequestTimedOut(f"the commit ended early: {error!r}"))
-            raise
+            ended = RequestTimedOut(f"the commit ended early: {error!r}")
+            ended.__cause__ = error
+            _fail(group, ended)
+            if not isinstance(error, Exception):
+                raise
 
     def _commit_locked(self, group: Sequence[_Waiting]) -> None:
         """Until all are done: decide those that are open, and send what that leads to as one entry."""
@@ -202,6 +215,11 @@ class Committer:
                 if not ahead:
                     refused.append((each, error))
                 continue
+            except (TypeError, ValueError, AttributeError) as error:  # types are not checked when a command is made
+                wrong = InvalidInput(f"command {each.submission.command_id} holds a value of the wrong type: {error}")
+                wrong.__cause__ = error
+                refused.append((each, wrong))
+                continue
             if each.decided is not None and overlay is not state:
                 apply_command(overlay, _with_expanded(each), at)
                 ahead = True
@@ -213,16 +231,24 @@ class Committer:
             appended = records[0]
             if not isinstance(appended, Appended):
                 raise AssertionError("an append leads to Appended")
-            reference = write_body(
-                self.follower.store,
-                submission.command_id,
-                submission.n0,
-                submission.command,
-                appended,
-                each.deadline,
-            )
+            check_readable(AppliedCommand(submission.command_id, submission.n0, records))
+            try:
+                reference = write_body(
+                    self.follower.store,
+                    submission.command_id,
+                    submission.n0,
+                    submission.command,
+                    appended,
+                    each.deadline,
+                )
+            except SparklogError as error:
+                if submission.in_doubt and error.landed is Landed.NO:  # this attempt; an earlier one may have
+                    raise _in_doubt(submission.command_id, error) from error
+                raise
             each.expanded, records = appended, (reference,)
-        return AppliedCommand(submission.command_id, submission.n0, records)
+        applied = AppliedCommand(submission.command_id, submission.n0, records)
+        check_readable(applied)
+        return applied
 
     def _entry(self, decided: Sequence[_Waiting], at: At) -> Entry:
         chain_id = self.follower.state.chain_id
@@ -252,14 +278,19 @@ class Committer:
         with self._queue_lock:
             if self._snapshot_thread is not None and self._snapshot_thread.is_alive():
                 return
-            self._snapshot_thread = threading.Thread(target=self._try_snapshot, name="sparklog-snapshot")
-            self._snapshot_thread.start()
+            thread = threading.Thread(target=self._try_snapshot, name="sparklog-snapshot")
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads here: the commit is done all the same
+                _no_snapshot(error)
+            else:
+                self._snapshot_thread = thread
 
     def _try_snapshot(self) -> None:
         try:
             self.write_snapshot()
-        except SparklogError as error:  # nothing is lost: the next committer tries again
-            logging.getLogger("sparklog").warning("no snapshot of the metadata chain was written: %s", error)
+        except Exception as error:  # nothing is lost: the next committer tries again
+            _no_snapshot(error)
 
     def write_snapshot(self) -> int:
         """Write a snapshot of the state as it is now, unless there is one; returns its entry number."""
@@ -278,6 +309,14 @@ class Committer:
 def new_command_id() -> CommandId:
     """A command id that nobody drew before."""
     return CommandId(uuid.uuid4().hex)
+
+
+def _no_snapshot(error: Exception) -> None:
+    logging.getLogger("sparklog").warning("no snapshot of the metadata chain was written: %s", error)
+
+
+def _in_doubt(command_id: CommandId, error: SparklogError) -> OutcomeUnknown:
+    return OutcomeUnknown(f"command {command_id} may have landed, and what came of it could not be read: {error}")
 
 
 def _with_expanded(each: _Waiting) -> AppliedCommand:
@@ -306,7 +345,7 @@ def _fail(group: Sequence[_Waiting], error: SparklogError) -> None:
         if each.done:
             continue
         each.error = error
-        if (each.sent or each.submission.in_doubt) and error.landed is Landed.NO:
-            each.error = OutcomeUnknown(
-                f"command {each.submission.command_id} may have landed, and what came of it could not be read: {error}"
-            )
+        maybe = each.sent or each.submission.in_doubt
+        if (maybe and error.landed is Landed.NO) or isinstance(error, OutcomeUnknown):
+            each.error = _in_doubt(each.submission.command_id, error)
+            each.error.__cause__ = error

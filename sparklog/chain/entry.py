@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 
 from sparklog.chain.framing import frame, unframe
-from sparklog.core.errors import ChainDamaged
+from sparklog.core.errors import ChainDamaged, InvalidInput
 from sparklog.core.records import AppliedCommand, At
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
@@ -42,11 +42,24 @@ class Entry(msgspec.Struct, frozen=True):
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Entry)
+_command_decoder = msgspec.json.Decoder(AppliedCommand)
 
 
 def encode_entry(entry: Entry) -> bytes:
     """The body of the entry's object."""
     return frame("entry", _encoder.encode(entry))
+
+
+def check_readable(command: AppliedCommand) -> None:
+    """Refuse what nobody could read again: an entry is there for good, and types are not checked when it is made.
+
+    Raises InvalidInput.
+    """
+    try:
+        _command_decoder.decode(_encoder.encode(command))
+        msgspec.msgpack.encode(command)  # as snapshots keep it
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"command {command.command_id} holds a value of the wrong type or size: {error}") from error
 
 
 def decode_entry(n: int, body: bytes | memoryview) -> Entry:

@@ -113,6 +113,8 @@ class Follower:
     def is_same_chain(self) -> bool:
         """Whether the last entry that was applied is still in its slot: the location was not wiped and made anew."""
         with self.lock:
+            if self.state.n < 0:  # forgotten, because applying an entry was interrupted
+                return False
             try:
                 return hash_of(self.store.get(entry_key(self.state.n))) == self.entry_hash
             except KeyNotFound:

@@ -15,8 +15,8 @@ from sparklog.chain.clock import Deadline, pauses
 from sparklog.chain.entry import Entry, decode_entry, encode_entry
 from sparklog.chain.void_marks import check_not_void
 from sparklog.core.errors import (
+    ChainDamaged,
     KeyExists,
-    KeyNotFound,
     Landed,
     OutcomeUnknown,
     RequestTimedOut,
@@ -25,6 +25,8 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.keys import entry_key
 from sparklog.storage.object_store import ObjectStore
+
+DAMAGED_READS = 3  # until damage is believed to be in the store, not on the way from it
 
 
 class Won(msgspec.Struct, frozen=True):
@@ -49,6 +51,7 @@ def claim_slot(store: ObjectStore, entry: Entry, deadline: Deadline) -> Won | Lo
     body = encode_entry(entry)
     key = entry_key(entry.n)
     in_doubt = False
+    damaged_reads = 0
     for pause_ms in pauses():
         found: bytes | None = None
         try:
@@ -67,8 +70,13 @@ def claim_slot(store: ObjectStore, entry: Entry, deadline: Deadline) -> Won | Lo
         if found is not None and _block_counts(store, entry.n):
             if found == body:
                 return Won(body)
-            decode_entry(entry.n, found)  # a damaged entry is an error here, before anything is decided from it
-            return Lost(found)
+            try:
+                decode_entry(entry.n, found)  # a damaged entry is an error here, before anything is decided from it
+                return Lost(found)
+            except ChainDamaged as damaged:
+                damaged_reads += 1
+                if damaged_reads == DAMAGED_READS:  # and under the damage it may be one's own
+                    raise ChainDamaged(damaged.message, landed=Landed.UNKNOWN) from damaged
         if deadline.passed():
             if in_doubt:
                 raise _unknown(key, deadline)
@@ -78,10 +86,10 @@ def claim_slot(store: ObjectStore, entry: Entry, deadline: Deadline) -> Won | Lo
 
 
 def _read_back(store: ObjectStore, key: str) -> bytes | None:
-    """What is in the slot; None if the store does not say, or not yet."""
+    """What is in the slot; None if the store does not say, not yet, or (keys may expire now) no more."""
     try:
         return bytes(store.get(key))
-    except (KeyNotFound, StoreUnavailable):
+    except SparklogError:
         return None
 
 

@@ -26,7 +26,7 @@ from sparklog.core.storage_settings import storage_settings
 from sparklog.core.types import StoreId
 from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
-from sparklog.storage.keys import INCARNATION
+from sparklog.storage.keys import INCARNATION, PROBES
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import absolute_url
 from sparklog.storage.probe import check_store
@@ -53,7 +53,7 @@ def init_cluster(
 
     `stores` maps store ids to addresses, relative ones from `url`; default: one store at the cluster's own root.
     `storage`: see `sparklog.client.cluster.connect`.
-    Each store is probed first, the place of the chain too.
+    Each store is probed first, the place of the chain too. An init that died at the same address is taken up again.
     Raises ClusterAlreadyExists, Conflict (a store belongs to another cluster), InvalidInput, StoreUnfit, or a store's
     error.
     """
@@ -68,7 +68,7 @@ def init_cluster(
     if not named or any(not each for each in named):
         raise InvalidInput("a cluster needs at least one store, as ID=URL")
     settings = parse_cluster_config(config or {})
-    chain_id = uuid.uuid4().hex
+    chain_id = _left_by_a_failed_init(follower.store) or uuid.uuid4().hex
     targets = {store: open_registered(root, store, address, reached) for store, address in named.items()}
     for target in {each.url: each for each in (follower.store, *targets.values())}.values():
         check_store(target, uuid.uuid4().hex)
@@ -80,20 +80,44 @@ def init_cluster(
     return chain_id
 
 
+def _left_by_a_failed_init(place: ObjectStore) -> str | None:
+    """The chain id of an init that marked its own root and died before entry 0: nothing but the mark is there.
+
+    With anything more it may be a cluster whose chain was lost: its data must not pass to a new one.
+    """
+    if _holds_more_than_a_mark(place):
+        return None
+    try:
+        return _mark_of(place).chain_id
+    except KeyNotFound:
+        return None
+
+
 def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
-    """Begin a store's life: its INCARNATION. The own mark whose answer was lost is no other cluster's."""
+    """Begin a store's life: its INCARNATION. A mark of this chain is its own one, whose answer was lost, or begun."""
     mark = Incarnation(uuid.uuid4().hex, chain_id)
     try:
         target.put_if_absent(INCARNATION, msgspec.json.encode(mark))
         return mark.incarnation
     except (KeyExists, OutcomeUnknown) as error:
         try:
-            found = msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
+            found = _mark_of(target)
         except KeyNotFound:
             raise StoreUnavailable(f"store {store} at {target.url} could not be marked: {error.message}") from error
-    if found != mark:
+    if found.chain_id != chain_id or (found != mark and _holds_more_than_a_mark(target)):
         raise Conflict(
             f"store {store} at {target.url} belongs to the cluster with chain id {found.chain_id}: give another "
             f"address, or, if that cluster is gone for good, remove {INCARNATION} there"
         )
-    return mark.incarnation
+    return found.incarnation
+
+
+def _holds_more_than_a_mark(place: ObjectStore) -> bool:
+    return any(each.key != INCARNATION and not each.key.startswith(PROBES) for each in place.list_keys(""))
+
+
+def _mark_of(target: ObjectStore) -> Incarnation:
+    try:
+        return msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
+    except msgspec.DecodeError as error:
+        raise Conflict(f"{INCARNATION} at {target.url} is not sparklog's: {error}") from error

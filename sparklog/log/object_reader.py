@@ -27,7 +27,7 @@ from sparklog.storage.keys import index_key
 from sparklog.storage.object_store import ObjectStore
 
 RANGED_READ_BYTES: Final = 8 << 20
-FIRST_READS: Final = 3
+FIRST_READS: Final = 6
 CACHED_INDEXES: Final = 1024
 _OVERLAID: Final = frozenset({"topic", "partition", "offset", "timestampType"})
 _ROWS_WITHOUT_BODY: Final = 65_536  # a batch of columns that need no bytes

@@ -33,14 +33,17 @@ def bodies(
             yield store.get_ranges(key, [each])[0]
         return
     left = iter(ranges[len(there) :])
-    coming: deque[Future[list[memoryview]]] = deque(map(_done, there))
+    coming: deque[Future[list[memoryview]]] = deque()
     try:
-        while True:
-            while len(coming) <= max(store.read_ahead, len(there)) and (wanted := next(left, None)) is not None:
+        for body in [*there, None]:
+            while len(coming) <= store.read_ahead and (wanted := next(left, None)) is not None:
                 coming.append(in_background(partial(store.get_ranges, key, [wanted])))
-            if not coming:
-                return
+            if body is not None:
+                yield body
+        while coming:
             yield coming.popleft().result()[0]
+            if (wanted := next(left, None)) is not None:
+                coming.append(in_background(partial(store.get_ranges, key, [wanted])))
     finally:
         for unread in coming:
             unread.cancel()

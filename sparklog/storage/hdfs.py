@@ -27,7 +27,7 @@ from sparklog.storage.deadline import Deadline
 from sparklog.storage.hdfs_client import CallFailed, HdfsAddress, HdfsCalls, Kind
 from sparklog.storage.hdfs_upload import HdfsUpload, write_error
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
-from sparklog.storage.object_store import Bytes, StoredKey
+from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
 if TYPE_CHECKING:
     from hdfs_native import FileReader, FileStatus
@@ -78,6 +78,10 @@ class HdfsStore:
     def upload(self, key: str) -> HdfsUpload:
         """Begin a put-if-absent whose body comes as a stream. Nothing is made before the first `write`."""
         return HdfsUpload(self._calls, self._address, self._path(key), f"{self._root}/.tmp")
+
+    def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
+        """False: HDFS copies nothing by itself. See the port."""
+        return False
 
     def get(self, key: str) -> memoryview:
         """The whole object. Raises KeyNotFound, StoreUnavailable."""

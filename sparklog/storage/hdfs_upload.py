@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _WRITE_BYTES: Final = 4 << 20  # of one call, so that each has a deadline it can keep
 _TIDY_MS: Final = 2_000  # for taking away what `remove_abandoned` takes away as well
+_HARMLESS_TRIES: Final = 3
 _SETTLE_MS: Final = 5_000  # for finding out what became of a rename
 
 # With these a call has surely changed nothing, and would not the next time either.
@@ -109,7 +110,7 @@ class HdfsUpload:
         that died until it has missed it for a while, and hdfs-native gives up with the first one it can't reach.
         """
         failed: CallFailed | None = None
-        for _ in tries(deadline):
+        for number in tries(deadline):
             self._drop_temporary()
             try:
                 self._create(deadline)
@@ -119,7 +120,9 @@ class HdfsUpload:
                 return
             except CallFailed as error:
                 failed = error
-                if self._writer is None or error.kind in _REFUSED - {Kind.UNREACHABLE} or error.kind is Kind.ABSENT:
+                if self._writer is None and not _may_repeat(error, number):
+                    break
+                if error.kind in _REFUSED - {Kind.UNREACHABLE} or error.kind is Kind.ABSENT:
                     break
         assert failed is not None
         raise failed
@@ -199,10 +202,16 @@ class HdfsUpload:
             return
 
     def _make_folder(self, folder: str, deadline: Deadline) -> None:
-        try:
-            self._calls.call(lambda client: client.mkdirs(folder, create_parent=True), deadline)
-        except CallFailed as failed:
-            raise write_error(f"write {self._named()}", failed) from failed
+        last: CallFailed | None = None
+        for number in tries(deadline):
+            try:
+                return self._calls.call(lambda client: client.mkdirs(folder, create_parent=True), deadline)
+            except CallFailed as failed:
+                last = failed
+                if not _may_repeat(failed, number):
+                    break
+        assert last is not None
+        raise write_error(f"write {self._named()}", last) from last
 
     def _settle(self, temporary: str, failed: CallFailed) -> None:
         """Find out whether a rename that failed has landed: return if so, raise otherwise.
@@ -218,8 +227,8 @@ class HdfsUpload:
             was_there = self._calls.call(lambda client: client.delete(temporary, recursive=False), deadline)
             if not was_there:
                 found = self._calls.call(lambda client: client.get_file_info(self._path), deadline)
-        except CallFailed as error:
-            raise OutcomeUnknown(f"{unknown}; then: {error.reason}") from error
+        except (CallFailed, SparklogError) as error:  # the latter if there is no client any more
+            raise OutcomeUnknown(f"{unknown}; then: {error}") from error
         if was_there:
             if failed.kind is Kind.BROKEN and self._is_folder(deadline):
                 raise InvalidInput(f"a key may not be the folder of other keys, found a directory at {self._named()}")
@@ -237,6 +246,11 @@ class HdfsUpload:
 
     def _named(self) -> str:
         return f"hdfs://{self._address.authority}{self._path}"
+
+
+def _may_repeat(failed: CallFailed, number: int) -> bool:
+    """Whether a call that does no harm twice is worth another try: a connection was lost."""
+    return failed.kind is Kind.BROKEN and number < _HARMLESS_TRIES
 
 
 def _create(client: Client, path: str) -> RawFileWriter:

@@ -10,7 +10,6 @@ exist, so an object is never seen in part, wherever the process is killed. spark
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import stat
@@ -26,22 +25,16 @@ from sparklog.core.errors import (
     KeyNotFound,
     OutcomeUnknown,
     SparklogError,
-    StoreFull,
-    StoreReadOnly,
     StoreUnavailable,
 )
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
-from sparklog.storage.object_store import Bytes, StoredKey
+from sparklog.storage.local_errors import LINK_REFUSED, reason, write_error
+from sparklog.storage.local_upload import LocalUpload
+from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
 # Up to this size a read into memory is quicker than a map with its page faults (measured: equal near 100 KiB).
 _MAP_FROM_BYTES = 64 * 1024
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
-_BAD_PATH = {errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
-_NO_LINKS = {errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
-# With these `link` has surely not made the name. Others (EIO, ESTALE, ETIMEDOUT, …) do not say.
-_LINK_REFUSED = _FULL | _READ_ONLY | _BAD_PATH | _NO_LINKS | {errno.ENOENT, errno.ENOMEM}
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -100,6 +93,24 @@ class LocalStore:
         """Begin a put-if-absent whose body comes as a stream. Nothing is made before the first `write`."""
         return LocalUpload(self, check_key(key))
 
+    def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
+        """Put an object of another directory under `key` if it is absent: the kernel copies the bytes. See the port."""
+        if not isinstance(source, LocalStore) or not hasattr(os, "copy_file_range"):
+            return False
+        size_bytes = source.size(source_key)
+        try:
+            fd = os.open(source._path(source_key), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise source._read_error(source_key, error) from error
+        try:
+            with self.upload(key) as upload:
+                if not upload.copy(fd, size_bytes):
+                    return False
+                upload.publish()
+        finally:
+            os.close(fd)
+        return True
+
     def get(self, key: str) -> memoryview:
         """The whole object, read-only: mapped, or read if it is small. Raises KeyNotFound, StoreUnavailable.
 
@@ -152,7 +163,7 @@ class LocalStore:
         except (*_ABSENT, IsADirectoryError):
             return
         except OSError as error:
-            raise _write_error(f"delete {path}", error) from error
+            raise write_error(f"delete {path}", error) from error
 
     def remove_abandoned(self, before_ms: int) -> int:
         """Drop the temporaries that were last written before `before_ms` (ms since the epoch). Returns how many.
@@ -171,7 +182,7 @@ class LocalStore:
         except _ABSENT:
             return 0
         except OSError as error:
-            raise _write_error(f"remove abandoned uploads from {folder}", error) from error
+            raise write_error(f"remove abandoned uploads from {folder}", error) from error
         return removed
 
     # ---- reading --------------------------------------------------------------------------------
@@ -205,7 +216,7 @@ class LocalStore:
     def _read_error(self, key: str, error: OSError) -> SparklogError:
         if isinstance(error, _ABSENT):
             return self._absent(key)
-        return StoreUnavailable(f"wanted to read {self._path(key)}, found: {_reason(error)}")
+        return StoreUnavailable(f"wanted to read {self._path(key)}, found: {reason(error)}")
 
     def _absent(self, key: str) -> KeyNotFound:
         return KeyNotFound(f"wanted {key}, found nothing at {self._path(key)}")
@@ -226,7 +237,7 @@ class LocalStore:
         except _ABSENT:
             return []
         except OSError as error:
-            raise StoreUnavailable(f"wanted to list {path}, found: {_reason(error)}") from error
+            raise StoreUnavailable(f"wanted to list {path}, found: {reason(error)}") from error
 
     def _walk(self, folder: str, begin: str) -> Iterator[StoredKey]:
         for name in self._names(folder):
@@ -281,7 +292,7 @@ class LocalStore:
             try:
                 folder_fd = self._open_folder(folder)
             except OSError as error:
-                raise _write_error(f"write {path}", error) from error
+                raise write_error(f"write {path}", error) from error
             try:
                 # By descriptor, so that the directory that gets the name is the one that is fsynced.
                 os.link(temporary, name, dst_dir_fd=folder_fd)
@@ -293,22 +304,23 @@ class LocalStore:
                         f"wanted to publish {path}, found that its temporary {temporary} was removed as abandoned"
                     ) from error
                 if attempt:
-                    raise _write_error(f"write {path}", error) from error
+                    raise write_error(f"write {path}", error) from error
                 self._durable_folders.clear()  # somebody removed the directory: make it again, once
             except OSError as error:
-                if error.errno in _LINK_REFUSED:
-                    raise _write_error(f"write {path}", error) from error
-                raise OutcomeUnknown(f"wanted to publish {path}, link answered: {_reason(error)}") from error
+                if error.errno in LINK_REFUSED:
+                    raise write_error(f"write {path}", error) from error
+                raise OutcomeUnknown(f"wanted to publish {path}, link answered: {reason(error)}") from error
             else:
                 try:
                     os.fsync(folder_fd)
                 except OSError as error:
                     raise OutcomeUnknown(
-                        f"wanted to make {path} durable, it is there but its directory is not: {_reason(error)}"
+                        f"wanted to make {path} durable, it is there but its directory is not: {reason(error)}"
                     ) from error
                 return
             finally:
-                os.close(folder_fd)
+                with suppress(OSError):  # what counts is done
+                    os.close(folder_fd)
 
     def _taken(self, path: str, folder_fd: int) -> SparklogError:
         if os.path.isdir(path):
@@ -317,7 +329,7 @@ class LocalStore:
         try:
             os.fsync(folder_fd)
         except OSError as error:
-            return _write_error(f"write {path}", error)
+            return write_error(f"write {path}", error)
         return KeyExists(f"wanted to put {path} if absent, found an object there")
 
     def _open_folder(self, folder: str) -> int:
@@ -356,69 +368,6 @@ class LocalStore:
             self._durable_folders.add(each)
 
 
-class LocalUpload:
-    """A put-if-absent as a stream: a temporary that `publish` links to the key. One thread at a time."""
-
-    def __init__(self, store: LocalStore, key: str) -> None:
-        self._store = store
-        self._key = key
-        self._fd: int | None = None
-        self._temporary: str | None = None
-        self._ended = False
-
-    def write(self, body: Bytes) -> None:
-        """Add bytes to the end. Raises StoreFull, StoreReadOnly, StoreUnavailable; then only `abort` is legal."""
-        rest = memoryview(body).cast("B")
-        try:
-            fd = self._open()
-            while rest:
-                rest = rest[os.write(fd, rest) :]
-        except OSError as error:
-            self.abort()
-            raise _write_error(f"write {self._store._path(self._key)}", error) from error
-
-    def publish(self) -> None:
-        """Make the whole object durable and visible under its key, if the key is absent. Errors: see the port."""
-        try:
-            try:
-                fd = self._open()
-                os.fsync(fd)
-                self._fd = None
-                os.close(fd)
-            except OSError as error:
-                raise _write_error(f"write {self._store._path(self._key)}", error) from error
-            assert self._temporary is not None
-            self._store._link(self._temporary, self._key)
-        finally:
-            self.abort()
-
-    def abort(self) -> None:
-        """Drop what was written. Legal at any time, also twice; after `publish` it does nothing."""
-        self._ended = True
-        fd, self._fd = self._fd, None
-        temporary, self._temporary = self._temporary, None
-        # What can't be removed now is what `remove_abandoned` is for.
-        with suppress(OSError):
-            if fd is not None:
-                os.close(fd)
-        with suppress(OSError):
-            if temporary is not None:
-                os.unlink(temporary)
-
-    def __enter__(self) -> LocalUpload:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.abort()
-
-    def _open(self) -> int:
-        if self._ended:
-            raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")
-        if self._fd is None:
-            self._fd, self._temporary = self._store._open_temporary()
-        return self._fd
-
-
 def _sync_folder(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -436,20 +385,3 @@ def _read_range(fd: int, path: str, start: int, end: int) -> memoryview:
 
 def _too_short(path: str, start: int, end: int, size_bytes: int) -> Damaged:
     return Damaged(f"wanted bytes [{start}, {end}) of {path}, found that it ends at byte {size_bytes}")
-
-
-def _reason(error: OSError) -> str:
-    name = errno.errorcode.get(error.errno or 0, "no errno")
-    return f"{error.strerror or error} ({name})"
-
-
-def _write_error(wanted: str, error: OSError) -> SparklogError:
-    """The error for a change that has surely not landed."""
-    message = f"wanted to {wanted}, found: {_reason(error)}"
-    if error.errno in _FULL:
-        return StoreFull(message)
-    if error.errno in _READ_ONLY:
-        return StoreReadOnly(message)
-    if error.errno in _BAD_PATH or error.errno == errno.EEXIST:
-        return InvalidInput(f"{message}; a key may not continue another key, nor be longer than the file system takes")
-    return StoreUnavailable(message)

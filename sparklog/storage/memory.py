@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.storage.keys import check_key, check_prefix
-from sparklog.storage.object_store import Bytes, StoredKey
+from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
 _URL = re.compile(r"(?i:memory)://([A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)/?")
 
@@ -63,6 +63,13 @@ class MemoryStore:
     def upload(self, key: str) -> MemoryUpload:
         """Begin a put-if-absent whose body comes as a stream."""
         return MemoryUpload(self.url, self._contents, check_key(key))
+
+    def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
+        """Put an object of another store in memory under `key` if it is absent. See the port."""
+        if not isinstance(source, MemoryStore):
+            return False
+        self.put_if_absent(key, source.get(source_key))
+        return True
 
     def get(self, key: str) -> memoryview:
         """The whole object, without a copy. Raises KeyNotFound."""

@@ -74,6 +74,14 @@ class ObjectStore(Protocol):
         """Begin a put-if-absent whose body comes as a stream."""
         ...
 
+    def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
+        """Put `key` with the bytes of an object of `source` if it is absent, without their coming to this process.
+
+        False, with nothing done: these two stores can't; read and write then (S-08). Raises KeyNotFound if the
+        source's object is not there, and what `put_if_absent` raises.
+        """
+        ...
+
     def get(self, key: str) -> memoryview:
         """The whole object. Raises KeyNotFound, StoreUnavailable."""
         ...

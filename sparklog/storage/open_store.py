@@ -13,6 +13,7 @@ from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_NO_SLASHES = re.compile(r"(?i:s3|s3a|s3n|hdfs|https?|memory):(?!/)")
 _KAFKA_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
 
 
@@ -24,6 +25,10 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
     """
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else None
+    if "@" in url and (_NO_SLASHES.match(url) or scheme not in (None, "file")):
+        raise InvalidInput("the address of a store holds no user, key or password (no '@'), so it is not shown here")
+    if _NO_SLASHES.match(url) and not _KAFKA_ADDRESS.fullmatch(url):
+        raise InvalidInput(f"the address of a store has '//' behind its scheme, found {url!r}")
     if settings and scheme not in ("s3", "s3a", "s3n", "hdfs"):
         raise InvalidInput(f"a store at {url!r} has no settings, found {', '.join(sorted(settings))}")
     match scheme:

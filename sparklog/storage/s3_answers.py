@@ -59,7 +59,7 @@ class Failed(Exception):
         """The same request may work when it is sent again."""
         if self.hopeless:
             return False
-        if self.status is None or self.not_s3 or self.status in _BUSY:
+        if self.status is None or self.not_s3 or self.status in _BUSY or self.code == "RequestTimeout":
             return True
         if self.status == 404:  # what S3 says of a write, or of a read, is NoSuchBucket or NoSuchKey
             return self.code not in _ABSENT and self.code != "NoSuchBucket"

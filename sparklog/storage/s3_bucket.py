@@ -22,6 +22,7 @@ _ALWAYS_IN: Final = {
     "head_object": "ETag",
     "put_object": "ETag",
     "create_multipart_upload": "UploadId",
+    "upload_part_copy": "CopyPartResult",
     "complete_multipart_upload": "ETag",
     "list_objects_v2": "IsTruncated",
     "list_multipart_uploads": "IsTruncated",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.storage.deadline import Deadline, tries
@@ -16,9 +18,10 @@ from sparklog.storage.s3_wire import Answer
 _GAP_BYTES: Final = 64 * 1024  # reading so much in vain costs less than a request
 _PIECE_BYTES: Final = 32 * 1024 * 1024  # smaller ones cost more than they gain where the link is fast
 _FIRST_BYTES: Final = 8 * 1024 * 1024  # of an object whose size is not known
-_COPIED_BYTES: Final = 1024 * 1024  # less is copied, so that it does not hold all that memory
+_SMALL_BYTES: Final = 256 * 1024
 _MS_PER_MIB: Final = 1000  # how slow a link may be before a long read is given up
-_CONTENT_RANGE: Final = re.compile(r"bytes (?:\d+-\d+|\*)/(\d+)")
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+)")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +37,29 @@ class _Piece:
 
 
 def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
-    """The whole object: its first piece tells its size, the others are read side by side. Raises as the port's get."""
+    """The whole object: the first answer tells its size, and the rest is read meanwhile. Raises as the port's get."""
     wanted = f"read {shown_key}"
-    first = bytearray(_FIRST_BYTES)
-    size_bytes = _read(bucket, key, wanted, _Piece(0, memoryview(first)), bucket.deadline(more_ms=_more_ms(len(first))))
-    if size_bytes <= _COPIED_BYTES:
-        return memoryview(bytes(first[:size_bytes]))
-    if size_bytes <= _FIRST_BYTES:
-        return memoryview(first)[:size_bytes].toreadonly()
-    whole = memoryview(bytearray(size_bytes))
-    whole[:_FIRST_BYTES] = first
-    _read_all(bucket, key, shown_key, [_Piece(_FIRST_BYTES, whole[_FIRST_BYTES:])])
+    deadline = bucket.deadline(more_ms=_more_ms(_FIRST_BYTES))
+    whole: memoryview | None = None
+    rest: list[Future[int]] = []
+
+    def read_first() -> None:
+        nonlocal whole
+        with _opened(bucket, key, 0, _FIRST_BYTES, deadline) as opened:
+            if whole is None:
+                whole = _memory(opened.size_bytes)
+                behind = _cut([_Piece(_FIRST_BYTES, whole[_FIRST_BYTES:])])
+                rest.extend(_begin(bucket, key, wanted, behind))
+            opened.fill(whole[:_FIRST_BYTES], deadline)
+
+    try:
+        _retried(bucket, wanted, deadline, read_first)
+        sizes = {each.result() for each in rest}
+    finally:
+        _cancel(rest)
+    assert whole is not None
+    if sizes - {len(whole)}:
+        raise Damaged(f"wanted {len(whole)} bytes of {shown_key} in bucket {bucket.name}, found {min(sizes)}")
     return whole.toreadonly()
 
 
@@ -52,7 +67,7 @@ def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple
     """The bytes of each range [start, end), at full length. Raises as the port's get_ranges, but checks no key."""
     spans: list[_Piece] = []
     for start, end in _united([each for each in ranges if each[0] < each[1]]):
-        spans.append(_Piece(start, memoryview(bytearray(end - start))))
+        spans.append(_Piece(start, _memory(end - start)))
     size_bytes = _read_all(bucket, key, shown_key, spans) if spans else read_size(bucket, key, shown_key)
     for start, end in ranges:
         if end > size_bytes:
@@ -72,12 +87,12 @@ def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple
 
 
 def read_size(bucket: Bucket, key: str, shown_key: str) -> int:
-    """Length of an object in bytes. Raises KeyNotFound, StoreUnavailable."""
-    try:
-        answer = bucket.harmless(f"look up {shown_key}", "head_object", absent=True, Key=key)
-    except Failed as failed:
-        raise _absent(bucket, shown_key) from failed
-    return int(answer["ContentLength"])
+    """Length of an object in bytes. Raises KeyNotFound, StoreUnavailable.
+
+    Asks for its first byte: the refusal of a HEAD has no body, which would say what is missing, or why.
+    """
+    first = _Piece(0, memoryview(bytearray(1)))
+    return _read(bucket, key, f"read the size of {shown_key}", first, bucket.deadline())
 
 
 def _united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -94,33 +109,54 @@ def _united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def _read_all(bucket: Bucket, key: str, shown_key: str, spans: Sequence[_Piece]) -> int:
     """Fill all spans, cut into pieces, side by side; gives the object's size. Its end may come before theirs."""
     wanted = f"read {shown_key}"
-    pieces = [
+    pieces = _cut(spans)
+    if len(pieces) == 1:
+        return _read(bucket, key, wanted, pieces[0], bucket.deadline(more_ms=_more_ms(len(pieces[0].into))))
+    reading = _begin(bucket, key, wanted, pieces)
+    try:
+        return max(each.result() for each in reading)
+    finally:
+        _cancel(reading)
+
+
+def _cut(spans: Sequence[_Piece]) -> list[_Piece]:
+    return [
         _Piece(span.start + at, span.into[at : at + _PIECE_BYTES])
         for span in spans
         for at in range(0, len(span.into), _PIECE_BYTES)
     ]
-    total_bytes = sum(len(span.into) for span in spans)
-    deadline = bucket.deadline(more_ms=_more_ms(total_bytes))
-    if len(pieces) == 1:
-        return _read(bucket, key, wanted, pieces[0], deadline)
-    client = bucket.client
-    reading = [
-        client.in_thread(lambda piece=piece: _read(bucket, key, wanted, piece, deadline))  # type: ignore[misc]
+
+
+def _begin(bucket: Bucket, key: str, wanted: str, pieces: Sequence[_Piece]) -> list[Future[int]]:
+    deadline = bucket.deadline(more_ms=_more_ms(sum(len(each.into) for each in pieces)))
+    return [
+        bucket.client.in_thread(lambda piece=piece: _read(bucket, key, wanted, piece, deadline))  # type: ignore[misc]
         for piece in pieces
     ]
-    try:
-        return max(each.result() for each in reading)
-    finally:
-        for each in reading:
-            each.cancel()
+
+
+def _cancel(reading: Sequence[Future[int]]) -> None:
+    for each in reading:
+        each.cancel()
 
 
 def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadline) -> int:
     """Fill a piece, or as much of it as the object has; gives the object's size."""
+
+    def read() -> int:
+        with _opened(bucket, key, piece.start, piece.end, deadline) as opened:
+            opened.fill(piece.into, deadline)
+            return opened.size_bytes
+
+    return _retried(bucket, wanted, deadline, read)
+
+
+def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[], T]) -> T:
+    """What `read` gives, after as many tries as are worth it."""
     last: Failed | None = None
     for number in tries(deadline):
         try:
-            return _read_once(bucket, key, piece, deadline)
+            return read()
         except Failed as failed:
             if failed.absent:
                 raise _absent(bucket, wanted.removeprefix("read ")) from failed
@@ -131,31 +167,55 @@ def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadli
     raise bucket.error(last, wanted, writing=False) from last
 
 
-def _read_once(bucket: Bucket, key: str, piece: _Piece, deadline: Deadline) -> int:
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An answer that is about to bring an object's bytes from `start` on; None if the object ends before."""
+
+    answer: Answer | None
+    start: int
+    size_bytes: int
+
+    def fill(self, into: memoryview, deadline: Deadline) -> None:
+        """Fill `into`, or as much of it as the object has. Raises Failed."""
+        into = into[: max(0, self.size_bytes - self.start)]
+        count = self.answer.read_into(into, deadline) if self.answer is not None else 0
+        if count < len(into):
+            raise Failed(f"an answer cut at byte {count} of {len(into)}")
+
+
+@contextmanager
+def _opened(bucket: Bucket, key: str, start: int, end: int, deadline: Deadline) -> Iterator[_Opened]:
+    """Ask for bytes [start, end). Raises Failed."""
     try:
-        answer = bucket.read(key, piece.start, piece.end, deadline)
+        answer = bucket.read(key, start, end, deadline)
     except Failed as failed:
-        if failed.status == 416:  # it ends before the piece begins, or is empty
-            return int(bucket.control("head_object", deadline, Key=key)["ContentLength"])
-        raise
+        if failed.status != 416:
+            raise
+        # It ends before the range begins, or is empty.
+        yield _Opened(None, start, int(bucket.control("head_object", deadline, Key=key)["ContentLength"]))
+        return
     try:
         found = _CONTENT_RANGE.fullmatch(answer.header("Content-Range") or "")
         length = answer.header("Content-Length") or ""
-        if not answer.header("ETag") or not (found or length.isdecimal()):
+        if not answer.header("ETag") or not (found or (length.isdecimal() and answer.status == 200)):
             raise not_s3("an answer without ETag or length", answer.status)
-        size_bytes = int(found[1]) if found else int(length)
+        if found and int(found[1]) != start:
+            raise not_s3(f"bytes from {found[1]} on instead of {start}", answer.status)
+        size_bytes = int(found[2]) if found else int(length)
         if not found:  # the server does not know ranges, and sends all
-            _fill(answer, memoryview(bytearray(min(piece.start, size_bytes))), deadline)
-        _fill(answer, piece.into[: max(0, size_bytes - piece.start)], deadline)
-        return size_bytes
+            _Opened(answer, 0, size_bytes).fill(memoryview(bytearray(start)), deadline)
+        yield _Opened(answer, start, size_bytes)
     finally:
         answer.close()
 
 
-def _fill(answer: Answer, into: memoryview, deadline: Deadline) -> None:
-    count = answer.read_into(into, deadline)
-    if count < len(into):
-        raise Failed(f"an answer cut at byte {count} of {len(into)}")
+def _memory(size_bytes: int) -> memoryview:
+    """Memory to read into. Arrow's pool keeps its pages: fresh ones, zeroed first, cost as much as the reading."""
+    if size_bytes <= _SMALL_BYTES:
+        return memoryview(bytearray(size_bytes))
+    import pyarrow as pa
+
+    return memoryview(pa.allocate_buffer(size_bytes)).cast("B")
 
 
 def _more_ms(wanted_bytes: int) -> int:

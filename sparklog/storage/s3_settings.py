@@ -80,20 +80,20 @@ def _check_together(given: Mapping[str, str]) -> None:
 
 def check_endpoint(url: str, named_by: str) -> None:
     """Raises InvalidInput, which does not show a password, if `url` is no http or https address of a server."""
-    parts = urlsplit(url)
-    if parts.username is not None or parts.password is not None:
+    if "@" in url:  # also where urlsplit sees no user: without a scheme, or with '/' in the password
         raise InvalidInput(f"{named_by} holds no user and password: keys are access_key_id and secret_access_key")
+    parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidInput(f"{named_by}: wanted http://host:port or https://host:port, found {url!r}")
 
 
 def parse_s3_url(url: str) -> tuple[str, str]:
     """(bucket, prefix) of s3://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
+    if "@" in url:  # no bucket and no prefix has one; keys before it may hold '/', so that they look like both
+        raise InvalidInput("an S3 store is s3://bucket/prefix, without keys (or any other '@') in it")
     found = _URL.fullmatch(url)
-    if found is None or "@" in found[1]:
-        raise InvalidInput(
-            "an S3 store is s3://bucket/prefix, without keys in it" + ("" if found else f", not {url!r}")
-        )
+    if found is None:
+        raise InvalidInput(f"an S3 store is s3://bucket/prefix, not {url!r}")
     bucket, path = found[1], (found[2] or "").rstrip("/")
     if _BUCKET.fullmatch(bucket) is None:
         raise InvalidInput(f"an S3 store is s3://bucket/prefix, found the bucket {bucket!r} in {url!r}")

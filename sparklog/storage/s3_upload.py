@@ -7,16 +7,18 @@ import uuid
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
-from sparklog.core.errors import InvalidInput, SparklogError, StoreUnavailable
+from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError, StoreUnavailable
 from sparklog.storage.deadline import Deadline
 from sparklog.storage.object_store import Bytes
-from sparklog.storage.s3_answers import Failed
+from sparklog.storage.s3_answers import Failed, not_s3
 from sparklog.storage.s3_bucket import Bucket
 
 PART_BYTES: Final = 8 * 1024 * 1024
 PARTS_AT_ONCE: Final = 4
+COPIED_BYTES: Final = 16 * 1024 * 1024  # of one part that S3 copies itself, within one try
 _MOST_PARTS: Final = 10_000
 _CONTROL_BYTES: Final = 512 * 1024  # larger bodies go by the bulk client
 _MS_PER_MIB: Final = 1000  # how slow a link may be before a large PUT is given up
@@ -71,6 +73,34 @@ class S3Upload:
             self.abort()
             raise
 
+    def copy(self, bucket: str, full_key: str, size_bytes: int) -> bool:
+        """Let S3 copy an object that is not empty, instead of `write`; False if this server can't.
+
+        Raises KeyNotFound if it is not there, and what `write` raises.
+        """
+        self._check_open()
+        source = {"CopySource": {"Bucket": bucket, "Key": full_key}}
+        try:
+            self._upload_id = upload_id = self._begin()
+            for number, start in enumerate(range(0, size_bytes, COPIED_BYTES), start=1):
+                end = min(start + COPIED_BYTES, size_bytes)
+                ranged = {"CopySourceRange": f"bytes={start}-{end - 1}"} if size_bytes > COPIED_BYTES else {}
+                parameters = {"Key": self._key, "UploadId": upload_id, "PartNumber": number, **source, **ranged}
+                while len(self._sending) >= PARTS_AT_ONCE:
+                    self._await_part()
+                self._sending.append(self._bucket.client.in_thread(partial(self._copy_part, number, parameters)))
+            while self._sending:
+                self._await_part()
+        except BaseException as error:
+            self.abort()
+            cause = error.__cause__
+            if isinstance(cause, Failed) and cause.status == 501:
+                return False
+            if isinstance(cause, Failed) and cause.code == "NoSuchKey":
+                raise KeyNotFound(f"wanted to copy {full_key}, found nothing in bucket {bucket}") from cause
+            raise
+        return True
+
     def publish(self) -> None:
         """Make the whole object durable and visible under its key, if the key is absent. Errors: see the port."""
         self._check_open()
@@ -80,7 +110,8 @@ class S3Upload:
             if self._upload_id is None:
                 put_whole(self._bucket, self._key, self._part, sole_writer=True)
                 return
-            self._send_part()
+            if self._part:
+                self._send_part()
             while self._sending:
                 self._await_part()
             parameters = {
@@ -170,6 +201,18 @@ class S3Upload:
             deadline,
             writing=True,
         )
+        return {"ETag": etag, "PartNumber": number}
+
+    def _copy_part(self, number: int, parameters: dict[str, Any]) -> dict[str, Any]:
+        deadline = self._bucket.deadline(more_ms=COPIED_BYTES * _MS_PER_MIB // (1024 * 1024))
+
+        def copy() -> str:
+            copied: dict[str, str] = self._bucket.control("upload_part_copy", deadline, **parameters)["CopyPartResult"]
+            if "ETag" not in copied:
+                raise not_s3("an answer without the ETag of what was copied", 200)
+            return copied["ETag"]
+
+        etag = self._bucket.repeated(f"copy part {number} of {self._key}", copy, deadline, writing=True)
         return {"ETag": etag, "PartNumber": number}
 
     def _await_part(self) -> None:

@@ -45,7 +45,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
         folder = Path(name)
         if store:
-            comparisons += stores(store, lambda: _session(folder), folder)
+            comparisons += stores(store, lambda settings: _session(folder, settings))
             parts = []
         if "commits" in parts:
             figures += commit_rates(folder)
@@ -53,7 +53,7 @@ def main() -> int:
             figures += _state_scale()
         spark_parts = [part for part in (small, shuffled, bulk) if part.__name__ in parts]
         if spark_parts:
-            spark = _session(folder)
+            spark = _session(folder, {})
             for part in spark_parts:
                 comparisons += part(spark, folder)
             spark.stop()
@@ -64,9 +64,10 @@ def main() -> int:
     return 0
 
 
-def _session(folder: Path) -> SparkSession:
+def _session(folder: Path, settings: dict[str, str]) -> SparkSession:
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.config(map=settings)
+        .master("local[2]")
         .config("spark.driver.memory", "6g")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -23,6 +22,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.log.read_ahead import bodies
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
+from tests.bench import s3a
 from tests.bench.paired import Comparison, compare
 from tests.bench.spark_bulk import rows
 from tests.servers.fault_proxy import FaultProxy
@@ -37,15 +37,17 @@ LATE_RECORDS = 400_000  # of 1,000 bytes
 RECORDS = {100: 1_500_000, 1_000: 300_000}
 
 
-def stores(kind: str, session: Callable[[], SparkSession], folder: Path) -> Iterator[Comparison]:
-    """Everything for `kind`, s3 or hdfs."""
+def stores(kind: str, session: Callable[[dict[str, str]], SparkSession]) -> Iterator[Comparison]:
+    """Everything for `kind`, s3 or hdfs; `session` makes a Spark session with the settings that it is given."""
     with server(kind) as variables:
         os.environ.update(variables)
         root = variables["STORE"]
         yield from _transfers(kind, root)
         if kind == "s3":
             yield from _late(root)
-        yield from _through_spark(kind, session(), root, folder)
+        spark = session(s3a.settings() if kind == "s3" else {})
+        yield from _through_spark(kind, spark, root)
+        spark.stop()  # while the server is there
 
 
 # ---- whole objects and ranges ---------------------------------------------------------------------
@@ -189,13 +191,12 @@ def _drain(log: Cluster) -> None:
 # ---- Spark --------------------------------------------------------------------------------------------
 
 
-def _through_spark(kind: str, spark: SparkSession, root: str, folder: Path) -> Iterator[Comparison]:
+def _through_spark(kind: str, spark: SparkSession, root: str) -> Iterator[Comparison]:
     cluster_url = f"{root}/bench"
     init_cluster(cluster_url)
     number = itertools.count()
-    # Spark's own S3 client is no part of PySpark: what Parquet is compared with there is written to the local disk.
-    parquet_root = f"{root}/parquet" if kind == "hdfs" else str(folder / "parquet")
-    peer = "parquet on the same HDFS" if kind == "hdfs" else "parquet on the local disk"
+    parquet_root = f"{root.replace('s3://', 's3a://')}/parquet"
+    peer = "parquet by S3A" if kind == "s3" else "parquet on the same HDFS"
     for value_bytes, records in RECORDS.items():
         frame = rows(spark, value_bytes, records)
         yield from _beside_parquet(frame, f"{value_bytes} B", cluster_url, parquet_root, peer, number)

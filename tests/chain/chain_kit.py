@@ -1,4 +1,4 @@
-"""Chains for tests: a cluster with one topic on a store in memory, its writers and readers, and blocks that go."""
+"""Chains for tests: a cluster with one topic on a store, its writers and readers, and blocks that go."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def member(store: ObjectStore) -> Member:
     return found
 
 
-def new_chain(partitions: int = 2) -> Member:
-    """A new cluster with topic 1; entries 0 and 1."""
-    made = Member(FaultyStore(new_store()))
+def new_chain(partitions: int = 2, store: ObjectStore | None = None) -> Member:
+    """A new cluster with topic 1; entries 0 and 1. In memory, if no empty store is given."""
+    made = Member(FaultyStore(store or new_store()))
     for command in (CreateCluster("c" * 32, (NewStore(StoreId("a"), ".", "i"),)), CreateTopic("orders", partitions, 1)):
         made.committer.submit(made.committer.begin(command), TIMEOUT_MS)
     made.store.calls.clear()

@@ -316,3 +316,53 @@ def test_each_entry_says_when_and_by_whom_it_was_written(chain: Member) -> None:
     result = chain.append()
     entry = decode_entry(result.n, chain.store.get(f"{LOG}{0:016d}/{result.n:020d}"))
     assert (entry.time_ms, entry.author.name, entry.chain_id) == (1_800_000_000_123, "test", "c" * 32)
+
+
+# ---- what goes wrong in the process itself ---------------------------------------------------------
+
+
+def test_no_thread_for_a_snapshot_is_no_failure_of_the_commit(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(committer_module, "SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr("threading.Thread.start", no_thread)
+    assert chain.append().n == 2
+
+
+def test_an_error_after_the_entry_landed_is_an_unknown_outcome(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("no such slice")
+
+    submission = chain.begin(append())
+    with monkeypatch.context() as patch:
+        patch.setattr(chain.follower, "apply_body", broken)
+        with pytest.raises(OutcomeUnknown, match=submission.command_id) as raised:
+            chain.submit(submission)
+    assert raised.value.landed is Landed.UNKNOWN
+    assert fresh_uploads(chain) == [upload_of(submission)]
+
+
+def test_nobody_commits_for_a_caller_who_was_interrupted(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain.committer, "_take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            chain.append()
+    chain.append()
+    assert len(fresh_uploads(chain)) == 1
+
+
+def test_a_repeat_in_doubt_whose_body_is_refused_stays_in_doubt(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise StoreFull("no room")
+
+    monkeypatch.setattr(committer_module, "SLICES_INLINE", 1)
+    monkeypatch.setattr(committer_module, "write_body", refused)
+    submission = chain.begin(append(slices=[0, 1]))
+    with pytest.raises(StoreFull):
+        chain.submit(submission)
+    with pytest.raises(OutcomeUnknown):
+        chain.submit(msgspec.structs.replace(submission, in_doubt=True))

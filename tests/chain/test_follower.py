@@ -181,6 +181,9 @@ def test_a_store_that_fails_in_the_middle_of_opening_can_be_opened_again(chain: 
 def test_the_same_chain_is_known_by_its_last_entry(chain: Member) -> None:
     chain.append()
     assert chain.follower.is_same_chain()
+    forgotten = member(chain.store.inner)
+    forgotten.follower._forget()
+    assert not forgotten.follower.is_same_chain()
     whole = bytes(chain.store.inner.get(entry_key(2)))
     replace(chain, 2, whole[:-1] + b" ")
     assert not chain.follower.is_same_chain()

@@ -10,7 +10,7 @@ from sparklog.chain.clock import Deadline
 from sparklog.chain.entry import NO_PREVIOUS, Author, Entry, decode_entry, encode_entry
 from sparklog.chain.slots import Lost, Won, claim_slot
 from sparklog.chain.void_marks import Voided
-from sparklog.core.errors import ChainDamaged, Landed, OutcomeUnknown, RequestTimedOut, StoreFull
+from sparklog.core.errors import ChainDamaged, InvalidInput, Landed, OutcomeUnknown, RequestTimedOut, StoreFull
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key, void_key
 from tests.chain.chain_kit import new_store
@@ -51,6 +51,44 @@ def test_a_put_that_went_wrong_is_tried_again_and_read_back(store: FaultyStore, 
     store.plan(fault, "put_if_absent", KEY)
     assert claim(store) == Won(encode_entry(MINE))
     assert [each.key for each in store.list_keys("meta/log/")] == [KEY]
+
+
+@pytest.mark.parametrize("times", [2, 10_000], ids=["for a while", "for good"])
+def test_a_read_back_that_is_refused_does_not_mean_that_nothing_landed(store: FaultyStore, times: int) -> None:
+    def refuse() -> None:
+        raise InvalidInput("the access keys have expired")
+
+    store.plan(Fault.OWN_KEY_EXISTS, "put_if_absent", KEY)
+    store.plan(refuse, "get", KEY, times=times)
+    if times == 2:
+        assert claim(store) == Won(encode_entry(MINE))
+        return
+    with pytest.raises(OutcomeUnknown) as raised:
+        claim(store)
+    assert raised.value.landed is Landed.UNKNOWN
+
+
+@pytest.mark.parametrize("fault", [Fault.REPLY_LOST, Fault.OWN_KEY_EXISTS])
+@pytest.mark.parametrize("times", [1, 10_000], ids=["once", "for good"])
+def test_a_body_that_is_read_back_damaged_may_be_ones_own(store: FaultyStore, fault: Fault, times: int) -> None:
+    damaged = [times]
+    get = store.inner.get
+
+    def damage(key: str) -> memoryview:
+        body = get(key)
+        if key != KEY or damaged[0] == 0:
+            return body
+        damaged[0] -= 1
+        return body[:-1]
+
+    store.inner.get = damage  # type: ignore[method-assign]
+    store.plan(fault, "put_if_absent", KEY)
+    if times == 1:
+        assert claim(store) == Won(encode_entry(MINE))
+        return
+    with pytest.raises(ChainDamaged) as raised:
+        claim(store)
+    assert raised.value.landed is Landed.UNKNOWN
 
 
 @pytest.mark.parametrize("fault", [Fault.REPLY_LOST, Fault.OWN_KEY_EXISTS])

@@ -119,7 +119,7 @@ def test_doctor_probes_each_store_once_and_removes_what_it_wrote(orders: Cli, tm
     rows = json.loads(said.out)
     assert said.code == 0
     assert {each["what"] for each in rows} == {"metadata and local"}
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert {each["found"] for each in rows} == {"ok"}
     assert sorted(each for each in tmp_path.rglob("*") if each.is_file()) == before
 

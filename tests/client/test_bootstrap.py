@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
+from sparklog.chain.committer import Committer
 from sparklog.chain.framing import frame
-from sparklog.client.bootstrap import init_cluster
+from sparklog.client.bootstrap import Incarnation, init_cluster
 from sparklog.client.cluster import connect
 from sparklog.client.connection import Connection, forget_shared, shared
 from sparklog.core.errors import (
@@ -18,9 +20,10 @@ from sparklog.core.errors import (
     ClusterNotFound,
     Conflict,
     InvalidInput,
+    StoreUnavailable,
     UnsupportedVersion,
 )
-from sparklog.storage.keys import entry_key
+from sparklog.storage.keys import INCARNATION, entry_key
 
 
 def test_a_cluster_is_made_once(tmp_path: Path) -> None:
@@ -43,6 +46,56 @@ def test_a_store_belongs_to_one_cluster(tmp_path: Path) -> None:
     init_cluster(str(tmp_path / "one"), stores={"s": str(tmp_path / "data")})
     with pytest.raises(Conflict, match="belongs to the cluster"):
         init_cluster(str(tmp_path / "two"), stores={"s": str(tmp_path / "data")})
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An init dies before entry 0."""
+
+    def die(*_: object) -> None:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(Committer, "submit", die)
+    return monkeypatch
+
+
+def test_an_init_that_died_is_taken_up_again(tmp_path: Path, dying: pytest.MonkeyPatch) -> None:
+    stores = {"own": ".", "other": str(tmp_path / "other")}
+    with pytest.raises(StoreUnavailable):
+        init_cluster(str(tmp_path / "c"), stores=stores)
+    dying.undo()
+    with pytest.raises(Conflict):  # it is no other cluster's
+        init_cluster(str(tmp_path / "d"), stores=stores)
+    mark = msgspec.json.decode((tmp_path / "c" / INCARNATION).read_bytes(), type=Incarnation)
+    assert init_cluster(str(tmp_path / "c"), stores=stores) == mark.chain_id
+    with connect(str(tmp_path / "c")) as cluster:
+        assert {each.incarnation for each in cluster.connection.follower.state.stores.values()} >= {mark.incarnation}
+
+
+def test_a_root_whose_chain_was_lost_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path))
+    with connect(str(tmp_path)) as cluster:
+        cluster.create_topic("t")
+        cluster.append("t", pa.table({"value": ["1"]}))
+    shutil.rmtree(tmp_path / "meta")
+    with pytest.raises(Conflict, match="if that cluster is gone for good"):
+        init_cluster(str(tmp_path))
+
+
+def test_a_store_with_the_data_of_a_lost_chain_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    root, stores = str(tmp_path / "c"), {"own": ".", "other": str(tmp_path / "other")}
+    init_cluster(root, stores=stores)
+    (tmp_path / "other" / "append").mkdir()
+    (tmp_path / "other" / "append" / "records").write_bytes(b"precious")
+    shutil.rmtree(tmp_path / "c" / "meta")
+    with pytest.raises(Conflict, match="if that cluster is gone for good"):
+        init_cluster(root, stores=stores)
+
+
+def test_a_mark_of_somebody_else_is_a_conflict(tmp_path: Path) -> None:
+    (tmp_path / INCARNATION).write_bytes(b"not ours")
+    with pytest.raises(Conflict, match="is not sparklog's"):
+        init_cluster(str(tmp_path))
 
 
 def test_an_address_with_nothing_behind_it_says_so(tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ from sparklog.core.errors import (
     InvalidPartitions,
     InvalidRecord,
     InvalidTopic,
+    Landed,
     OffsetOutOfRange,
     RecordTooLarge,
+    SparklogError,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
@@ -221,3 +223,46 @@ def test_connect_asks_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARKLOG_CLUSTER", raising=False)
     with pytest.raises(InvalidInput, match="SPARKLOG_CLUSTER"):
         sparklog.connect()
+
+
+# ---- values of the wrong type --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"write_id": None},
+        {"write_id": 5},
+        {"application": ("a", "1")},
+        {"application": ("a", 1.5)},
+        {"application": ("a", True)},
+        {"application": ("a", 2**64)},
+        {"application": (None, 1)},
+        {"application": ("\ud800", 1)},
+        {"producer": (0, 0.0, 0)},
+        {"producer": (0, 0, 0.0)},
+        {"producer": (True, 0, 0)},
+    ],
+    ids=str,
+)
+def test_a_value_of_the_wrong_type_is_refused_and_the_chain_can_still_be_read(
+    cluster: Cluster, named: dict[str, object]
+) -> None:
+    """Entries are there for good: one that nobody can decode would end the cluster."""
+    cluster.create_topic("t")
+    cluster.allocate_producer()
+    with pytest.raises(SparklogError) as raised:
+        cluster.append("t", rows("a"), **named)  # type: ignore[arg-type]
+    assert raised.value.landed is Landed.NO
+    with connect(cluster.connection.url) as anew:
+        anew.append("t", rows("b"))
+        anew.connection.committer.write_snapshot()
+        assert values(anew.read("t", partition=0)) == ["b"]
+
+
+@pytest.mark.parametrize("total", [2.5, 3.0, "3"])
+def test_a_number_of_partitions_that_is_none_is_refused(cluster: Cluster, total: object) -> None:
+    cluster.create_topic("t", partitions=1)
+    with pytest.raises(InvalidInput, match="wrong type"):
+        cluster.add_partitions("t", total)  # type: ignore[arg-type]
+    assert len(cluster.describe("t").partitions) == 1

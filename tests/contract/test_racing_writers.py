@@ -7,7 +7,7 @@ import threading
 from sparklog.core.errors import KeyExists
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes
-from tests.contract.racing_writers import WRITERS, Round, race_threads
+from tests.contract.racing_writers import LOST, WON, WRITERS, Outcome, Round, race_threads
 
 
 class _CheckThenWriteStore(MemoryStore):
@@ -48,4 +48,15 @@ class _PutUpload:
 
 def test_a_store_that_looks_before_it_writes_has_several_winners() -> None:
     store = _UploadByPutStore("memory://negative-control")
-    assert race_threads(store, [Round("race/a", 0)]) == [list(range(WRITERS))]  # type: ignore[arg-type]
+    assert race_threads(store, [Round("race/a", 0)]) == [Outcome([WON] * WRITERS, [])]  # type: ignore[arg-type]
+
+
+def test_an_outcome_is_right_only_if_one_won_and_owns_the_object_and_all_others_know() -> None:
+    lost = [LOST] * (WRITERS - 1)
+    assert Outcome([WON, *lost], [0]).right
+    assert Outcome([*lost, WON], list(range(WRITERS))).right  # empty bodies are everybody's
+    assert not Outcome([WON, *lost], []).right
+    assert not Outcome([WON, *lost], [1]).right
+    assert not Outcome([WON, WON, *lost[1:]], [0]).right
+    assert not Outcome([LOST, *lost], [0]).right
+    assert not Outcome([WON, *lost[1:], "OutcomeUnknown()"], [0]).right

@@ -7,8 +7,9 @@ from typing import ClassVar
 import pytest
 
 from sparklog.storage.open_store import open_store
+from sparklog.storage.s3_upload import PART_BYTES
 from tests.contract.object_store_contract import KIB, ObjectStoreContract
-from tests.contract.racing_writers import WRITERS, Round, race_threads
+from tests.contract.racing_writers import WON, WRITERS, Round, race_threads
 from tests.servers.s3_servers import S3Server
 
 pytestmark = pytest.mark.slow
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.slow
 class S3Contract(ObjectStoreContract):
     """A fresh prefix of a fresh bucket; how the server is reached stands in the environment, as for other processes."""
 
-    races: ClassVar[dict[int, int]] = {0: 20, KIB: 20, 300 * KIB: 5, 8 * KIB * KIB: 1}
+    races: ClassVar[dict[int, int]] = {0: 20, KIB: 20, 300 * KIB: 5, PART_BYTES: 1, PART_BYTES + 1: 1}
+    campaign: ClassVar[dict[int, int]] = {**ObjectStoreContract.campaign, PART_BYTES + 1: 50}  # sent in parts
 
     @pytest.fixture
     def server(self) -> S3Server:
@@ -52,4 +54,4 @@ class TestOnMoto(S3Contract):
 
 def test_the_races_see_a_server_that_ignores_conditions(ignoring_conditions: S3Server) -> None:
     store = open_store(f"s3://{ignoring_conditions.new_bucket()}", ignoring_conditions.settings)
-    assert race_threads(store, [Round("race/a", KIB)]) == [list(range(WRITERS))]
+    assert [each.told for each in race_threads(store, [Round("race/a", KIB)])] == [[WON] * WRITERS]

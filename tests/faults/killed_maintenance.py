@@ -2,21 +2,20 @@
 
     python -m tests.faults.killed_maintenance
 
-One request a line on stdin: "JOB CLOCK_MS NOW_MS STEP ROOT". A child is forked (all is imported once), runs the job
-on the cluster at ROOT with a standing clock, and dies before its STEP-th change: a write into an upload, a publish, a
-delete, a clean-up of uploads. Answer: the child's exit status as `os.waitpid` gives it; 0 if there is no such step.
+One request a line on stdin: "JOB CLOCK_MS NOW_MS STEP URL". A child is forked (all is imported once), runs the job
+on the cluster at URL with a standing clock, and dies before its STEP-th change. Answer: "STATUS CHANGES", the child's
+exit status as `os.waitpid` gives it, and how many changes it came to before it ended.
 
-Reads are not counted: they change nothing, so a kill at one leaves the store as a kill at the next change does.
+Clients of S3 and HDFS own threads, which a fork does not take along: each child makes its own, the parent has none.
 """
 
 from __future__ import annotations
 
 import io
-import itertools
 import os
-import signal
 import sys
-from collections.abc import Callable
+import traceback
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -24,34 +23,11 @@ from rich.console import Console
 from sparklog.spark.retention_job import run_retention
 from sparklog.spark.roll_job import run_roll
 from sparklog.spark.vacuum_job import run_vacuum
-from sparklog.storage.local import LocalStore, LocalUpload
+from tests.faults.deadly_calls import every_change, import_clients, kill_at
 from tests.spark.maintained_log import StandingClock
 
-CHANGES: tuple[tuple[type, str], ...] = (
-    (LocalUpload, "write"),
-    (LocalUpload, "publish"),
-    (LocalStore, "delete"),
-    (LocalStore, "remove_abandoned"),
-)
 
-
-def kill_at(step: int) -> None:
-    """Let the process die before the `step`-th change from now."""
-    steps = itertools.count()
-
-    def deadly(call: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any) -> Any:
-            if next(steps) == step:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return call(*args)
-
-        return wrapper
-
-    for kind, name in CHANGES:
-        setattr(kind, name, deadly(getattr(kind, name)))
-
-
-def run(job: str, clock_ms: int, now_ms: int, root: str) -> int:
+def run(job: str, clock_ms: int, now_ms: int, url: str) -> int:
     common: dict[str, Any] = {
         "now_ms": now_ms,
         "clock": StandingClock(clock_ms),
@@ -59,26 +35,34 @@ def run(job: str, clock_ms: int, now_ms: int, root: str) -> int:
     }
     match job:
         case "roll":
-            return run_roll(root, everything=True, **common).exit_code
+            return run_roll(url, everything=True, **common).exit_code
         case "retention":
-            return run_retention(root, **common).exit_code
+            return run_retention(url, **common).exit_code
         case _:
-            return run_vacuum(root, **common).exit_code
+            return run_vacuum(url, **common).exit_code
 
 
 def main() -> None:
+    import_clients()
     for line in sys.stdin:
-        job, clock_ms, now_ms, step, root = line.rstrip("\n").split(" ", 4)
+        job, clock_ms, now_ms, step, url = line.rstrip("\n").split(" ", 4)
+        reads, writes = os.pipe()
         child = os.fork()
         if child == 0:
             status = 99
             try:
                 os.fsync = lambda fd: None
-                kill_at(int(step))
-                status = run(job, int(clock_ms), int(now_ms), root)
+                counted = partial(os.write, writes, b".")
+                kill_at(every_change(url), "before", int(step), reads=False, counted=counted)
+                status = run(job, int(clock_ms), int(now_ms), url)
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(status)
-        print(os.waitpid(child, 0)[1], flush=True)
+        os.close(writes)
+        with os.fdopen(reads, "rb") as changes:
+            count = len(changes.read())
+        print(os.waitpid(child, 0)[1], count, flush=True)
 
 
 if __name__ == "__main__":

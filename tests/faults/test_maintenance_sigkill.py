@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import os
-import shutil
+import random
 import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from sparklog.client.write_plan import append_command, plan_write, write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import WriteExpired
 from sparklog.storage.memory import MemoryStore, MemoryUpload
+from tests.faults.crash_places import Place, objects_of
 from tests.faults.killed_maintenance import run
 from tests.spark.maintained_log import DAY_MS, MaintainedLog
 
@@ -30,7 +31,9 @@ PROJECT = Path(__file__).parents[2]
 JOBS = ("roll", "retention", "vacuum")
 OLD_MS = 8 * DAY_MS  # how far ahead of the clock the jobs' --now is: FLOOR passes what was begun
 
-FAR_MS = 2**41  # temporary files bear the machine's own time: later than that
+FAR_MS = 2**41  # temporaries bear the machine's or the server's own time: later than that
+NEVER = -1  # a step that no job comes to
+SAMPLE, SEED = 6, 1  # of the steps of a job on S3 and HDFS; --campaign runs them all
 
 
 def fill(log: MaintainedLog) -> None:
@@ -76,7 +79,8 @@ def clean(log: MaintainedLog) -> None:
 
 
 @pytest.fixture(scope="module")
-def killer() -> Iterator[subprocess.Popen[str]]:
+def killer(place: Place) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs a job in a child of its own for each request; the place is in its environment."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.faults.killed_maintenance"],
         cwd=PROJECT,
@@ -89,49 +93,74 @@ def killer() -> Iterator[subprocess.Popen[str]]:
         process.stdin.close()
 
 
-def killed_at(killer: subprocess.Popen[str], job: str, log: MaintainedLog, step: int, root: Path) -> bool:
-    """Run the job in a process that dies at the step; False if it came to its end."""
+def killed_at(killer: subprocess.Popen[str], job: str, log: MaintainedLog, step: int) -> tuple[bool, int]:
+    """Run the job in a process that dies at the step: (whether it did, how many changes it came to before)."""
     assert killer.stdin is not None
     assert killer.stdout is not None
-    killer.stdin.write(f"{job} {log.clock.at_ms} {log.clock.at_ms + OLD_MS} {step} {root}\n")
+    killer.stdin.write(f"{job} {log.clock.at_ms} {log.clock.at_ms + OLD_MS} {step} {log.url}\n")
     killer.stdin.flush()
-    status = int(killer.stdout.readline())
+    status, changes = map(int, killer.stdout.readline().split())
     assert status in (0, signal.SIGKILL), f"{job} killed at step {step} ended with {status}"
-    return status != 0
+    return status != 0, changes
 
 
+@pytest.fixture
+def steps_of(place: Place, request: pytest.FixtureRequest) -> Callable[[int], Sequence[int]]:
+    """At which of so many changes a job is killed: all of them, or a sample where each takes seconds."""
+
+    def chosen(changes: int) -> Sequence[int]:
+        if place.name == "disk" or request.config.getoption("--campaign"):
+            return range(changes)
+        return sorted(random.Random(SEED).sample(range(changes), min(SAMPLE, changes)))
+
+    return chosen
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["disk", pytest.param("s3", marks=pytest.mark.slow), pytest.param("hdfs", marks=pytest.mark.slow)],
+    indirect=True,
+)
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  # M: S-09 R-03 R-04 F-09
-    job: str, killer: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: str,
+    killer: subprocess.Popen[str],
+    place: Place,
+    steps_of: Callable[[int], Sequence[int]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # a kill loses no pages; waiting for the disk proves nothing here
-    init_cluster(str(tmp_path / "filled"))
-    with sparklog.connect(str(tmp_path / "filled")) as cluster:
+    url = place.new_url()
+    init_cluster(url)
+    with sparklog.connect(url) as cluster:
         filled = MaintainedLog(cluster)
         fill(filled)
         cluster.connection.committer.write_snapshot()
-    step, was_killed = 0, True
-    while was_killed:
-        root = tmp_path / f"{job}-{step}"
-        shutil.copytree(tmp_path / "filled", root)
-        with sparklog.connect(str(root)) as cluster:
+        objects = objects_of(url)
+        was_killed, changes = killed_at(killer, job, filled, NEVER)
+    assert not was_killed
+    assert changes >= {"roll": 20, "retention": 10, "vacuum": 5}[job]
+    left = 0
+    for step in steps_of(changes):
+        url = place.copied(objects)
+        with sparklog.connect(url) as cluster:
             log = MaintainedLog(cluster, copy.copy(filled.clock), copy.deepcopy(filled.model))
             plan = log.planned("t", 0)
-            was_killed = killed_at(killer, job, log, step, root)
+            assert killed_at(killer, job, log, step) == (True, step)
+            left += len(place.unpublished(url))
             log.check()
+            assert log.live() <= log.stored()
             found = log.read_plan(plan, fail_on_data_loss=False)
             assert found == log.model["t", 0][len(log.model["t", 0]) - len(found) :]
             assert job == "retention" or len(found) == len(log.model["t", 0])
             log.append("t", 0, 2)
-            assert run(job, log.clock.at_ms, log.clock.at_ms + OLD_MS, str(root)) == 0
+            assert run(job, log.clock.at_ms, log.clock.at_ms + OLD_MS, url) == 0
             log.check()
             clean(log)
             log.clock.at_ms = FAR_MS
             assert log.vacuum().exit_code == 0
-            assert not os.listdir(root / ".tmp")
-        shutil.rmtree(root)
-        step += 1
-    assert step > {"roll": 20, "retention": 10, "vacuum": 5}[job]
+            assert not place.unpublished(url)
+    assert left or job != "roll", "no roll died in an upload"
 
 
 # ---- met by others ------------------------------------------------------------------------------------

@@ -2,13 +2,12 @@
 
 An operation runs once without a fault, which tells its requests; then once for each of them with that one spoilt.
 It must succeed, or raise an error that says rightly whether it landed; then the log equals the model, and the next
-append and read go on. SPOIL_ALL=1 also spoils what differs in nothing from a request that is spoilt anyway and
-takes long; SPOIL_SEEDS=200 runs the campaign by dice with so many seeds instead of two.
+append and read go on. All of it on MiniStack; with --campaign on S3Proxy too, with many more seeds for the dice, and
+also spoiling what differs in nothing from a request that is spoilt anyway and takes long.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import uuid
 from collections import Counter
@@ -35,6 +34,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import check
 from sparklog.log import object_reader
+from sparklog.storage import s3_upload
 from sparklog.storage.open_store import open_store
 from sparklog.storage.s3_client import forget_clients
 from sparklog.storage.s3_upload import PART_BYTES
@@ -52,7 +52,7 @@ from tests.servers.fault_proxy_rules import (
     TruncatedResponse,
     When,
 )
-from tests.servers.s3_servers import ministack
+from tests.servers.s3_servers import S3Server
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ HASTY_MS = 600  # a hang lasts a third of that, then there is another try
 PATIENT_MS = 30_000  # elsewhere: a busy machine is no fault
 HASTY_PARTS_MS = 3_000
 GIVE_UP_MS = 500  # of an append whose requests are all spoilt
-SPOIL_ALL = bool(os.environ.get("SPOIL_ALL"))
+SEEDS = 2
 
 NOT_APPLIED: list[Fault] = [
     ResetBeforeBody(),
@@ -83,8 +83,12 @@ FAULTS_OF_A_READ: list[Fault] = [
     TruncatedResponse(),
     Hang(),
     *(Answer(status) for status in (503, 404, 403)),
-    *((Answer(500), Answer(409)) if SPOIL_ALL else ()),
 ]
+SERVERS = ["ministack"]
+# With --campaign.
+SERVERS_OF_A_CAMPAIGN = ["ministack", "s3proxy"]
+SEEDS_OF_A_CAMPAIGN = 50
+FAULTS_OF_A_READ_IN_A_CAMPAIGN: list[Fault] = [*FAULTS_OF_A_READ, Answer(500), Answer(409)]
 FAULTS_OF_A_SNAPSHOT = [ReplyLost(), HalfSentBody(), Answer(503), Answer(412), Hang(applied=True)]
 FAULTS_OF_PARTS: list[Fault] = [
     ReplyLost(reset=True),
@@ -104,6 +108,7 @@ class Spoilt:
 
     proxy: FaultProxy
     bucket: str
+    every_request: bool  # whether requests are spoilt that ask for the same as an earlier one
 
     def storage(self, timeout_ms: int = PATIENT_MS) -> dict[str, str]:
         """Settings of one whose requests take so long at most."""
@@ -146,6 +151,15 @@ class Spoilt:
     def told(self) -> str:
         return "\n".join(f"{each}{f'   <- {each.fault}' if each.fault else ''}" for each in self.proxy.requests)
 
+    def to_spoil(self, requests: Sequence[Request]) -> Sequence[int]:
+        """The numbers of the requests, but for a campaign without those that ask for the same as an earlier one."""
+        first: dict[tuple[str, str, str], int] = {}
+        for at, each in enumerate(requests):
+            folder = each.key.partition("/")[2][:9]
+            suffix = each.key[-6:] if each.key.endswith(("arrow", "index")) else ""
+            first.setdefault((each.kind, folder, suffix), at)
+        return range(len(requests)) if self.every_request else sorted(first.values())
+
     def compare(self, log: ModelledLog, error: SparklogError | None) -> None:
         """Compare the log with the model, after an operation that was told `error`."""
         spoilt = self.told()
@@ -160,15 +174,28 @@ def _can_meet(fault: Fault) -> When | None:
     return (lambda request: request.method == "PUT") if isinstance(fault, Answer) and fault.status == 412 else None
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is more in a campaign."""
+    campaign = metafunc.config.getoption("--campaign")
+    if "running" in metafunc.fixturenames:
+        metafunc.parametrize("running", SERVERS_OF_A_CAMPAIGN if campaign else SERVERS, indirect=True, scope="module")
+    if "fault_of_a_read" in metafunc.fixturenames:
+        faults = FAULTS_OF_A_READ_IN_A_CAMPAIGN if campaign else FAULTS_OF_A_READ
+        metafunc.parametrize("fault_of_a_read", faults, ids=str)
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", range(SEEDS_OF_A_CAMPAIGN if campaign else SEEDS))
+
+
 @pytest.fixture(scope="module")
-def running() -> Iterator[Spoilt]:
-    """One proxy for all tests: a client for each address would cost more than the tests."""
-    with ministack() as server, pytest.MonkeyPatch.context() as patch, FaultProxy(server.endpoint_url) as proxy:
+def running(request: pytest.FixtureRequest) -> Iterator[Spoilt]:
+    """One proxy for all tests of a server: a client for each address would cost more than the tests."""
+    server: S3Server = request.getfixturevalue(request.param)
+    with pytest.MonkeyPatch.context() as patch, FaultProxy(server.endpoint_url) as proxy:
         for name, value in {**server.variables, "AWS_ENDPOINT_URL": proxy.url}.items():
             patch.setenv(name, value)
         # A probe is slow, and of no interest here.
         patch.setattr(bootstrap, "check_store", lambda store, probe_id: None)
-        yield Spoilt(proxy, server.new_bucket())
+        yield Spoilt(proxy, server.new_bucket(), request.config.getoption("--campaign"))
         forget_clients()
 
 
@@ -207,7 +234,7 @@ def test_append_ends_at_its_deadline_when_nothing_gets_through_any_more(s3: Spoi
     log = s3.new_log()
     with s3.connect_to_meet(Hang(), log) as writer, s3.connect(log) as other:
         requests = s3.requests_of(lambda: log.append(other, PATIENT_MS))
-        for at in _different(requests):
+        for at in s3.to_spoil(requests):
             writer.connection.follower.catch_up()
             with s3.spoiling(fault, at, times=None):
                 error = log.append(writer, GIVE_UP_MS)
@@ -265,13 +292,33 @@ def test_upload_in_parts_with_any_one_request_spoilt_is_whole_under_its_key(s3: 
             upload(f"spoilt-{at}")
 
 
+@pytest.mark.parametrize("fault", FAULTS_OF_PARTS, ids=str)
+def test_copy_with_any_one_request_spoilt_is_whole_under_its_key(
+    s3: Spoilt, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_upload, "COPIED_BYTES", PART_BYTES)
+    timeout_ms = HASTY_PARTS_MS if isinstance(fault, Hang) else PATIENT_MS
+    store = open_store(s3.new_url(), {"endpoint_url": s3.proxy.url, "timeout_ms": str(timeout_ms)})
+    body = random.Random(1).randbytes(PART_BYTES + 1)
+    store.put_if_absent("source", body)
+    requests = s3.requests_of(lambda: store.copy_from(store, "source", "whole"))
+    assert Counter(each.kind for each in requests) == Counter(
+        GET=1, CREATE_MULTIPART=1, UPLOAD_PART=2, COMPLETE_MULTIPART=1
+    )
+    for at in range(len(requests)):
+        with s3.spoiling(fault, at):
+            error = _error_of(store.copy_from, store, "source", f"spoilt-{at}")
+        assert error is None, f"{error!r}\n{s3.told()}"
+        assert bytes(store.get(f"spoilt-{at}")) == body
+
+
 # ---- opening, reading, looking up -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", FAULTS_OF_A_READ, ids=str)
 def test_read_with_any_one_request_spoilt_gives_the_right_rows_or_an_error(
-    s3: Spoilt, fault: Fault, monkeypatch: pytest.MonkeyPatch
+    s3: Spoilt, fault_of_a_read: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fault = fault_of_a_read
     log = s3.new_log()
     with s3.connect(log) as writer:
         assert log.append(writer, PATIENT_MS) is None
@@ -289,7 +336,7 @@ def test_read_with_any_one_request_spoilt_gives_the_right_rows_or_an_error(
             assert reader.offset_for_time(TOPIC, 0, 1) == 0, s3.told()
 
     requests = s3.requests_of(open_and_read)
-    for at in _different(requests) if isinstance(fault, Hang) else range(len(requests)):
+    for at in s3.to_spoil(requests) if isinstance(fault, Hang) else range(len(requests)):
         with s3.spoiling(fault, at):
             error = _error_of(open_and_read)
         if error is not None:
@@ -297,15 +344,6 @@ def test_read_with_any_one_request_spoilt_gives_the_right_rows_or_an_error(
             passes_by_itself = not isinstance(fault, Hang) and fault not in (Answer(403), Answer(404))
             assert not passes_by_itself, f"{error!r}\n{s3.told()}"
     open_and_read()
-
-
-def _different(requests: Sequence[Request]) -> Sequence[int]:
-    """The numbers of the requests without those that ask for the same as an earlier one does."""
-    first: dict[tuple[str, str, str], int] = {}
-    for at, each in enumerate(requests):
-        folder, suffix = each.key.partition("/")[2][:9], each.key[-6:] if each.key.endswith(("arrow", "index")) else ""
-        first.setdefault((each.kind, folder, suffix), at)
-    return range(len(requests)) if SPOIL_ALL else sorted(first.values())
 
 
 def _error_of(operation: Callable[..., object], *given: object, **named: object) -> SparklogError | None:
@@ -356,7 +394,6 @@ def test_cluster_init_with_any_one_request_spoilt_makes_the_cluster_or_says_why_
 # ---- by dice --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("SPOIL_SEEDS", "2"))))
 def test_appends_under_faults_by_dice_are_what_their_writers_were_told(s3: Spoilt, seed: int) -> None:
     log = s3.new_log()
     with s3.connect(log) as writer:

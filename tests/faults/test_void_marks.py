@@ -15,6 +15,7 @@ from sparklog.core.commands import RaiseFloor
 from sparklog.core.errors import ChainDamaged, Landed, OutcomeUnknown, WriteExpired
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key, void_key
+from sparklog.storage.open_store import open_store
 from tests.chain.chain_kit import (
     AUTHOR,
     SMALL_BLOCK,
@@ -27,15 +28,23 @@ from tests.chain.chain_kit import (
     small_blocks,
     upload_of,
 )
+from tests.faults.crash_places import Place
 from tests.faults.faulty_store import Fault
 
 LOG = "meta/log/"
 
 
+pytestmark = pytest.mark.parametrize(
+    "place",
+    ["memory", pytest.param("s3", marks=pytest.mark.slow), pytest.param("hdfs", marks=pytest.mark.slow)],
+    indirect=True,
+)
+
+
 @pytest.fixture
-def chain(monkeypatch: pytest.MonkeyPatch) -> Member:
+def chain(place: Place, monkeypatch: pytest.MonkeyPatch) -> Member:
     small_blocks(monkeypatch)
-    return new_chain()
+    return new_chain(store=open_store(place.new_url()))
 
 
 def stalled(chain: Member, moment: str) -> tuple[Member, Callable[[], None]]:

@@ -35,28 +35,28 @@ def java() -> str:
     return found
 
 
-def fetch_jars(name: str, coordinates: Sequence[str]) -> list[Path]:
+def fetch_jars(name: str, coordinates: Sequence[str], without: Sequence[str] = ()) -> list[Path]:
     """The JARs of Maven coordinates, sorted by name; downloaded once, then found in `.cache/servers/<name>-<hash>/`.
 
-    A coordinate is `group:artifact:version`, which brings what it needs at run time, or
-    `group:artifact:version:classifier`, which is that one file. Several processes may ask at once. Raises
-    CannotFetch.
+    A coordinate is `group:artifact:version`, which brings what it needs at run time, except what is named in
+    `without` as `group:artifact`, or `group:artifact:version:classifier`, which is that one file. Several processes
+    may ask at once. Raises CannotFetch.
     """
-    digest = hashlib.sha256("\n".join(sorted(coordinates)).encode()).hexdigest()[:12]
+    digest = hashlib.sha256("\n".join([*sorted(coordinates), *sorted(without)]).encode()).hexdigest()[:12]
     folder = CACHE / f"{name}-{digest}"
     if not folder.is_dir():
         CACHE.mkdir(parents=True, exist_ok=True)
         with _alone(CACHE / f".{name}.lock"):
             if not folder.is_dir():
-                _download(coordinates, folder)
+                _download(coordinates, without, folder)
     return sorted(folder.glob("*.jar"))
 
 
-def _download(coordinates: Sequence[str], folder: Path) -> None:
+def _download(coordinates: Sequence[str], without: Sequence[str], folder: Path) -> None:
     """Everything of one fetch lies in a folder of its own until it is complete: a killed run leaves no half cache."""
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
         ivy_file = Path(work, "ivy.xml")
-        ivy_file.write_text(_ivy_file(coordinates))
+        ivy_file.write_text(_ivy_file(coordinates, without))
         command = [
             *(java(), "-Xmx256m", f"-Duser.home={work}/home", "-jar", str(_ivy_jar())),
             *("-cache", f"{work}/cache", "-ivy", str(ivy_file), "-types", "jar", "bundle"),
@@ -74,7 +74,7 @@ def _download(coordinates: Sequence[str], folder: Path) -> None:
         jars.rename(folder)
 
 
-def _ivy_file(coordinates: Sequence[str]) -> str:
+def _ivy_file(coordinates: Sequence[str], without: Sequence[str]) -> str:
     return "\n".join(
         [
             '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">',
@@ -82,6 +82,7 @@ def _ivy_file(coordinates: Sequence[str]) -> str:
             '<configurations><conf name="default"/></configurations>',
             "<dependencies>",
             *map(_dependency, coordinates),
+            *map(_exclusion, without),
             "</dependencies>",
             "</ivy-module>",
         ]
@@ -95,6 +96,11 @@ def _dependency(coordinate: str) -> str:
         return f'{named} conf="default->default,runtime"/>'
     file = f'<artifact name={quoteattr(artifact)} type="jar" ext="jar" m:classifier={quoteattr(classifier[0])}/>'
     return f'{named} conf="default->*" transitive="false">{file}</dependency>'
+
+
+def _exclusion(module: str) -> str:
+    group, artifact = module.split(":")
+    return f"<exclude org={quoteattr(group)} module={quoteattr(artifact)}/>"
 
 
 def _ivy_jar() -> Path:

@@ -35,6 +35,7 @@ class S3Server:
     environment: Mapping[str, str]
     log: Path
     process: subprocess.Popen[bytes]
+    secret_access_key: str = SECRET_ACCESS_KEY
 
     @property
     def settings(self) -> dict[str, str]:
@@ -43,7 +44,7 @@ class S3Server:
             "endpoint_url": self.endpoint_url,
             "region": "us-east-1",
             "access_key_id": ACCESS_KEY_ID,
-            "secret_access_key": SECRET_ACCESS_KEY,
+            "secret_access_key": self.secret_access_key,
         }
 
     @property
@@ -53,7 +54,7 @@ class S3Server:
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
-            "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
         }
 
     def new_bucket(self) -> str:
@@ -67,7 +68,7 @@ class S3Server:
             endpoint_url=self.endpoint_url,
             region_name="us-east-1",
             aws_access_key_id=ACCESS_KEY_ID,
-            aws_secret_access_key=SECRET_ACCESS_KEY,
+            aws_secret_access_key=self.secret_access_key,
         )
         try:
             client.create_bucket(Bucket=bucket)
@@ -93,8 +94,11 @@ def s3proxy_jar() -> Path:
 
 
 @contextmanager
-def s3proxy() -> Iterator[S3Server]:
-    """S3Proxy on files in a temporary directory: they outlive a `kill` of the server. Raises CannotFetch."""
+def s3proxy(secret_access_key: str = SECRET_ACCESS_KEY, *, any_token: bool = False) -> Iterator[S3Server]:
+    """S3Proxy on files in a temporary directory: they outlive a `kill` of the server. Raises CannotFetch.
+
+    `any_token`: it takes a session token, which it does not know, for nothing instead of refusing it.
+    """
     jar = s3proxy_jar()
     with tempfile.TemporaryDirectory(prefix="sparklog-s3proxy-") as work:
         for _ in range(_ATTEMPTS):
@@ -107,18 +111,20 @@ def s3proxy() -> Iterator[S3Server]:
                         "s3proxy.authorization=aws-v2-or-v4",
                         f"s3proxy.endpoint=http://127.0.0.1:{port}",
                         f"s3proxy.identity={ACCESS_KEY_ID}",
-                        f"s3proxy.credential={SECRET_ACCESS_KEY}",
+                        f"s3proxy.credential={secret_access_key}",
                         "jclouds.provider=filesystem-nio2",
                         "jclouds.identity=unused",
                         "jclouds.credential=unused",
                         f"jclouds.filesystem.basedir={work}/files",
                         "s3proxy.v4-max-non-chunked-request-size=134217728",
+                        f"s3proxy.ignore-unknown-headers={str(any_token).lower()}",
                     ]
                 )
             )
             command = [java(), "-Xmx512m", "-XX:+UseSerialGC", "-jar", str(jar), "--properties", str(config)]
             with _running(command, dict(os.environ), port, Path(work, "log")) as server:
                 if server is not None:
+                    server.secret_access_key = secret_access_key
                     yield server
                     return
         raise RuntimeError("S3Proxy did not start")
@@ -151,6 +157,13 @@ def ministack() -> Iterator[S3Server]:
 def ignoring_conditions() -> Iterator[S3Server]:
     """Moto as it comes, with a line that forgets `If-None-Match`: it answers 200 to every writer."""
     with _moto("ignoring") as server:
+        yield server
+
+
+@contextmanager
+def looking_first() -> Iterator[S3Server]:
+    """Moto with a line that looks for the key before it receives the body: sound for one writer, racy for more."""
+    with _moto("looking") as server:
         yield server
 
 

@@ -19,10 +19,12 @@ def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[
     """The downloads that are asked for; each brings one JAR."""
     asked: list[Sequence[str]] = []
 
-    def download(coordinates: Sequence[str], folder: Path) -> None:
+    def download(coordinates: Sequence[str], without: Sequence[str], folder: Path) -> None:
         asked.append(coordinates)
-        folder.mkdir()
-        (folder / "server.jar").touch()
+        whole = folder.with_suffix(".whole")  # as the real one: the folder is there when it is complete
+        whole.mkdir()
+        (whole / "server.jar").touch()
+        whole.rename(folder)
 
     monkeypatch.setattr(maven, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(maven, "_download", download)

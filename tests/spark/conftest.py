@@ -39,7 +39,8 @@ class OneSpark:
         if self.current is not None and self.asked == (master, settings):
             return self.current
         self.stop()
-        url = self._two_hosts() if master == TWO_HOSTS else master
+        with _keys_of_test_servers():
+            url = self._two_hosts() if master == TWO_HOSTS else master
         builder = SparkSession.builder.master(url).appName("sparklog tests")
         common = {
             "spark.ui.enabled": "false",

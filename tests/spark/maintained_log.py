@@ -135,11 +135,19 @@ class MaintainedLog:
 
     def named(self) -> set[str]:
         """Those that the chain names: by slices, or retired."""
+        return self._keys(retired=True)
+
+    def live(self) -> set[str]:
+        """Those that slices name: all of them must be stored, while of retired ones the bytes go first."""
+        return self._keys(retired=False)
+
+    def _keys(self, *, retired: bool) -> set[str]:
         with self.cluster.connection.follower.current() as state:
             names = {each.number: each.topic for each in state.retired.values()}
             keys = [
                 data_key(each.object, names.get(each.number) or state.topics[each.object.topic_id].name)
                 for each in state.objects
+                if retired or each.number not in names
             ]
         return {key for each in keys for key in (each, index_key(each))}
 

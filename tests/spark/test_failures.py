@@ -68,8 +68,8 @@ def test_tasks_that_fail_after_their_upload_leave_each_row_once(
     cluster.create_topic("t", partitions=2)
     write(numbers(spark), "t", source="sparklog_faulty", fault="fails at first")
     assert landed(read) == list(range(ROWS))
-    assert uploads(cluster) >= 8  # on a busy machine Spark speculates, and uploads more
-    assert named(cluster) == 4
+    # Not 8: on a busy machine a speculative copy may win before the first attempt has uploaded, or upload besides it.
+    assert uploads(cluster) > named(cluster) == 4
 
 
 def test_a_job_that_fails_for_good_leaves_nothing_visible(

@@ -22,20 +22,29 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.errors import TryAgain
 from tests.servers.hadoop import DATA_NODES, Hadoop
 from tests.servers.s3_servers import S3Server
-from tests.spark.conftest import OneSpark, Read, Write
-from tests.spark.faulty_source import FaultySource
+from tests.spark.conftest import Read, Write
 from tests.spark.rewriting import roll_and_delete
 from tests.spark.test_failures import (
+    meeting_place,
+    spark,
+    test_a_dataframe_outlives_the_objects_of_its_plan,
     test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op,
     test_a_job_that_fails_for_good_leaves_nothing_visible,
+    test_a_stream_joins_a_dataframe_over_a_roll,
     test_commit_that_is_submitted_again_leaves_each_row_once,
+    test_speculative_attempts_that_both_upload_leave_each_row_once,
     test_tasks_that_fail_after_their_upload_leave_each_row_once,
 )
 
 __all__ = [
+    "meeting_place",
+    "spark",
+    "test_a_dataframe_outlives_the_objects_of_its_plan",
     "test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op",
     "test_a_job_that_fails_for_good_leaves_nothing_visible",
+    "test_a_stream_joins_a_dataframe_over_a_roll",
     "test_commit_that_is_submitted_again_leaves_each_row_once",
+    "test_speculative_attempts_that_both_upload_leave_each_row_once",
     "test_tasks_that_fail_after_their_upload_leave_each_row_once",
 ]
 
@@ -44,14 +53,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROWS = 400
 VERSIONS = 4
 MOST_TRIES = 20
-
-
-@pytest.fixture
-def spark(one_spark: OneSpark) -> SparkSession:
-    """Two executors in JVMs of their own."""
-    session = one_spark.session("local-cluster[2,1,1024]", spark__executor__memory="512m", spark__task__maxFailures="3")
-    session.dataSource.register(FaultySource)
-    return session
 
 
 def made(url: str, stores: dict[str, str], storage: dict[str, str]) -> Iterator[Cluster]:

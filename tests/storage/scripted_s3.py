@@ -61,13 +61,13 @@ class ScriptedS3:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What `open_store` needs; short tries."""
+        """What `open_store` needs; with patience: a busy machine is no fault."""
         return {
             "endpoint_url": self.endpoint_url,
             "region": "us-east-1",
             "access_key_id": "AKIDEXAMPLE",
             "secret_access_key": "kept-secret",
-            "timeout_ms": "3000",
+            "timeout_ms": "30000",
         }
 
     def close(self) -> None:

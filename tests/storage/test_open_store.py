@@ -113,3 +113,24 @@ def test_a_relative_store_is_found_from_the_cluster(cluster: str, store: str, ur
 def test_a_store_that_leads_nowhere_is_refused(cluster: str, store: str) -> None:
     with pytest.raises(InvalidInput):
         join_url(cluster, store)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["hdfs://u:SECRET@host/p", "s3:id:SECRET@bucket", "s4://id:SEC/RET@b", "http://u:SECRET@host", "s3://id:SECRET@b"],
+)
+def test_keys_in_an_address_are_refused_and_not_shown(address: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        open_store(address)
+    assert "SEC" not in str(raised.value)
+
+
+@pytest.mark.parametrize("address", ["s3:bucket/log", "hdfs:host/log", "memory:a"])
+def test_an_address_without_slashes_is_no_path(address: str) -> None:
+    with pytest.raises(InvalidInput, match="'//' behind its scheme"):
+        open_store(address)
+
+
+def test_a_path_may_hold_an_at_sign(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "me@home")).put_if_absent("a", b"")
+    assert (tmp_path / "me@home" / "a").exists()

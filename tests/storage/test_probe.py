@@ -12,6 +12,7 @@ import pytest
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import Damaged, KeyExists, StoreUnfit
 from sparklog.storage import memory, probe
+from sparklog.storage.deadline import Deadline
 from sparklog.storage.local import LocalStore
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, StoredKey
@@ -50,6 +51,14 @@ class Shortening(MemoryStore):
         return [body[start:end] for start, end in ranges]
 
 
+class Losing(MemoryStore):
+    """Answers success to every writer of a race, and keeps nothing."""
+
+    def put_if_absent(self, key: str, body: Bytes) -> None:
+        if "-put-" not in key:
+            super().put_if_absent(key, body)
+
+
 class TellingTheWrongOne(MemoryStore):
     """Tells the loser of a race that it has won, and the winner that it has lost."""
 
@@ -73,7 +82,7 @@ class TellingTheWrongOne(MemoryStore):
 def test_a_store_that_holds_what_a_log_needs_passes_and_nothing_stays(tmp_path: Path, thorough: bool) -> None:
     store = LocalStore(str(tmp_path / "store"))
     checks = probe.probe(store, ID, thorough=thorough)
-    assert [each.found for each in checks] == [""] * (6 if thorough else 5)
+    assert [each.found for each in checks] == [""] * (7 if thorough else 5)
     assert list(store.list_keys("")) == []
 
 
@@ -82,6 +91,7 @@ def test_a_store_that_holds_what_a_log_needs_passes_and_nothing_stays(tmp_path: 
     [
         (Overwriting, "of writers that race for a key one wins", "8 of 8 writers were told that they had created"),
         (TellingTheWrongOne, "of writers that race for a key one wins", "not the one of the writer who was told"),
+        (Losing, "of writers that race for a key one wins", "no object, though 8 of 8 writers were told"),
         (OldListing, "keys are listed at once, all, and in order", "11 of 12 keys"),
         (Undying, "a deleted object is gone", "still there after it was deleted"),
         (Shortening, "a new object is there at once, whole", "beyond the end"),
@@ -94,6 +104,14 @@ def test_a_store_that_fails_is_refused_by_what_failed(kind: type[MemoryStore], c
     assert f"wanted: {check}, found: " in refused.value.message
     assert found in refused.value.message
     assert refused.value.exit_code == 5
+
+
+@pytest.mark.parametrize(("fewest", "time_ms", "rounds"), [(0, 0, 0), (2, 0, 2), (0, 60_000, 5)])
+def test_rounds_beyond_the_fewest_are_left_out_when_the_time_is_over(fewest: int, time_ms: int, rounds: int) -> None:
+    store = MemoryStore(f"memory://probe-rounds-{rounds}")
+    races = probe.Races("one wins", "-put", 2, False, fewest, 5)
+    assert probe._run(races, Deadline(time_ms), store, "race") == ""
+    assert [each.key for each in store.list_keys("")] == [f"race-{number}" for number in range(rounds)]
 
 
 def test_no_cluster_is_made_on_a_store_that_lets_two_writers_win(monkeypatch: pytest.MonkeyPatch) -> None:

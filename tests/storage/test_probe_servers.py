@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.errors import InvalidInput, StoreUnfit
-from sparklog.storage.probe import probe
+from sparklog.core.errors import InvalidInput, KeyExists, StoreUnfit
+from sparklog.storage.probe import check_store, probe
 from sparklog.storage.s3 import S3Store
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.fault_proxy_rules import StripHeaders
 from tests.servers.hadoop import Hadoop
 from tests.servers.s3_fixtures import ministack, moto, s3proxy
-from tests.servers.s3_servers import S3Server, ignoring_conditions
+from tests.servers.s3_servers import S3Server, ignoring_conditions, looking_first
 
 __all__ = ["ministack", "moto", "s3proxy"]
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 def test_servers_that_hold_conditions_pass(name: str, request: pytest.FixtureRequest) -> None:
     server: S3Server = request.getfixturevalue(name)
     store = S3Store(f"s3://{server.new_bucket()}/prefix", server.settings)
-    assert [each.found for each in probe(store, uuid.uuid4().hex)] == [""] * 5
+    assert [each.found for each in probe(store, uuid.uuid4().hex)] == [""] * 7
     assert list(store.list_keys("")) == []
 
 
@@ -50,6 +50,18 @@ def test_a_server_that_ignores_conditions_is_refused_for_data_and_for_metadata(t
                 init_cluster(url, stores=stores, storage=settings)
         assert list(S3Store(f"s3://{bucket}", server.settings).list_keys("")) == []
     assert not list(tmp_path.rglob("meta"))
+
+
+def test_a_server_that_looks_before_it_receives_the_body_is_refused() -> None:
+    """It keeps every condition of writers that come one after the other."""
+    with looking_first() as server:
+        store = S3Store(f"s3://{server.new_bucket()}/chain", server.settings)
+        store.put_if_absent("a", b"first")
+        with pytest.raises(KeyExists):
+            store.put_if_absent("a", b"second")
+        with pytest.raises(StoreUnfit, match="one wins, found: "):
+            check_store(store, uuid.uuid4().hex)
+        assert [each.key for each in store.list_keys("")] == ["a"]
 
 
 @pytest.mark.parametrize(("name", "refused"), [("ministack", StoreUnfit), ("s3proxy", InvalidInput)])
