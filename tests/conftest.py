@@ -41,6 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that at the end no worker is alone with one. (`make test` turns off that
+    pytest-xdist begins with the files of many tests: those are quick ones.)
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture
 def can_mount() -> None:
     if os.getuid() != 0 or shutil.which("unshare") is None:

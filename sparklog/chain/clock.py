@@ -44,8 +44,12 @@ class Deadline:
         self.timeout_ms = timeout_ms
         self._at_ms = clock.monotonic_ms() + timeout_ms
 
+    def left_ms(self) -> int:
+        """Milliseconds until then; negative if it passed."""
+        return self._at_ms - self.clock.monotonic_ms()
+
     def passed(self) -> bool:
-        return self.clock.monotonic_ms() >= self._at_ms
+        return self.left_ms() <= 0
 
 
 def pauses() -> Iterator[float]:

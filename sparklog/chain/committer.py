@@ -89,18 +89,16 @@ class Committer:
         try:
             with self._queue_lock:
                 self._queue.append(waiting)
-            with self._commit_lock:
-                while not waiting.done:
-                    group = self._take()
-                    if not group:
-                        raise OutcomeUnknown(
-                            f"command {submission.command_id} was taken by a thread that was interrupted"
-                        )
-                    self._commit(group)
+            if self._commit_lock.acquire(timeout=max(0, waiting.deadline.left_ms()) / 1000):
+                try:
+                    self._commit_queued(waiting)
+                finally:
+                    self._commit_lock.release()
         except BaseException:
-            with self._queue_lock:  # nobody may commit for a caller who was told that it failed
-                self._queue = [each for each in self._queue if each is not waiting]
+            self._leave_queue(waiting)
             raise
+        if not waiting.done:
+            self._give_up(waiting)
         self._snapshot_if_due()
         if waiting.error is not None:
             raise waiting.error
@@ -113,6 +111,34 @@ class Committer:
         thread = self._snapshot_thread
         if thread is not None:
             thread.join()
+
+    def _commit_queued(self, waiting: _Waiting) -> None:
+        """Commit for all that wait, until `waiting` is done."""
+        while not waiting.done:
+            group = self._take()
+            if not group:
+                raise OutcomeUnknown(
+                    f"command {waiting.submission.command_id} was taken by a thread that was interrupted"
+                )
+            self._commit(group)
+
+    def _give_up(self, waiting: _Waiting) -> None:
+        """End a call whose time was up before the caller that commits for it was done."""
+        taken = not self._leave_queue(waiting)
+        if waiting.done:
+            return
+        submission = waiting.submission
+        late = RequestTimedOut(
+            f"command {submission.command_id} waited {waiting.deadline.timeout_ms} ms for the commit of others"
+        )
+        waiting.error = _in_doubt(submission.command_id, late) if taken or submission.in_doubt else late
+
+    def _leave_queue(self, waiting: _Waiting) -> bool:
+        """Take a call back, that nobody commits for a caller who was told that it failed. False if it was taken."""
+        with self._queue_lock:
+            before = len(self._queue)
+            self._queue = [each for each in self._queue if each is not waiting]
+            return len(self._queue) < before
 
     def _take(self) -> list[_Waiting]:
         """The longest-waiting commands that together fit one entry: at least one."""
@@ -168,7 +194,7 @@ class Committer:
         for each in decided:
             each.sent = True
         try:
-            outcome = claim_slot(self.follower.store, self._entry(decided, at), decided[0].deadline)
+            outcome = claim_slot(self.follower.store, self._entry(decided, at), _latest(decided))
             won = isinstance(outcome, Won)
             if isinstance(outcome, Won):
                 self._acknowledge(decided, outcome, at)
@@ -325,6 +351,11 @@ def _with_expanded(each: _Waiting) -> AppliedCommand:
     if each.expanded is None:
         return each.decided
     return msgspec.structs.replace(each.decided, records=(each.expanded,))
+
+
+def _latest(group: Sequence[_Waiting]) -> Deadline:
+    """The deadline of an entry: nobody's append may fail early because another caller was in more of a hurry."""
+    return max((each.deadline for each in group), key=lambda each: each.left_ms())
 
 
 def _expire(group: Sequence[_Waiting]) -> None:

@@ -16,7 +16,16 @@ T = TypeVar("T")
 THREADS: Final = 8
 
 _lock = Lock()
-_pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads don't survive a fork
+_pool: ThreadPoolExecutor | None = None
+
+
+def _begin_anew() -> None:
+    """Threads do not survive a fork, and a lock may have been held by one of them."""
+    global _lock, _pool
+    _lock, _pool = Lock(), None
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def bodies(
@@ -49,17 +58,11 @@ def bodies(
             unread.cancel()
 
 
-def _done(body: memoryview) -> Future[list[memoryview]]:
-    future: Future[list[memoryview]] = Future()
-    future.set_result([body])
-    return future
-
-
 def in_background(fetch: Callable[[], T]) -> Future[T]:
     """Fetch in a thread of this process that is kept for it."""
+    global _pool
     with _lock:
-        pool = _pools.get(os.getpid())
-        if pool is None:
-            _pools.clear()
-            pool = _pools[os.getpid()] = ThreadPoolExecutor(THREADS, thread_name_prefix="sparklog-read-ahead")
+        if _pool is None:
+            _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="sparklog-read-ahead")
+        pool = _pool
     return pool.submit(fetch)

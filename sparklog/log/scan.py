@@ -93,7 +93,10 @@ class _SlicesAhead:
             size_bytes += min(part.slice.length, BYTES_AHEAD)
             if size_bytes > BYTES_AHEAD and index > number:
                 return
-            store = self._stores.holding(part.object)[0]
+            try:
+                store = self._stores.holding(part.object)[0]
+            except SparklogError:
+                return  # it is raised when the slice's turn has come, after the records before it
             if index not in self._coming and store.read_ahead > 0:
                 key = data_key(part.object.object, self._plan.topic)
                 offsets = OffsetRange(self._plan.start, self._plan.end)

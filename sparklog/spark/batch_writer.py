@@ -119,7 +119,10 @@ class BatchWriter(DataSourceArrowWriter):
         except OutcomeUnknown as error:
             raise OutcomeUnknown(f"{error.message}; {self._what_to_do(plan)}") from error
         self._log_written(plan, command, result)
-        _warn(connection, plan, command)
+        try:
+            _warn(connection, plan, command)
+        except Exception as error:  # it is written: Spark must not take it for failed, and run the job again
+            log.warning("sparklog write %s landed; what to warn of could not be found: %s", self._name(plan), error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Leave everything as it is: a commit whose reply was lost may have made it visible. Vacuum finds orphans."""

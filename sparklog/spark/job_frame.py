@@ -17,7 +17,7 @@ import os
 import socket
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -65,6 +65,22 @@ class Job(Protocol):
         ...
 
 
+class JobOptions(TypedDict, total=False):
+    """What every job can be told, by keyword.
+
+    `topics`: only these (default: all). `now_ms`: count ages from then, not from now. `dry_run`: print the plan, change
+    nothing. `spark`: a session, a function that makes one when there is work, or None to work here. `console`: where
+    the plan and progress are printed. `clock`: the machine's, unless a test brings its own.
+    """
+
+    topics: Collection[str] | None
+    now_ms: int | None
+    dry_run: bool
+    spark: Session
+    console: Console | None
+    clock: Clock | None
+
+
 class JobFrame:
     """What a job works with: the cluster, the times, the tasks, the people who watch."""
 
@@ -73,18 +89,18 @@ class JobFrame:
         name: str,
         cluster_url: str,
         *,
-        topics: Collection[str] | None,
-        now_ms: int | None,
-        dry_run: bool,
-        session: Session,
-        console: Console | None,
-        clock: Clock | None,
+        topics: Collection[str] | None = None,
+        now_ms: int | None = None,
+        dry_run: bool = False,
+        spark: Session = None,
+        console: Console | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.now_was_given = now_ms is not None
         self.now_ms = self.clock.now_ms() if now_ms is None else now_ms
         self.dry_run = dry_run
-        self.runner = TaskRunner(session, cluster_url)
+        self.runner = TaskRunner(spark, cluster_url)
         self.output = JobOutput(console, self.clock)
         self.connection = Connection(cluster_url, Author("job", f"{name}@{socket.gethostname()}:{os.getpid()}"))
         self.connection.committer.clock = self.clock
@@ -181,8 +197,9 @@ class JobFrame:
         return ObjectToDelete(number, data_key(found, topic), stores, size_bytes)  # type: ignore[arg-type]
 
 
-def run_job(job: Job, frame: JobFrame) -> JobReport:
-    """Run a job in its frame. Raises what keeps it from planning at all; failures of parts stand in the report."""
+def run_job(job: Job, cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
+    """Run a job. Raises what keeps it from planning at all; failures of parts stand in the report."""
+    frame = JobFrame(job.name, cluster_url, **options)
     started_ms = frame.clock.now_ms()
     try:
         rows = job.plan(frame)

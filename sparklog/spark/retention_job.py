@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 import msgspec
 
-from sparklog.chain.clock import Clock
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.retention import RetentionCut, plan_retention
 from sparklog.core.types import PartitionIndex, TopicPartition
-from sparklog.spark.job_frame import JobFrame, run_job
+from sparklog.spark.job_frame import JobFrame, JobOptions, run_job
 from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work
-from sparklog.spark.job_tasks import Session
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _CHAIN_REQUESTS = 2  # the entry and the look for its void mark
 
 
-def run_retention(
-    cluster_url: str,
-    *,
-    topics: Collection[str] | None = None,
-    now_ms: int | None = None,
-    dry_run: bool = False,
-    spark: Session = None,
-    console: Console | None = None,
-    clock: Clock | None = None,
-) -> JobReport:
+def run_retention(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
     """Move log starts up to what `retention.ms` (counted from `now_ms`) and `retention.bytes` leave.
 
-    `topics` None: all. `spark` is only used to delete objects when they are many.
+    `spark` is only used to delete objects when they are many.
     Raises UnknownTopicOrPartition, ClusterNotFound, and what keeps the chain from being read.
     """
-    frame = JobFrame(
-        "retention",
-        cluster_url,
-        topics=topics,
-        now_ms=now_ms,
-        dry_run=dry_run,
-        session=spark,
-        console=console,
-        clock=clock,
-    )
-    return run_job(RetentionJob(), frame)
+    return run_job(RetentionJob(), cluster_url, **options)
 
 
 class RetentionJob:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Unpack
 
 import msgspec
 
-from sparklog.chain.clock import Clock
 from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import Submission, Swap
 from sparklog.core.errors import SparklogError, SwapRefused, UnknownTopicOrPartition
@@ -20,45 +19,20 @@ from sparklog.core.types import EntryNumber, Holder, OffsetRange, TopicPartition
 from sparklog.log.object_reader import RANGED_READ_BYTES
 from sparklog.log.segment_roll import Rewritten, SegmentTarget, reads_of, rewrite
 from sparklog.log.stores import StorePlaces, Stores
-from sparklog.spark.job_frame import JobFrame, chunks, run_job
+from sparklog.spark.job_frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work, total
-from sparklog.spark.job_tasks import Session
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 TASK_BYTES = 64 << 20  # small segments share a task until they have this many stored bytes
 FEWEST_TASKS = 16  # … but work for many segments is shared out to at least so many
 _CHAIN_REQUESTS = 2  # the entry and the look for its void mark
 
 
-def run_roll(
-    cluster_url: str,
-    *,
-    topics: Collection[str] | None = None,
-    now_ms: int | None = None,
-    dry_run: bool = False,
-    spark: Session = None,
-    everything: bool = False,
-    console: Console | None = None,
-    clock: Clock | None = None,
-) -> JobReport:
+def run_roll(cluster_url: str, *, everything: bool = False, **options: Unpack[JobOptions]) -> JobReport:
     """Roll what is due into sealed segments; with `everything` also what is neither full nor old.
 
-    `topics` None: all. `spark`: a session, a function that makes one when there is work, or None to work here.
     Raises UnknownTopicOrPartition, ClusterNotFound, and what keeps the chain from being read.
     """
-    frame = JobFrame(
-        "roll",
-        cluster_url,
-        topics=topics,
-        now_ms=now_ms,
-        dry_run=dry_run,
-        session=spark,
-        console=console,
-        clock=clock,
-    )
-    return run_job(RollJob(everything=everything), frame)
+    return run_job(RollJob(everything=everything), cluster_url, **options)
 
 
 class RollJob:

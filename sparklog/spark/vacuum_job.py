@@ -10,12 +10,11 @@ entry can still be replayed; they go when old entries do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Unpack
 
 import msgspec
 
-from sparklog.chain.clock import Clock
 from sparklog.core.cluster_config import effective_cluster
 from sparklog.core.errors import SparklogError
 from sparklog.core.state import ClusterState
@@ -23,43 +22,20 @@ from sparklog.core.types import EntryNumber, TopicId
 from sparklog.core.vacuum_plan import NamedUploads
 from sparklog.log.orphans import OrphanSearch, OrphansFound, search_orphans, topic_folders
 from sparklog.log.stores import StorePlaces, Stores
-from sparklog.spark.job_frame import JobFrame, chunks, run_job
+from sparklog.spark.job_frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work
-from sparklog.spark.job_tasks import Session
 from sparklog.storage.keys import APPENDS, TOPICS
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _KEYS_PER_LISTING = 1_000  # what one request lists
 
 
-def run_vacuum(
-    cluster_url: str,
-    *,
-    topics: Collection[str] | None = None,
-    now_ms: int | None = None,
-    dry_run: bool = False,
-    spark: Session = None,
-    console: Console | None = None,
-    clock: Clock | None = None,
-) -> JobReport:
+def run_vacuum(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
     """Raise FLOOR to the newest entry older than `floor.delay.ms` (counted from `now_ms`), and delete orphans below.
 
     With `topics` only orphaned segments of these topics: the name of an append object does not tell its topic.
     Raises UnknownTopicOrPartition, ClusterNotFound, and what keeps the chain from being read.
     """
-    frame = JobFrame(
-        "vacuum",
-        cluster_url,
-        topics=topics,
-        now_ms=now_ms,
-        dry_run=dry_run,
-        session=spark,
-        console=console,
-        clock=clock,
-    )
-    return run_job(VacuumJob(), frame)
+    return run_job(VacuumJob(), cluster_url, **options)
 
 
 class VacuumJob:

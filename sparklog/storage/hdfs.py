@@ -17,13 +17,13 @@ dfs.namenode.file.close.num-committed-allowed=1: without that a close often take
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreUnavailable
 from sparklog.storage.deadline import Deadline
+from sparklog.storage.folders import first_after
 from sparklog.storage.hdfs_client import CallFailed, HdfsAddress, HdfsCalls, Kind
 from sparklog.storage.hdfs_upload import HdfsUpload, write_error
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
@@ -124,7 +124,7 @@ class HdfsStore:
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
-        return self._first_after(prefix, key)
+        return first_after(lambda folder: [name for name, _ in self._entries(folder)], prefix, key)
 
     def delete(self, key: str) -> None:
         """Remove one object by its exact key. An absent key is no error. Errors: see the port.
@@ -253,17 +253,6 @@ class HdfsStore:
                 yield from self._walk(folder + name, "")
             else:
                 yield StoredKey(folder + name, found.length, found.modification_time)
-
-    def _first_after(self, folder: str, key: str) -> str | None:
-        keys = [folder + name for name, _ in self._entries(folder)]
-        first = bisect_right(keys, key)
-        if first > 0 and keys[first - 1].endswith("/") and key.startswith(keys[first - 1]):
-            first -= 1  # the directory that `key` would lie in sorts before it, and may hold greater ones
-        for each in keys[first:]:
-            found = self._first_after(each, key) if each.endswith("/") else each
-            if found is not None:
-                return found
-        return None
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{check_key(key)}"

@@ -153,8 +153,11 @@ class HdfsCalls:
 
     def _run(self, functions: Sequence[Callable[[], T]], deadline: Deadline) -> list[T]:
         process = _process
-        running = [(worker := process.worker(), worker.begin(function)) for function in functions]
+        running: list[tuple[_Worker, _Answer[T]]] = []
         try:
+            for function in functions:
+                worker = process.worker()
+                running.append((worker, worker.begin(function)))
             return [answer.wait(deadline) for _, answer in running]
         except CallFailed as failed:
             if failed.kind is Kind.TIMEOUT:

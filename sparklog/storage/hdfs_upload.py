@@ -43,6 +43,7 @@ class HdfsUpload:
         self._temporary: str | None = None
         self._writer: RawFileWriter | None = None
         self._written_bytes = 0
+        self._whole: memoryview | None = None  # the body, where all of it is in hand
         self._closed = False  # or tried to
         self._ended = False
 
@@ -76,7 +77,7 @@ class HdfsUpload:
 
     def publish_whole(self, body: Bytes) -> None:
         """`write` and `publish` in one: with the whole body in hand more faults of data nodes are got over."""
-        whole = memoryview(body).cast("B")
+        self._whole = whole = memoryview(body).cast("B")
         deadline = self._address.deadline(len(whole))
         try:
             try:
@@ -217,8 +218,9 @@ class HdfsUpload:
         """Find out whether a rename that failed has landed: return if so, raise otherwise.
 
         Deleting the temporary decides it. If it was there, the rename has not landed, and never will, even if
-        its request still hangs somewhere. If it was not, the rename took it away. The delete is sent only once:
-        an answer that is lost leaves all open.
+        its request still hangs somewhere. If it was not, the rename took it away, or `remove_abandoned` did: so what
+        is under the key has to be what was written (of a stream, whose key nobody else writes, as long as that). The
+        delete is sent only once: an answer that is lost leaves all open.
         """
         self._temporary = None
         deadline = Deadline(max(_SETTLE_MS, self._address.timeout_ms))
@@ -226,15 +228,22 @@ class HdfsUpload:
         try:
             was_there = self._calls.call(lambda client: client.delete(temporary, recursive=False), deadline)
             if not was_there:
-                found = self._calls.call(lambda client: client.get_file_info(self._path), deadline)
+                found = self._calls.call(self._is_written, deadline)
         except (CallFailed, SparklogError) as error:  # the latter if there is no client any more
             raise OutcomeUnknown(f"{unknown}; then: {error}") from error
         if was_there:
             if failed.kind is Kind.BROKEN and self._is_folder(deadline):
                 raise InvalidInput(f"a key may not be the folder of other keys, found a directory at {self._named()}")
             raise StoreUnavailable(f"{unknown}; it was not carried out") from failed
-        if found.isdir or found.length != self._written_bytes:
+        if not found:
             raise OutcomeUnknown(f"{unknown}; then another object was there") from failed
+
+    def _is_written(self, client: Client) -> bool:
+        """Whether what is under the key is what this upload wrote."""
+        found = client.get_file_info(self._path)
+        if found.isdir or found.length != self._written_bytes:
+            return False
+        return self._whole is None or client.read(self._path).read() == self._whole
 
     def _is_folder(self, deadline: Deadline) -> bool:
         with suppress(CallFailed):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from urllib.parse import quote, unquote
@@ -27,6 +26,7 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
+from sparklog.storage.folders import first_after
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
 from sparklog.storage.local_errors import LINK_REFUSED, reason, write_error
 from sparklog.storage.local_upload import LocalUpload
@@ -152,7 +152,7 @@ class LocalStore:
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
-        return self._first_after(prefix, key)
+        return first_after(self._names, prefix, key)
 
     def delete(self, key: str) -> None:
         """Remove one object by its exact key, durably. An absent key is no error. Errors: see the port."""
@@ -254,17 +254,6 @@ class LocalStore:
             except OSError as error:
                 raise self._read_error(key, error) from error
             yield StoredKey(key, found.st_size, found.st_mtime_ns // 1_000_000)
-
-    def _first_after(self, folder: str, key: str) -> str | None:
-        keys = [folder + name for name in self._names(folder)]
-        first = bisect_right(keys, key)
-        if first > 0 and keys[first - 1].endswith("/") and key.startswith(keys[first - 1]):
-            first -= 1  # the directory that `key` would lie in sorts before it, and may hold greater ones
-        for each in keys[first:]:
-            found = self._first_after(each, key) if each.endswith("/") else each
-            if found is not None:
-                return found
-        return None
 
     # ---- writing --------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from sparklog.storage.object_store import ObjectStore, Upload
 WRITERS: Final = 8
 _SMALL: Final = b"0123456789abcdef"
 _MANY: Final = 12
+_MEET_S: Final = 60.0  # for the writers of a race to be there
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _body_of(writer: int, size_bytes: int) -> bytes:
 def _race(
     store: ObjectStore, pool: ThreadPoolExecutor, key: str, size_bytes: int, write: Callable[[int], object]
 ) -> str:
-    start = threading.Barrier(WRITERS)
+    start = threading.Barrier(WRITERS, timeout=_MEET_S)
 
     def won(writer: int) -> bool | None:
         """Whether this writer won, None if it can't know."""

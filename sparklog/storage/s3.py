@@ -12,6 +12,7 @@ without another dependency, and, unlike obstore, working in a process that was f
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -39,6 +40,7 @@ class S3Store:
         self._bucket = Bucket(bucket, read_s3_settings(settings))
         self.url = f"s3://{bucket}/{self._prefix}".rstrip("/")
         self._uploads: weakref.WeakSet[S3Upload] = weakref.WeakSet()
+        self._uploads_lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"S3Store({self.url!r})"
@@ -60,7 +62,8 @@ class S3Store:
     def upload(self, key: str) -> S3Upload:
         """Begin a put-if-absent whose body comes as a stream. Up to 8 MiB nothing is sent before `publish`."""
         upload = S3Upload(self._bucket, self._full(key))
-        self._uploads.add(upload)
+        with self._uploads_lock:
+            self._uploads.add(upload)
         return upload
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
@@ -105,8 +108,7 @@ class S3Store:
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
         # StartAfter below the prefix is ignored by some servers, and refused by others.
         after = {"StartAfter": f"{self._prefix}{key}"} if key > prefix else {}
-        found = self._page(prefix, MaxKeys=1, **after).get("Contents", [])
-        return str(found[0]["Key"])[len(self._prefix) :] if found else None
+        return next((each.key for each in self._list(prefix, MaxKeys=1, **after)), None)
 
     def delete(self, key: str) -> None:
         """Remove one object by its exact key. An absent key is no error. Raises StoreUnavailable, StoreReadOnly."""
@@ -121,7 +123,9 @@ class S3Store:
         An upload that is still open then fails at `publish` with StoreUnavailable; one of another process that has
         sent nothing yet is not found.
         """
-        removed = sum(upload.remove(before_ms) for upload in list(self._uploads))
+        with self._uploads_lock:
+            own = list(self._uploads)
+        removed = sum(upload.remove(before_ms) for upload in own)
         marker: dict[str, Any] = {}
         while True:
             page = self._bucket.harmless(
@@ -148,10 +152,11 @@ class S3Store:
             return 0  # it is gone already
         return 1
 
-    def _list(self, prefix: str) -> Iterator[StoredKey]:
+    def _list(self, prefix: str, **parameters: Any) -> Iterator[StoredKey]:
+        """Page by page; one that is empty need not be the last."""
         token: dict[str, str] = {}
         while True:
-            page = self._page(prefix, **token)
+            page = self._page(prefix, **parameters, **token)
             for each in page.get("Contents", []):
                 key = str(each["Key"])[len(self._prefix) :]
                 yield StoredKey(key, int(each["Size"]), int(each["LastModified"].timestamp() * 1000))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from typing import Any, Final
 
 from sparklog.core.errors import InvalidInput, SparklogError, StoreFull, StoreReadOnly, StoreUnavailable
@@ -154,7 +155,12 @@ def _is_unconnected(cause: object, error: BaseException) -> bool:
     import urllib3
     from botocore import exceptions
 
-    if isinstance(error, exceptions.ProxyConnectionError | exceptions.SSLError):
+    if isinstance(error, exceptions.ProxyConnectionError):
+        return True
+    # Of TLS errors only this one surely comes before the request: others may come while its answer is read.
+    if isinstance(error, exceptions.SSLError) and any(
+        isinstance(each, ssl.SSLCertVerificationError) for each in (cause, *getattr(cause, "args", ()))
+    ):
         return True
     return isinstance(
         cause,

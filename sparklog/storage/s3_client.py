@@ -17,6 +17,7 @@ import atexit
 import concurrent.futures
 import contextlib
 import os
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -164,6 +165,7 @@ class S3Client:
 
         settings = self._settings
         session = botocore.session.Session(profile=settings.profile)
+        ca_bundle = _ca_bundle(session)
         client = session.create_client(
             "s3",
             region_name=settings.region,
@@ -177,7 +179,7 @@ class S3Client:
             ),
         )
         _send_bodies_at_once(client)
-        self._wire = Wire(self._try_s, session.get_config_variable("ca_bundle"))
+        self._wire = Wire(self._try_s, ca_bundle)
         if settings.access_key_id:
             self._credentials = Credentials(settings.access_key_id, settings.secret_access_key, settings.session_token)
         else:
@@ -193,6 +195,7 @@ class S3Client:
 
         settings = self._settings
         session = botocore.session.Session(profile=settings.profile)
+        _ca_bundle(session)
         loop = self._loop = fsspec.asyn.get_loop()
 
         async def connect() -> tuple[Any, Any]:
@@ -323,6 +326,20 @@ def _endpoint_of(session: Any) -> str | None:
         return None
     check_endpoint(str(found), "AWS_ENDPOINT_URL")
     return str(found)
+
+
+def _ca_bundle(session: Any) -> str | None:
+    """The file of AWS_CA_BUNDLE or of the profile, tried here: a request would only fail without naming it."""
+    path: str | None = session.get_config_variable("ca_bundle")
+    if path:
+        try:
+            ssl.create_default_context(cafile=path)
+        except OSError as error:  # also of ssl
+            found = "no certificate in it" if isinstance(error, ssl.SSLError) else error.strerror
+            raise InvalidInput(
+                f"ca_bundle (AWS_CA_BUNDLE or the profile): wanted a file of certificates in PEM, found {path}: {found}"
+            ) from error
+    return path
 
 
 def _send_bodies_at_once(client: Any) -> None:

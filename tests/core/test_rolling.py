@@ -14,31 +14,31 @@ HOUR_MS = 3_600_000
 
 
 def due(log: PlannedLog, *, everything: bool = False) -> list[tuple[int, int]]:
-    planned = plan_roll(log.state, log.topic, log.partition, log.now_ms, everything=everything)
+    planned = plan_roll(log.state, log.topic, log.partition(), log.now_ms, everything=everything)
     return [(each.start, each.end) for each in planned]
 
 
 def test_slices_are_gathered_until_the_next_one_would_pass_segment_bytes() -> None:  # M: S-06
     log = PlannedLog({"segment.bytes": "1000"})
     for records, length in ((8, 900), (2, 800), (1, 100), (1, 100), (1, 100)):
-        log.append(records, length)
+        log.append_slice(records, length)
     assert due(log) == [(0, 8), (8, 12)], "what comes after offset 12 waits for more"
     assert due(log, everything=True) == [(0, 8), (8, 12), (12, 13)]
 
 
 def test_a_slice_that_reaches_segment_bytes_is_due_by_itself() -> None:  # M: S-06
     log = PlannedLog({"segment.bytes": "1000"})
-    log.append(50, 5_000)
-    (planned,) = plan_roll(log.state, log.topic, log.partition, log.now_ms)
+    log.append_slice(50, 5_000)
+    (planned,) = plan_roll(log.state, log.topic, log.partition(), log.now_ms)
     assert (planned.start, planned.end, planned.records, planned.size_bytes) == (0, 50, 50, 5_000)
     assert planned.reason == "segment.bytes=1000"
 
 
 def test_what_is_left_is_due_segment_ms_after_its_first_slice_was_appended() -> None:  # M: S-06
     log = PlannedLog({"segment.ms": str(HOUR_MS)})
-    log.append(1, 100, timestamp_ms=0)
+    log.append_slice(1, 100, timestamp_ms=0)
     log.now_ms += HOUR_MS // 2
-    log.append(1, 100)
+    log.append_slice(1, 100)
     assert due(log) == [], "it is not the records' own time that counts: history that is loaded now is gathered too"
     log.now_ms += HOUR_MS // 2
     assert due(log) == [(0, 2)]
@@ -53,7 +53,7 @@ def test_an_empty_partition_never_rolls() -> None:  # M: S-06
 def test_sealed_segments_stay_and_end_what_is_gathered_before_them() -> None:
     log = PlannedLog({"segment.bytes": "1000"})
     for _ in range(4):
-        log.append(1, 100)
+        log.append_slice(1, 100)
     log.seal(1, 3)
     assert due(log) == [(0, 1)], "nothing can be joined to it any more; offset 3 may be joined with what comes"
     assert due(log, everything=True) == [(0, 1), (3, 4)]
@@ -61,19 +61,19 @@ def test_sealed_segments_stay_and_end_what_is_gathered_before_them() -> None:
 
 def test_a_slice_that_the_log_start_cuts_stays() -> None:
     log = PlannedLog({"segment.bytes": "1000"})
-    log.append(10, 100)
-    log.append(5, 100)
-    log.submit(MoveLogStart(log.topic.topic_id, log.partition.partition, Offset(4)))
+    log.append_slice(10, 100)
+    log.append_slice(5, 100)
+    log.submit(MoveLogStart(log.topic.topic_id, log.partition().partition, Offset(4)))
     assert due(log, everything=True) == [(10, 15)]
 
 
 def test_timestamp_sources_are_not_mixed() -> None:
     log = PlannedLog({"segment.bytes": "1000"})
-    log.append(1, 100)
+    log.append_slice(1, 100)
     topic = log.state.topics[log.topic.topic_id]
     topic.config["message.timestamp.type"] = "LogAppendTime"
-    log.append(1, 100)
-    log.append(1, 100)
+    log.append_slice(1, 100)
+    log.append_slice(1, 100)
     assert due(log, everything=True) == [(0, 1), (1, 3)]
 
 
@@ -81,14 +81,14 @@ def test_a_segment_is_made_of_a_bounded_number_of_slices(monkeypatch: pytest.Mon
     monkeypatch.setattr(rolling, "MOST_SLICES", 3)
     log = PlannedLog({})
     for _ in range(7):
-        log.append(1, 100)
+        log.append_slice(1, 100)
     assert due(log) == [(0, 3), (3, 6)]
 
 
 def test_a_plan_is_the_same_when_the_tables_were_sealed_into_blocks() -> None:
     log = PlannedLog({"segment.bytes": "300"})
     for _ in range(10):
-        log.append(1, 100)
+        log.append_slice(1, 100)
     log.seal(2, 4)
     before = due(log, everything=True)
     log.state.slices.seal()

@@ -17,9 +17,9 @@ def highs(log: PlannedLog) -> dict[int, int]:
 def test_every_named_upload_is_in_its_own_place_and_no_other() -> None:  # M: F-09
     log = PlannedLog({})
     for _ in range(40):
-        log.append(1, 100)
+        log.append_slice(1, 100)
     log.state.objects.seal()
-    log.append(1, 100)
+    log.append_slice(1, 100)
     log.seal(3, 5)
     named = NamedUploads(log.state)
     parts = [named.of_appends(digits) for digits in named.append_digits()]
@@ -33,9 +33,9 @@ def test_every_named_upload_is_in_its_own_place_and_no_other() -> None:  # M: F-
 
 def test_retired_objects_are_named_until_they_were_deleted() -> None:  # M: F-09
     log = PlannedLog({})
-    log.append(1, 100)
+    log.append_slice(1, 100)
     before = NamedUploads(log.state).objects
-    log.submit(MoveLogStart(log.topic.topic_id, log.partition.partition, Offset(1)))
+    log.submit(MoveLogStart(log.topic.topic_id, log.partition().partition, Offset(1)))
     assert len(log.state.retired) == 1
     assert NamedUploads(log.state).objects == before == 1
 
@@ -48,7 +48,7 @@ def test_a_state_without_objects_names_nothing() -> None:
 
 def test_asking_changes_nothing() -> None:
     log = PlannedLog({})
-    log.append(1, 100)
+    log.append_slice(1, 100)
     blocks = list(log.state.objects.blocks)
     NamedUploads(log.state)
     assert log.state.objects.blocks == blocks == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 
 import pytest
 
 from sparklog.core.errors import StoreUnavailable
+from sparklog.log import read_ahead
 from sparklog.log.read_ahead import bodies, in_background
 from sparklog.storage.memory import MemoryStore
 
@@ -94,12 +96,22 @@ def test_what_was_not_begun_when_the_reader_stops_is_not_fetched() -> None:
 
 
 def test_what_is_there_already_is_not_fetched_again() -> None:
-    for read_ahead in (0, 2):
+    for ahead in (0, 2):
         store = MemoryStore("memory://read-ahead-first")
-        store.read_ahead = read_ahead
+        store.read_ahead = ahead
         body = stored(store)
         for count in (1, 2, 5):
             there = [memoryview(b"there")] * min(count, 3)
             rest = [body[start:end] for start, end in RANGES[len(there) : count]]
             found = [bytes(each) for each in bodies(store, "a", RANGES[:count], there)]
             assert found == [b"there"] * len(there) + rest
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_fetches_with_threads_of_its_own() -> None:
+    assert in_background(lambda: 1).result() == 1
+    with read_ahead._lock:  # as another thread may hold it just then
+        child = os.fork()
+        if not child:
+            os._exit(in_background(lambda: 7).result(WAIT_S))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

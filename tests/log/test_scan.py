@@ -12,8 +12,11 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import DataLoss
+from sparklog.core.types import NamedObject
 from sparklog.log import scan
+from sparklog.log.stores import Stores
 from sparklog.storage.memory import MemoryStore
+from sparklog.storage.object_store import ObjectStore
 
 APPENDS = 9
 
@@ -53,6 +56,23 @@ def test_a_lost_object_is_named_when_its_turn_comes(cluster: Cluster) -> None:
     reading = iter(cluster.scan("t", partition=0))
     assert [next(reading)["offset"][0].as_py() for _ in range(4)] == [0, 10, 20, 30]
     with pytest.raises((DataLoss, pa.ArrowException, Exception), match=r"offset 40 on are lost"):
+        next(reading)
+
+
+def test_an_object_that_no_store_holds_is_named_when_its_turn_comes(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holding = Stores.holding
+
+    def lost(stores: Stores, named: NamedObject) -> list[ObjectStore]:
+        if named.number == 4:
+            raise DataLoss("no store holds it")
+        return holding(stores, named)
+
+    monkeypatch.setattr(Stores, "holding", lost)
+    reading = iter(cluster.scan("t", partition=0))
+    assert [next(reading)["offset"][0].as_py() for _ in range(4)] == [0, 10, 20, 30]
+    with pytest.raises(Exception, match="no store holds it"):
         next(reading)
 
 

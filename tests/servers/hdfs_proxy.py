@@ -114,19 +114,20 @@ class HdfsProxy:
 
     async def _serve(self, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
-        connections: set[asyncio.Task[None]] = set()
+        connections: dict[asyncio.Future[None], asyncio.StreamWriter] = {}
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.ensure_future(_Connection(self, reader, writer).serve())
-            connections.add(task)
-            task.add_done_callback(connections.discard)
+            connections[task] = writer
+            # Also of one that is cancelled before its first step. Nothing, where it is closed already.
+            task.add_done_callback(lambda done: cut(connections.pop(done)))
 
         server = await asyncio.start_server(accept, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._ended.wait()
         server.close()
-        for task in connections:
+        for task in [*connections]:
             task.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
 
@@ -181,7 +182,6 @@ class _Connection:
         try:
             reader, writer = await asyncio.open_connection(*self._proxy.upstream)
         except OSError:
-            cut(self._writer)
             return
         directions = [asyncio.ensure_future(self._requests(writer)), asyncio.ensure_future(self._answers(reader))]
         try:
@@ -191,7 +191,6 @@ class _Connection:
                 each.cancel()
             await asyncio.gather(*directions, return_exceptions=True)
             writer.transport.abort()
-            cut(self._writer)  # nothing, where it is closed already
 
     async def _requests(self, server: asyncio.StreamWriter) -> None:
         """To the name node, until one side leaves or a fault ends it."""

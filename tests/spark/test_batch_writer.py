@@ -354,6 +354,20 @@ def test_old_records_and_small_slices_are_warned_of(
     assert "sparklog.spark.by_partition(df, 't', tasks=N)" in caplog.text
 
 
+def test_a_write_that_landed_does_not_fail_for_want_of_a_warning(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("cannot find out")
+
+    cluster.create_topic("t", partitions=1)
+    monkeypatch.setattr(batch_writer, "_warn", broken)
+    writer = begun(cluster)
+    writer.commit([ran(writer, batch("a"))])
+    assert "landed; what to warn of could not be found: cannot find out" in caplog.text
+    assert cluster.read("t", partition=0).num_rows == 1
+
+
 def test_options_without_effect_are_warned_of_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     cluster.create_topic("t", partitions=1)
     begun(cluster, VALUES, **{"kafka.linger.ms": 5, "kafka.batch.size": 9})

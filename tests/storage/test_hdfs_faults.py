@@ -136,6 +136,20 @@ def test_a_key_that_somebody_else_won_meanwhile_is_not_taken_for_ones_own(url: s
     assert bytes(store.get("b")) == b"body of somebody else"
 
 
+def test_a_key_of_the_same_length_is_not_taken_for_ones_own_when_ones_temporary_was_removed(url: str) -> None:
+    other = HdfsStore(url, {})
+
+    def lose(call: Callable[[], Any]) -> None:
+        other.put_if_absent("b", b"ydob")
+        other.remove_abandoned(LATER_MS)
+        _answer_lost(lambda: None)
+
+    store = stepped_store(url, {"rename": lose})
+    with pytest.raises(OutcomeUnknown, match="another object was there"):
+        store.put_if_absent("b", b"body")
+    assert bytes(store.get("b")) == b"ydob"
+
+
 # ---- data nodes die -----------------------------------------------------------------------------
 
 
@@ -157,14 +171,14 @@ def test_a_put_waits_until_a_dead_data_node_is_missed(hadoop: Hadoop, store: Hdf
 
 
 def test_without_data_nodes_nothing_is_read_and_a_put_fails_with_the_key_free(hadoop: Hadoop, url: str) -> None:
-    store = HdfsStore(url, {"timeout_ms": "1000"})
+    store, hasty = HdfsStore(url, {}), HdfsStore(url, {"timeout_ms": "1000"})
     store.put_if_absent("before", BODY)
     for node in DATA_NODES:
         hadoop.kill(node)
     with pytest.raises(StoreUnavailable, match=r"found: All DataNodes failed \(DataTransferError\)"):
         store.get("before")
     with pytest.raises(StoreUnavailable) as failed:
-        store.put_if_absent("a", BODY)
+        hasty.put_if_absent("a", BODY)
     assert failed.value.landed is Landed.NO
     hadoop.mend()
     assert [each.key for each in store.list_keys("")] == ["before"]
@@ -175,12 +189,13 @@ def test_without_data_nodes_nothing_is_read_and_a_put_fails_with_the_key_free(ha
 def test_a_data_node_that_hangs_is_read_around_and_ends_a_write_at_its_deadline(
     hadoop: Hadoop, url: str, node: str
 ) -> None:
-    store = HdfsStore(url, {"timeout_ms": "2000", "dfs.client.socket-timeout": "500"})
+    settings = {"dfs.client.socket-timeout": "500"}
+    store, hasty = HdfsStore(url, settings), HdfsStore(url, {**settings, "timeout_ms": "2000"})
     store.put_if_absent("a", BODY)
     hadoop.pause(node)
     assert bytes(store.get("a")) == BODY
     with pytest.raises(StoreUnavailable) as failed:
-        store.put_if_absent("b", BODY)
+        hasty.put_if_absent("b", BODY)
     assert failed.value.landed is Landed.NO
     hadoop.resume(node)
     with pytest.raises(KeyNotFound):
@@ -191,7 +206,7 @@ def test_a_data_node_that_hangs_is_read_around_and_ends_a_write_at_its_deadline(
 
 
 def test_what_was_acknowledged_is_there_after_the_name_node_was_killed(hadoop: Hadoop, url: str) -> None:
-    store = HdfsStore(url, {"timeout_ms": "1000"})
+    store = HdfsStore(url, {"timeout_ms": "5000"})
     acknowledged = [f"a/{number}" for number in range(20)]
     for key in acknowledged:
         store.put_if_absent(key, key.encode())
@@ -219,10 +234,10 @@ def test_what_was_acknowledged_is_there_after_the_name_node_was_killed(hadoop: H
 
 
 def test_a_name_node_that_hangs_ends_no_call_later_than_its_deadline(hadoop: Hadoop, url: str) -> None:
-    store = HdfsStore(url, {"timeout_ms": "1000"})
+    store, hasty = HdfsStore(url, {}), HdfsStore(url, {"timeout_ms": "1000"})
     store.put_if_absent("a", b"body")
     hadoop.pause(NAME_NODE)
-    for call in (lambda: store.get("a"), lambda: store.size("a"), lambda: store.put_if_absent("b", b"body")):
+    for call in (lambda: hasty.get("a"), lambda: hasty.size("a"), lambda: hasty.put_if_absent("b", b"body")):
         with pytest.raises(StoreUnavailable, match="no answer in 1000 ms"):
             call()
     hadoop.resume(NAME_NODE)

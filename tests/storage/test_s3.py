@@ -13,10 +13,12 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import SSLError
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from urllib3.exceptions import SSLError as URLLib3SSLError
 
 from sparklog.core.errors import (
     Damaged,
@@ -30,6 +32,7 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
+from sparklog.storage.s3_answers import sorted_failure
 from tests.servers.s3_servers import S3Server, free_port
 from tests.storage.scripted_s3 import HANG, RESET, Reply, Request, ScriptedS3, Step, refusal, scripted_s3
 
@@ -147,11 +150,20 @@ def test_a_refusal_after_a_lost_answer_leaves_the_outcome_unknown() -> None:
 
 
 def test_a_put_that_reached_nobody_was_surely_not_done() -> None:
-    settings = {"access_key_id": "a", "secret_access_key": "b", "region": "us-east-1", "timeout_ms": "1000"}
+    settings = {"access_key_id": "a", "secret_access_key": "b", "region": "us-east-1", "timeout_ms": "30000"}
     for body in BODIES:
         store = open_store("s3://bucket", {**settings, "endpoint_url": f"http://127.0.0.1:{free_port()}"})
         with pytest.raises(StoreUnavailable, match="Connection refused"):
             store.put_if_absent("a", body)
+
+
+def test_a_tls_error_is_no_proof_that_nothing_was_sent_but_a_refused_certificate_is() -> None:
+    endpoint = "https://store"
+    for cause in (ssl.SSLError(1, "bad record mac"), URLLib3SSLError(ssl.SSLError(1, "bad record mac"))):
+        assert sorted_failure(SSLError(endpoint_url=endpoint, error=cause)).in_doubt
+    refused = ssl.SSLCertVerificationError(1, "self-signed certificate")
+    for cause in (refused, URLLib3SSLError(refused)):
+        assert not sorted_failure(SSLError(endpoint_url=endpoint, error=cause)).in_doubt
 
 
 REFUSALS: list[tuple[Step, type[SparklogError], str]] = [
@@ -217,14 +229,28 @@ def test_a_read_is_repeated_until_it_is_whole(passing: Step) -> None:
 def test_a_body_that_is_cut_each_time_is_an_unavailable_store_not_a_short_object() -> None:
     cut = Reply(206, b"bo", {"ETag": '"e"', "Content-Range": "bytes 0-3/4"}, length=4, cut=True)
     with scripted_s3(cut) as server, pytest.raises(StoreUnavailable, match="cut at byte 2 of 4"):
-        store_at(server, timeout_ms="3000").get("a")
+        store_at(server).get("a")
     with scripted_s3(cut) as server, pytest.raises(StoreUnavailable, match="cut at byte 2 of 4"):
-        store_at(server, timeout_ms="3000").get_ranges("a", [(0, 4)])
+        store_at(server).get_ranges("a", [(0, 4)])
 
 
 def test_an_object_that_ends_before_a_range_is_damaged() -> None:
     with scripted_s3(whole(b"body")) as server, pytest.raises(Damaged, match="ends at byte 4"):
         store_at(server).get_ranges("a", [(0, 5)])
+
+
+def test_a_page_without_keys_is_not_the_last_one_if_it_says_so() -> None:
+    def page(keys: str, token: str = "") -> Reply:
+        more = f"<NextContinuationToken>{token}</NextContinuationToken>" if token else ""
+        text = f"<IsTruncated>{'true' if token else 'false'}</IsTruncated>{more}{keys}"
+        return Reply(200, f"<ListBucketResult>{text}</ListBucketResult>".encode(), {"Content-Type": "application/xml"})
+
+    key = "<Key>cluster/a/b</Key><Size>4</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+    with scripted_s3(page("", "more"), page(f"<Contents>{key}</Contents>")) as server:
+        assert store_at(server).first_key_after("a/", "a/a") == "a/b"
+        assert ["continuation-token=more" in each.target for each in server.requests] == [False, True]
+    with scripted_s3(page("", "more"), page("")) as server:
+        assert store_at(server).first_key_after("a/", "a/a") is None
 
 
 def test_a_server_that_ignores_ranges_is_read_all_the_same() -> None:
@@ -244,7 +270,7 @@ def test_a_server_that_ignores_ranges_is_read_all_the_same() -> None:
 )
 def test_a_part_that_was_not_asked_for_is_no_answer(answer: Reply) -> None:
     with scripted_s3(answer) as server, pytest.raises(StoreUnavailable, match="does not answer as S3 does"):
-        store_at(server, timeout_ms="600").get_ranges("a", [(0, 4)])
+        store_at(server).get_ranges("a", [(0, 4)])
 
 
 def test_a_range_that_is_refused_though_it_is_there_is_no_answer() -> None:
@@ -253,7 +279,7 @@ def test_a_range_that_is_refused_though_it_is_there_is_no_answer() -> None:
         scripted_s3(*[refusal(416, "InvalidRange"), there] * 20) as server,
         pytest.raises(StoreUnavailable, match="cut at byte 0 of 4"),
     ):
-        store_at(server, timeout_ms="3000").get_ranges("a", [(0, 4)])
+        store_at(server).get_ranges("a", [(0, 4)])
 
 
 def test_ranges_that_lie_close_together_share_a_request() -> None:
@@ -408,6 +434,20 @@ def test_certificates_are_checked_on_every_way(certificate: Path, monkeypatch: p
             monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
             call(store_at(server))
             assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("text", [None, "no certificate"])
+def test_a_bundle_of_certificates_that_is_none_is_named(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bundle.pem"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(path))
+    with scripted_s3(CREATED) as server:
+        for body in BODIES:
+            with pytest.raises(InvalidInput, match=f"AWS_CA_BUNDLE.*found {path}: [Nn]o "):
+                store_at(server).put_if_absent("a", body)
 
 
 def test_settings_are_in_every_request_that_they_are_for() -> None:
