@@ -14,6 +14,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
+from tests.servers.maven import SHORT_LIVED_JVM
 from tests.servers.s3_fixtures import ignoring_conditions as ignoring_conditions
 from tests.servers.s3_fixtures import ministack as ministack
 from tests.servers.s3_fixtures import moto as moto
@@ -31,6 +32,7 @@ settings.load_profile("normal")
 for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADOOP_", "AWS_")) or name == "SPARK_HOME"]:
     del os.environ[_name]
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(SHORT_LIVED_JVM))  # every driver takes these: half the CPU time
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

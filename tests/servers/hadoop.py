@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from xml.sax.saxutils import escape
 
-from tests.servers.maven import fetch_jars, java
+from tests.servers.maven import SHORT_LIVED_JVM, fetch_jars, java
 
 NAME_NODE = "namenode"
 DATA_NODES = ("datanode-0", "datanode-1")
@@ -27,7 +27,7 @@ _NAME_NODE_CLASS = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATA_NODE_CLASS = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 _ADMIN_CLASS = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 _OPENED = ["java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.util"]
-_SMALL = ["-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]
+_SMALL = ["-Xmx160m", *SHORT_LIVED_JVM, "-Djava.net.preferIPv4Stack=true"]
 _READY_TIMEOUT_S = 120
 _POLL_S = 0.1
 

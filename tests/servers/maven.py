@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 from xml.sax.saxutils import quoteattr
 
 CACHE = Path(__file__).parents[2] / ".cache" / "servers"
@@ -24,6 +25,10 @@ _FETCH_TIMEOUT_S = 240
 
 class CannotFetch(Exception):
     """This machine does not get a server's JARs: offline, or without Java. Fixtures make a skip of it."""
+
+
+# For what ends after a minute or so: C2 and a parallel collector would take more time than they save.
+SHORT_LIVED_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def java() -> str:

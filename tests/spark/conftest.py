@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from tests.servers.maven import SHORT_LIVED_JVM
 from tests.servers.s3_servers import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 
 PROJECT = Path(__file__).parents[2]
@@ -51,6 +52,7 @@ class OneSpark:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={self.scratch} -Dderby.system.home={self.scratch}",
+            "spark.executor.extraJavaOptions": " ".join(SHORT_LIVED_JVM),
             "spark.local.dir": str(self.scratch),
             "spark.sql.warehouse.dir": str(self.scratch / "warehouse"),
             "spark.sql.session.timeZone": "Asia/Tokyo",  # not UTC: what depends on the zone shows
