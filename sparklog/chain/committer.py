@@ -24,13 +24,21 @@ from sparklog.chain.void_marks import Voided
 from sparklog.core.apply import apply_command, result_of
 from sparklog.core.commands import Append, Command, Submission
 from sparklog.core.decide import Decision, decide
-from sparklog.core.errors import InvalidInput, Landed, OutcomeUnknown, RequestTimedOut, SparklogError
+from sparklog.core.errors import (
+    InconsistentClusterId,
+    InvalidInput,
+    Landed,
+    OutcomeUnknown,
+    RequestTimedOut,
+    SparklogError,
+)
 from sparklog.core.records import Appended, AppliedCommand, At, CommandResult, Record
 from sparklog.core.types import CommandId, EntryNumber
 
 SNAPSHOT_EVERY = 1_000  # entries
 GROUP_SLICES = 1_000  # an entry takes commands until they have this many slices
 DEFAULT_TIMEOUT_MS = 120_000
+IDLE_MS = 10_000  # after so long without an entry, a look whether it is still the same chain
 
 
 @dataclass(slots=True)
@@ -69,6 +77,7 @@ class Committer:
         self._queue_lock = threading.Lock()
         self._commit_lock = threading.Lock()
         self._snapshot_thread: threading.Thread | None = None
+        self._known_ms = self.clock.monotonic_ms()  # when the slot behind the last entry was known to be this chain's
 
     def begin(self, command: Command) -> Submission:
         """Give a command its identity: an id, and the newest chain position."""
@@ -82,23 +91,28 @@ class Committer:
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """Commit one command and return what it led to; a repeat of a known one returns the same.
 
-        Raises the command's own error (nothing was changed), OutcomeUnknown (look it up by its id, or submit the
-        same `Submission` again with `in_doubt`), RequestTimedOut (nothing was changed).
+        `timeout_ms` is what the command has for winning a slot, once it is its turn: a call that shares an entry with
+        others, or waits for theirs, may last as long as the longest of them. Raises the command's own error (nothing
+        was changed), OutcomeUnknown (look it up by its id, or submit the same `Submission` again with `in_doubt`),
+        RequestTimedOut (nothing was changed).
         """
         waiting = _Waiting(submission, Deadline(self.clock, timeout_ms))
         try:
             with self._queue_lock:
                 self._queue.append(waiting)
-            if self._commit_lock.acquire(timeout=max(0, waiting.deadline.left_ms()) / 1000):
-                try:
-                    self._commit_queued(waiting)
-                finally:
-                    self._commit_lock.release()
+            # Not with a timeout: an interrupt just after such an `acquire` would leave the lock taken for ever.
+            with self._commit_lock:
+                while not waiting.done:
+                    group = self._take()
+                    if not group:
+                        raise OutcomeUnknown(
+                            f"command {submission.command_id} was taken by a thread that was interrupted"
+                        )
+                    self._commit(group)
         except BaseException:
-            self._leave_queue(waiting)
+            with self._queue_lock:  # nobody may commit for a caller who was told that it failed
+                self._queue = [each for each in self._queue if each is not waiting]
             raise
-        if not waiting.done:
-            self._give_up(waiting)
         self._snapshot_if_due()
         if waiting.error is not None:
             raise waiting.error
@@ -111,34 +125,6 @@ class Committer:
         thread = self._snapshot_thread
         if thread is not None:
             thread.join()
-
-    def _commit_queued(self, waiting: _Waiting) -> None:
-        """Commit for all that wait, until `waiting` is done."""
-        while not waiting.done:
-            group = self._take()
-            if not group:
-                raise OutcomeUnknown(
-                    f"command {waiting.submission.command_id} was taken by a thread that was interrupted"
-                )
-            self._commit(group)
-
-    def _give_up(self, waiting: _Waiting) -> None:
-        """End a call whose time was up before the caller that commits for it was done."""
-        taken = not self._leave_queue(waiting)
-        if waiting.done:
-            return
-        submission = waiting.submission
-        late = RequestTimedOut(
-            f"command {submission.command_id} waited {waiting.deadline.timeout_ms} ms for the commit of others"
-        )
-        waiting.error = _in_doubt(submission.command_id, late) if taken or submission.in_doubt else late
-
-    def _leave_queue(self, waiting: _Waiting) -> bool:
-        """Take a call back, that nobody commits for a caller who was told that it failed. False if it was taken."""
-        with self._queue_lock:
-            before = len(self._queue)
-            self._queue = [each for each in self._queue if each is not waiting]
-            return len(self._queue) < before
 
     def _take(self) -> list[_Waiting]:
         """The longest-waiting commands that together fit one entry: at least one."""
@@ -169,6 +155,7 @@ class Committer:
 
     def _commit_locked(self, group: Sequence[_Waiting]) -> None:
         """Until all are done: decide those that are open, and send what that leads to as one entry."""
+        self._check_chain()
         caught_up = False
         for pause_ms in pauses():
             open_now = [each for each in group if not each.done]
@@ -188,6 +175,21 @@ class Committer:
                 if not caught_up and self.counts.lost_slots % 8 == 7:
                     self.clock.pause(min(pause_ms, 50))
 
+    def _check_chain(self) -> None:
+        """Refuse to write into another cluster: its chain, being shorter, would get an entry behind a gap.
+
+        Raises InconsistentClusterId. Who wiped the place while this process writes all the time is told by nobody.
+        """
+        if self.follower.state.n < 0 or self.clock.monotonic_ms() - self._known_ms < IDLE_MS:
+            return
+        self.follower.catch_up()
+        if not self.follower.is_same_chain():
+            raise InconsistentClusterId(
+                f"cluster {self.follower.state.chain_id} is no longer at {self.follower.store.url}: it was "
+                "deleted, and maybe made anew; connect again"
+            )
+        self._known_ms = self.clock.monotonic_ms()
+
     def _send(self, decided: Sequence[_Waiting], at: At) -> bool:
         """Try to win slot `at.n` for what was decided. Whether the state was brought up to date after that."""
         won = False
@@ -196,6 +198,7 @@ class Committer:
         try:
             outcome = claim_slot(self.follower.store, self._entry(decided, at), _latest(decided))
             won = isinstance(outcome, Won)
+            self._known_ms = self.clock.monotonic_ms()
             if isinstance(outcome, Won):
                 self._acknowledge(decided, outcome, at)
             else:

@@ -28,6 +28,7 @@ from sparklog.storage.keys import ENTRIES_PER_BLOCK, entry_block, entry_block_pr
 from sparklog.storage.object_store import ObjectStore
 
 READ_WIDTH = 32  # entries asked for at once while there is a backlog
+CHECKS_OF_END = 4
 
 
 class Follower:
@@ -64,23 +65,24 @@ class Follower:
             self.known_chunks = snapshot.known_chunks(manifest)
 
     def catch_up(self) -> None:
-        """Apply what was written since. Raises StoreUnavailable, ChainDamaged, UnsupportedVersion."""
+        """Apply what was written before the call. Raises StoreUnavailable, ChainDamaged, UnsupportedVersion."""
         with self.lock:
             if self.state.n < 0:
                 self.reload()
             while True:
                 try:
                     first = self.state.n + 1
-                    bodies = self._read_on(first)
+                    bodies, at_end = self._read_on(first)
                     check_not_void(self.store, first)
-                    if not bodies:
-                        return
-                    last = first + len(bodies) - 1
-                    for n in range(first + 1, last + 1):
+                    for n in range(first + 1, first + len(bodies) + 1):  # to the slot that was taken for the end
                         if entry_block(n) != entry_block(n - 1):
                             check_not_void(self.store, n)
                     for n, body in enumerate(bodies, first):
                         self.apply_body(n, body)
+                    # What there was when the call began has been read. Who read on until nothing is new would never
+                    # come to an end beside writers who are faster.
+                    if at_end:
+                        return
                 except Voided:
                     before = self.snapshot_n
                     self.reload()
@@ -111,14 +113,18 @@ class Follower:
         return entry
 
     def is_same_chain(self) -> bool:
-        """Whether the last entry that was applied is still in its slot: the location was not wiped and made anew."""
+        """Whether the last entry that was applied is still in its slot: the location was not wiped and made anew.
+
+        Of an entry that was deleted as old, a snapshot of the same chain tells.
+        """
         with self.lock:
             if self.state.n < 0:  # forgotten, because applying an entry was interrupted
                 return False
             try:
                 return hash_of(self.store.get(entry_key(self.state.n))) == self.entry_hash
             except KeyNotFound:
-                return False
+                newest = snapshot.newest(self.store)
+                return newest is not None and newest.chain_id == self.state.chain_id and newest.n >= self.state.n
 
     @contextmanager
     def current(self) -> Iterator[ClusterState]:
@@ -140,13 +146,13 @@ class Follower:
             if isinstance(record, AppendedByReference) and command.command_id not in expanded
         }
 
-    def _read_on(self, first: int) -> list[memoryview]:
-        """The bodies of consecutive entries from `first` on; as soon as there are two, many at once."""
+    def _read_on(self, first: int) -> tuple[list[memoryview], bool]:
+        """(bodies of consecutive entries from `first` on, whether those were all); from the third on many at once."""
         bodies: list[memoryview] = []
         for n in (first, first + 1):
             body = self._entry(n)
             if body is None:
-                return bodies
+                return bodies, True
             bodies.append(body)
         with ThreadPoolExecutor(READ_WIDTH) as pool:
             while True:
@@ -154,10 +160,10 @@ class Follower:
                 wide = list(pool.map(self._entry, range(start, start + READ_WIDTH)))
                 for body in wide:
                     if body is None:
-                        return bodies
+                        return bodies, True
                     bodies.append(body)
                 if len(bodies) >= ENTRIES_PER_BLOCK // 2:
-                    return bodies
+                    return bodies, False
 
     def _entry(self, n: int) -> memoryview | None:
         try:
@@ -167,7 +173,7 @@ class Follower:
 
     def _check_end(self) -> None:
         """Entries beyond a missing one mean damage; a reader that took the gap for the end would fork the log."""
-        while True:
+        for _ in range(CHECKS_OF_END):  # beside a busy writer there is always one more
             n = self.state.n
             beyond = self.store.first_key_after(entry_block_prefix(entry_block(n + 1)), entry_key(n))
             if beyond is None:

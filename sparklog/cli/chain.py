@@ -91,6 +91,8 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             return f"{added} added to {names.get(record.topic_id, f'topic id {record.topic_id}')}"
         case records.TopicDeleted():
             return f"topic id {record.topic_id} deleted"
+        case records.Appended(ranges=()) if record.application is not None:
+            return f"version {record.application.version} of {record.application.app_id} written, without records"
         case records.Appended() | records.AppendedByReference():
             count = counted(sum(each.end - each.start for each in record.ranges), "record")
             first = record.ranges[0]

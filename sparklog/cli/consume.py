@@ -108,10 +108,14 @@ class _Reader:
 
     def ready(self, most: int | None) -> Iterator[_Piece]:
         """What can be read now, at most `most` records in all; the caller sets `next_offsets` after each."""
-        for each in self._partitions():
-            if each.topic_id != self._topic_id:
+        partitions = self._partitions()
+        for number in range(len(partitions)):
+            if partitions[0].topic_id != self._topic_id:
                 raise UnknownTopicOrPartition(f"topic {self._topic} was deleted and created again while it was read")
+            each = partitions[number]
             index = each.partition
+            if self._ends and index not in self._ends:
+                continue  # added since the ends were looked up
             start = self.next_offsets.setdefault(index, each.log_start)
             if start < each.log_start:
                 gone = f"[{start}, {each.log_start})"
@@ -123,6 +127,7 @@ class _Reader:
             if start < end:
                 yield _Piece(index, start, end)
                 most = None if most is None else most - (end - start)
+                partitions = self._partitions()  # much may have happened while it was read
 
     def at_end(self) -> bool:
         """Whether every partition has an end, and all are there."""

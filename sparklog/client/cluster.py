@@ -219,7 +219,9 @@ class Cluster:
         while True:
             with self.connection.follower.current() as state:
                 found_topic = topic_of(state, topic)
-                found = candidates(state, found_topic, partition_of(state, found_topic, partition), timestamp_us, start)
+                found_partition = partition_of(state, found_topic, partition)
+                start = max(start, found_partition.log_start)
+                found = candidates(state, found_topic, found_partition, timestamp_us, start)
                 stores = self.connection.stores(state)
             if not found:
                 return None

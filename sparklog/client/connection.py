@@ -12,7 +12,7 @@ from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.core.decide_append import existing_partition
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import InconsistentClusterId, InvalidInput
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.storage_settings import StorageSettings
@@ -64,6 +64,14 @@ class Connection:
             partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
             start = min(max(at, partition.log_start), plan.end)
             return plan_range(state, state.topics[plan.topic_id], plan.partition, OffsetRange(Offset(start), plan.end))
+
+    def check_chain(self, chain_id: str) -> None:
+        """Raise InconsistentClusterId if what was begun on cluster `chain_id` would go on on another one here."""
+        found = self.follower.state.chain_id
+        if found != chain_id:
+            raise InconsistentClusterId(
+                f"wanted cluster {chain_id}, found cluster {found} at {self.url}: it was deleted and made anew"
+            )
 
     def close(self) -> None:
         """Wait for what is still being written in the background."""

@@ -174,13 +174,16 @@ def append_command(
     application: Application | None = None,
     label: str = "",
 ) -> Append | None:
-    """One command over everything the tasks uploaded, in their order; None if there was nothing."""
+    """One command over everything the tasks uploaded, in their order; None if there was nothing.
+
+    An application's version is written also without rows: a repeat with rows adds nothing, as with Delta.
+    """
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
     for each in written:
         slices += [msgspec.structs.replace(one, object_index=one.object_index + len(objects)) for one in each.slices]
         objects += each.objects
-    if not slices:
+    if not slices and application is None:
         return None
     by_id = {each.topic_id: each for each in plan.topics.values()}
     touched = dict.fromkeys((each.topic_id, each.partition) for each in slices)

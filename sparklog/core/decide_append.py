@@ -137,8 +137,8 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 
 
 def _check_shape(command: Append) -> None:
-    if not command.slices:
-        raise InvalidInput("an append names at least one slice, found none")
+    if not command.slices and command.application is None:
+        raise InvalidInput("an append names at least one slice, or an application's version; found neither")
     check_uploads(command.objects, command.slices, ObjectKind.APPEND)
 
 

@@ -195,6 +195,12 @@ class ClusterAlreadyExists(Conflict):
     code = "CLUSTER_ALREADY_EXISTS"
 
 
+class InconsistentClusterId(Conflict):
+    """At the address is another cluster than the one that this was begun on: it was deleted and made anew."""
+
+    code = "INCONSISTENT_CLUSTER_ID"
+
+
 class KeyExists(Conflict):
     """put-if-absent found the key taken. Read it back: it may be one's own write."""
 

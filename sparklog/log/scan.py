@@ -15,7 +15,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, UnknownTopicOrPartition
+from sparklog.core.errors import (
+    Damaged,
+    DataLoss,
+    KeyNotFound,
+    SparklogError,
+    StoreUnavailable,
+    UnknownTopicOrPartition,
+)
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.object_reader import FIRST_READS, RANGED_READ_BYTES, read_first, read_slice
@@ -126,7 +133,7 @@ def _read(
                 yield batch
                 at = Offset(at + batch.num_rows)
             return
-        except (KeyNotFound, Damaged):
+        except (KeyNotFound, Damaged, StoreUnavailable):
             there = ()  # at stands behind what was yielded: the next holder goes on from there
     rest = OffsetRange(at, offsets.end)
     yield from read_slice(last, key, part.object, part.slice, rest, topic, columns, there)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import numpy as np
 
+from sparklog.core.errors import Damaged, KeyNotFound, StoreUnavailable
 from sparklog.core.plan import SliceToRead, named_object
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
@@ -32,11 +34,21 @@ def candidates(
 def first_in(
     found: Iterable[SliceToRead], stores: Stores, topic: str, timestamp_us: int, start: Offset
 ) -> Offset | None:
-    """The first offset >= `start` at or after the time among these slices, or None. Reads as few batches as it can."""
+    """The first offset >= `start` at or after the time among these slices, or None. Reads as few batches as it can.
+
+    Raises KeyNotFound, Damaged or StoreUnavailable if no holder of an object can tell: the error of the last one.
+    """
     for part in found:
-        key = data_key(part.object.object, topic)
-        store = stores.holding(part.object)[0]
-        offset = first_offset_at_or_after(store, key, part.object, part.slice, timestamp_us, start)
+        offset = _first_in(part, stores, topic, timestamp_us, start)
         if offset is not None:
             return offset
     return None
+
+
+def _first_in(part: SliceToRead, stores: Stores, topic: str, timestamp_us: int, start: Offset) -> Offset | None:
+    key = data_key(part.object.object, topic)
+    *others, last = stores.holding(part.object)
+    for store in others:
+        with suppress(KeyNotFound, Damaged, StoreUnavailable):
+            return first_offset_at_or_after(store, key, part.object, part.slice, timestamp_us, start)
+    return first_offset_at_or_after(last, key, part.object, part.slice, timestamp_us, start)

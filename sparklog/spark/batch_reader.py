@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import Connection, shared
-from sparklog.core.errors import ClusterNotFound, DataLoss, KeyNotFound
+from sparklog.core.errors import ClusterNotFound, Damaged, DataLoss, KeyNotFound
 from sparklog.core.given_options import warning_of
 from sparklog.core.options import ReadOptions
 from sparklog.core.plan import RangeToRead
@@ -36,6 +36,7 @@ class TaskToRead(msgspec.Struct, frozen=True):
     """What one task reads, and where from: everything that is known only when the read is planned."""
 
     places: StorePlaces
+    chain_id: str
     ranges: list[RangeToRead]
 
 
@@ -55,7 +56,7 @@ class BatchReader(DataSourceReader):
         connection = shared(self.options.cluster, self.options.storage)
         try:
             plan, places = self._plan(connection)
-        except KeyNotFound:  # deleted between catching up and the look-up: the next state names its successor
+        except (KeyNotFound, Damaged):  # deleted between catching up and the look-up: the next state has its successor
             try:
                 plan, places = self._plan(connection)
             except KeyNotFound as error:
@@ -63,7 +64,8 @@ class BatchReader(DataSourceReader):
         warning = warning_of(self.options.ignored)
         for each in [*plan.warnings, *([warning] if warning is not None else [])]:
             log.warning("%s", each)
-        return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, task))) for task in plan.tasks]
+        chain_id = connection.follower.state.chain_id
+        return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, chain_id, task))) for task in plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
@@ -71,7 +73,7 @@ class BatchReader(DataSourceReader):
             return
         task = msgspec.msgpack.decode(partition.value, type=TaskToRead)
         stores = Stores(task.places)
-        replan = partial(_replan, task.places)
+        replan = partial(_replan, task.places, task.chain_id)
         for each in task.ranges:
             yield from scan(each, stores, self.columns, replan, fail_on_data_loss=self.options.fail_on_data_loss)
 
@@ -81,9 +83,11 @@ class BatchReader(DataSourceReader):
             return plan, connection.places(state)
 
 
-def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
+def _replan(places: StorePlaces, chain_id: str, plan: RangeToRead, at: Offset) -> RangeToRead:
     try:
-        return shared(places.cluster, places.settings).replan(plan, at)
+        connection = shared(places.cluster, places.settings)
+        connection.check_chain(chain_id)
+        return connection.replan(plan, at)
     except ClusterNotFound as error:
         raise DataLoss(
             f"{plan.topic}-{plan.partition} from offset {at} on: {error.message}; this task ran on "

@@ -99,9 +99,7 @@ class BatchWriter(DataSourceArrowWriter):
             self._log_skipped()
             return
         plan = self._plan()
-        sent = sorted(
-            (each for each in messages if isinstance(each, TaskMessage)), key=lambda each: each.spark_partition
-        )
+        sent = sorted(_all_of(messages), key=lambda each: each.spark_partition)
         written = [msgspec.msgpack.decode(each.written, type=TaskWritten) for each in sent]
         transaction = self.options.transaction
         application = None if transaction is None else Application(transaction.app_id, transaction.version)
@@ -112,6 +110,7 @@ class BatchWriter(DataSourceArrowWriter):
         if not self.options.acks_all:
             _check_leader_only(_touched(plan, command))
         connection = shared(plan.places.cluster, self.options.storage)
+        connection.check_chain(plan.chain_id)
         _check_visible(plan, command, {each.host for each in sent})
         submission = Submission(plan.command_id, plan.n0, command)
         try:
@@ -168,6 +167,15 @@ class BatchWriter(DataSourceArrowWriter):
         )
 
 
+def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
+    sent = [each for each in messages if isinstance(each, TaskMessage)]
+    if len(sent) < len(messages):
+        raise InvalidInput(
+            f"wanted what {len(messages)} tasks wrote, Spark brought {len(sent)} messages: rows are missing"
+        )
+    return sent
+
+
 def _check_leader_only(partitions: dict[str, int]) -> None:
     """`acks=1` is one partition's promise: several could be seen in part."""
     if sum(partitions.values()) > 1:
@@ -212,6 +220,8 @@ def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
 
 
 def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
+    if not command.slices:
+        return
     mean_bytes = sum(each.length for each in command.slices) // len(command.slices)
     if len(command.slices) >= MANY_SLICES and mean_bytes < SMALL_SLICE_BYTES:
         topic = next(each.name for each in plan.topics.values() if each.topic_id == command.slices[0].topic_id)

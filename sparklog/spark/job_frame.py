@@ -214,7 +214,8 @@ def run_job(job: Job, cluster_url: str, **options: Unpack[JobOptions]) -> JobRep
         deletion, floor = _after(frame, deletion, notes)
         report = _report(job, frame, started_ms, rows, deletion, floor, notes)
         try:
-            frame.commit(ReportJob(job.name, started_ms, report.ended_ms, report.failed, report.for_chain()))
+            failed = report.failed + report.deletion.failed
+            frame.commit(ReportJob(job.name, started_ms, report.ended_ms, failed, report.for_chain()))
         except SparklogError as error:
             note = f"the report did not get into the chain: {error}"
             report = msgspec.structs.replace(report, notes=(*report.notes, note), exit_code=1)

@@ -8,6 +8,7 @@ there are tasks or partitions, whichever are more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,8 +77,11 @@ def _content(df: DataFrame) -> Column:
     return F.xxhash64(*(name for name in ("value", "timestamp", "headers") if name in df.columns))
 
 
-def _murmur2(partitions: int) -> Any:
+def partitions_of(partitions: int) -> Callable[[pa.Array], pa.Array]:
+    """What maps keys (binary of any width) to their partitions (int32), null to null."""
+
     def partition_of(keys: pa.Array) -> pa.Array:
+        keys = keys.cast(pa.binary())  # spark.sql.execution.arrow.useLargeVarTypes makes them large
         chosen = np.empty(0, np.int32)
         if len(keys):
             offsets = np.frombuffer(keys.buffers()[1], np.int32, count=len(keys) + 1, offset=4 * keys.offset)
@@ -86,5 +90,9 @@ def _murmur2(partitions: int) -> Any:
             chosen = partitions_for_keys(offsets, data, partitions).astype(np.int32)
         return pa.array(chosen, mask=keys.is_null().to_numpy(zero_copy_only=False))
 
+    return partition_of
+
+
+def _murmur2(partitions: int) -> Any:
     # pyspark's stub asks for a function type, and its code warns about one where there are type hints.
-    return arrow_udf(partition_of, IntegerType())  # type: ignore[call-overload]
+    return arrow_udf(partitions_of(partitions), IntegerType())  # type: ignore[call-overload]

@@ -64,6 +64,8 @@ def checked(source: Source) -> Source:
     local = _local(source.path)
     if local is not None and not local.exists():
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
+    if local is not None and local.is_dir():
+        _check_depth(local, source.options)
     return msgspec.structs.replace(source, format=source.format or _guessed(source.path, local))
 
 
@@ -117,6 +119,19 @@ def _data_files(folder: Path) -> list[str]:
     """The files that Spark would read: those whose names begin with _ or . are none, here and on the way."""
     found = (each for each in folder.rglob("*") if each.is_file())
     return [each.name for each in found if not any(part[0] in "._" for part in each.relative_to(folder).parts)]
+
+
+def _check_depth(folder: Path, options: Mapping[str, str]) -> None:
+    """Refuse a directory of which Spark would read a part only: it goes into `name=value` folders, and no others."""
+    if any(name.lower() == "recursivefilelookup" and value.lower() == "true" for name, value in options.items()):
+        return
+    for each in folder.rglob("*"):
+        above = each.relative_to(folder).parts[:-1]
+        hidden = any(part[0] in "._" for part in each.relative_to(folder).parts)
+        if each.is_file() and not hidden and any("=" not in part for part in above):
+            raise InvalidInput(
+                f"Spark reads no files in sub-folders, found {each}: give --option recursiveFileLookup=true, or a glob"
+            )
 
 
 def _format_of(name: str) -> str | None:

@@ -19,6 +19,11 @@ class Deadline:
         self.timeout_ms = timeout_ms
         self._at_s = time.monotonic() + timeout_ms / 1000
 
+    def extend(self, more_ms: int) -> None:
+        """Put it off: what is to be done turned out to be more."""
+        self.timeout_ms += more_ms
+        self._at_s += more_ms / 1000
+
     def left_s(self) -> float:
         """Seconds until then; 0 if it passed."""
         return max(0.0, self._at_s - time.monotonic())

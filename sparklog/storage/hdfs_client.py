@@ -142,7 +142,10 @@ class HdfsCalls:
         return self._run([partial(function, client)], deadline)[0]
 
     def read(self, parts: Sequence[Callable[[], bytes]], deadline: Deadline) -> list[bytes]:
-        """What each of `parts` reads from data nodes, some at the same time. Raises CallFailed."""
+        """What each of `parts` reads from data nodes, some at the same time. Raises CallFailed.
+
+        Reads go this way and no other: a process that is forked soon after is to know of their connections.
+        """
         process = _process
         lanes = [partial(_each, parts[lane::_LANES]) for lane in range(min(_LANES, len(parts)))]
         try:

@@ -228,7 +228,7 @@ class HdfsUpload:
         try:
             was_there = self._calls.call(lambda client: client.delete(temporary, recursive=False), deadline)
             if not was_there:
-                found = self._calls.call(self._is_written, deadline)
+                found = self._is_written(deadline)
         except (CallFailed, SparklogError) as error:  # the latter if there is no client any more
             raise OutcomeUnknown(f"{unknown}; then: {error}") from error
         if was_there:
@@ -238,12 +238,15 @@ class HdfsUpload:
         if not found:
             raise OutcomeUnknown(f"{unknown}; then another object was there") from failed
 
-    def _is_written(self, client: Client) -> bool:
-        """Whether what is under the key is what this upload wrote."""
-        found = client.get_file_info(self._path)
+    def _is_written(self, deadline: Deadline) -> bool:
+        """Whether what is under the key is what this upload wrote. Raises CallFailed."""
+        found = self._calls.call(lambda client: client.get_file_info(self._path), deadline)
         if found.isdir or found.length != self._written_bytes:
             return False
-        return self._whole is None or client.read(self._path).read() == self._whole
+        if not self._whole:
+            return True
+        reader = self._calls.call(lambda client: client.read(self._path), deadline)
+        return self._calls.read([reader.read], deadline)[0] == self._whole
 
     def _is_folder(self, deadline: Deadline) -> bool:
         with suppress(CallFailed):

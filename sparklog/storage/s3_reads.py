@@ -48,18 +48,23 @@ def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
         with _opened(bucket, key, 0, _FIRST_BYTES, deadline) as opened:
             if whole is None:
                 whole = _memory(opened.size_bytes)
+                deadline.extend(_more_ms(len(whole[_FIRST_BYTES:])))  # it shares the link with the rest
                 behind = _cut([_Piece(_FIRST_BYTES, whole[_FIRST_BYTES:])])
                 rest.extend(_begin(bucket, key, wanted, behind))
+            check_size(opened.size_bytes)
             opened.fill(whole[:_FIRST_BYTES], deadline)
+
+    def check_size(found: int) -> None:
+        if whole is not None and found != len(whole):
+            raise Damaged(f"wanted {len(whole)} bytes of {shown_key} in bucket {bucket.name}, found {found}")
 
     try:
         _retried(bucket, wanted, deadline, read_first)
-        sizes = {each.result() for each in rest}
+        for each in rest:
+            check_size(each.result())
     finally:
         _cancel(rest)
     assert whole is not None
-    if sizes - {len(whole)}:
-        raise Damaged(f"wanted {len(whole)} bytes of {shown_key} in bucket {bucket.name}, found {min(sizes)}")
     return whole.toreadonly()
 
 

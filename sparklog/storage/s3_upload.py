@@ -19,6 +19,8 @@ from sparklog.storage.s3_bucket import Bucket
 PART_BYTES: Final = 8 * 1024 * 1024
 PARTS_AT_ONCE: Final = 4
 COPIED_BYTES: Final = 16 * 1024 * 1024  # of one part that S3 copies itself, within one try
+# What servers say that don't know the request, or may not read the source: another region, or keys that can't.
+_CAN_NOT_COPY: Final = frozenset({301, 307, 308, 400, 403, 405, 501})
 _MOST_PARTS: Final = 10_000
 _CONTROL_BYTES: Final = 512 * 1024  # larger bodies go by the bulk client
 _MS_PER_MIB: Final = 1000  # how slow a link may be before a large PUT is given up
@@ -94,7 +96,7 @@ class S3Upload:
         except BaseException as error:
             self.abort()
             cause = error.__cause__
-            if isinstance(cause, Failed) and cause.status == 501:
+            if isinstance(cause, Failed) and cause.status in _CAN_NOT_COPY and not cause.may_pass:
                 return False
             if isinstance(cause, Failed) and cause.code == "NoSuchKey":
                 raise KeyNotFound(f"wanted to copy {full_key}, found nothing in bucket {bucket}") from cause

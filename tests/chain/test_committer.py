@@ -14,6 +14,8 @@ from sparklog.core.apply import apply_command
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, CreateTopic, RaiseFloor, Submission
 from sparklog.core.decide import decide
 from sparklog.core.errors import (
+    ChainDamaged,
+    InconsistentClusterId,
     InvalidProducerEpoch,
     Landed,
     OutcomeUnknown,
@@ -165,6 +167,40 @@ def test_a_refusal_writes_nothing(chain: Member) -> None:
     with pytest.raises(TopicAlreadyExists):
         chain.committer.submit(chain.committer.begin(CreateTopic("orders")), TIMEOUT_MS)
     assert chain.store.count("put_if_absent") == 0
+
+
+def made_anew(chain: Member) -> Member:
+    """Another cluster in the place of this one, as seen by who made it."""
+    inner = chain.store.inner
+    for each in list(inner.list_keys("")):
+        inner.delete(each.key)
+    return new_chain(store=inner)
+
+
+def test_who_comes_back_to_a_place_that_was_made_anew_writes_nothing(chain: Member) -> None:
+    for _ in range(5):
+        chain.append()
+    other = made_anew(chain)
+    chain.clock.pause(committer_module.IDLE_MS)
+    for _ in range(2):
+        with pytest.raises(InconsistentClusterId) as caught:
+            chain.append()
+        assert caught.value.landed is Landed.NO
+    assert other.append().ranges[0].start == 0
+    assert len(fresh_uploads(other)) == 1
+
+
+def test_without_that_look_the_new_cluster_would_have_a_gap_and_never_open_again(
+    chain: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        chain.append()
+    other = made_anew(chain)
+    monkeypatch.setattr(chain.committer, "_check_chain", lambda: None)
+    chain.clock.pause(committer_module.IDLE_MS)
+    chain.append()
+    with pytest.raises(ChainDamaged, match="is missing"):
+        fresh_uploads(other)
 
 
 # ---- repeats --------------------------------------------------------------------------------------

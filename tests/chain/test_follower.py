@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import msgspec
@@ -189,6 +190,33 @@ def test_the_same_chain_is_known_by_its_last_entry(chain: Member) -> None:
     assert not chain.follower.is_same_chain()
     chain.store.inner.delete(entry_key(2))
     assert not chain.follower.is_same_chain()
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_reader_beside_a_writer_who_never_rests_comes_to_an_end(chain: Member, opened: bool) -> None:
+    """Who read on until nothing is new would not: an entry takes two requests to write, a round of reading three."""
+    late = member(chain.store.inner) if opened else Member(FaultyStore(chain.store.inner))
+    asked = itertools.count(1)
+
+    def write() -> None:
+        if next(asked) % 2 == 0:
+            chain.append()
+
+    late.store.plan(write, "get", times=1_000)
+    before = chain.follower.state.n
+    if opened:
+        late.follower.catch_up()
+    else:
+        late.follower.open()
+    assert late.follower.state.n >= before
+    assert next(asked) < 1_000, "it came to an end because the writer rested"
+
+
+def test_a_chain_whose_last_entry_was_deleted_as_old_is_known_by_its_snapshot(chain: Member) -> None:
+    chain.append()
+    chain.committer.write_snapshot()
+    chain.store.inner.delete(entry_key(2))
+    assert chain.follower.is_same_chain()
 
 
 def test_the_hash_is_that_of_the_bytes_in_the_slot(chain: Member) -> None:

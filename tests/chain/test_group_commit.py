@@ -11,7 +11,7 @@ import pytest
 from sparklog.chain.clock import Deadline
 from sparklog.chain.committer import Committer, _Waiting
 from sparklog.core.commands import AllocateProducer, Application, CreateTopic, MoveLogStart, Submission
-from sparklog.core.errors import OutcomeUnknown, RequestTimedOut, SparklogError, StoreFull, TopicAlreadyExists
+from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreFull, TopicAlreadyExists
 from sparklog.core.records import CommandResult
 from sparklog.core.types import Offset, PartitionIndex
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
@@ -176,23 +176,3 @@ def test_a_caller_in_a_hurry_does_not_end_the_appends_of_others(chain: Member) -
     chain.committer._commit([hurried, patient])
     assert patient.error is None
     assert member(chain.store.inner).uploads() == [upload_of(each.submission) for each in (hurried, patient)]
-
-
-@pytest.mark.parametrize("taken", [False, True])
-def test_a_caller_waits_for_the_commit_of_others_no_longer_than_its_own_time(chain: Member, taken: bool) -> None:
-    submission = chain.begin(append())
-
-    class Taken(_Counted):
-        """Somebody who commits takes the queue as soon as this caller has joined it."""
-
-        def append(self, each: _Waiting) -> None:
-            if not taken:
-                super().append(each)
-
-    chain.committer._queue = Taken()
-    with chain.committer._commit_lock, ThreadPoolExecutor(1) as pool:
-        late = pool.submit(chain.committer.submit, submission, 10)
-        with pytest.raises(OutcomeUnknown if taken else RequestTimedOut, match="waited 10 ms for the commit of others"):
-            late.result()
-    assert chain.committer._queue == []
-    assert chain.append().ranges[0].start == 0  # nobody committed for it later

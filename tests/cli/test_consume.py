@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ import sparklog as library
 from sparklog.chain.clock import SystemClock
 from sparklog.cli.consume import times_of
 from sparklog.cli.main import run
+from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import InvalidOption
 from sparklog.core.types import Offset, PartitionIndex, TopicId
@@ -142,6 +145,62 @@ def _rows(value: str, partition: int) -> object:
     import pyarrow as pa
 
     return pa.table({"value": [value], "partition": pa.array([partition], pa.int32())})
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[Cluster], object]) -> None:
+    """Let somebody act while the first piece is read."""
+    scan, acted = Cluster.scan, []
+
+    def busy(cluster: Cluster, *args: Any, **options: Any) -> object:
+        found = list(scan(cluster, *args, **options))
+        if not acted:
+            acted.append(1)
+            with library.connect(cluster.connection.url) as other:
+                act(other)
+        return found
+
+    monkeypatch.setattr(Cluster, "scan", busy)
+
+
+def two_partitions(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t", "-p", "2")
+    for partition in ("0", "1"):
+        sparklog("produce", "t", "-p", partition, stdin=f"{partition}a\n{partition}b\n")
+
+
+def test_what_retention_took_while_another_partition_was_read_is_told(
+    sparklog: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_partitions(sparklog)
+    meanwhile(monkeypatch, lambda other: other.submit(MoveLogStart(TopicId(1), PartitionIndex(1), Offset(1))))
+    said = sparklog("consume", "t")
+    assert (said.code, said.out.split()) == (0, ["0a", "0b", "1b"])
+    assert "t-1: records [0, 1) were removed before they were read" in said.err
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_topic_that_is_made_anew_while_it_is_read_is_no_part_of_it(
+    sparklog: Cli, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    def anew(other: Cluster) -> None:
+        other.delete_topic("t")
+        other.create_topic("t", partitions=partitions)
+        other.append("t", _rows("new", partitions - 1))
+
+    two_partitions(sparklog)
+    meanwhile(monkeypatch, anew)
+    said = sparklog("consume", "t")
+    assert (said.code, said.out.split()) == (3, ["0a", "0b"])
+    assert "was deleted and created again while it was read" in said.err
+
+
+def test_a_partition_that_is_added_has_no_end_in_time_and_is_left_out(
+    sparklog: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_partitions(sparklog)
+    meanwhile(monkeypatch, lambda other: (other.add_partitions("t", 3), other.append("t", _rows("late", 2))))
+    said = sparklog("consume", "t", "--offset", "@0:9999-01-01T00:00:00Z", "--follow")
+    assert (said.code, said.out.split()) == (0, ["0a", "0b", "1a", "1b"])
 
 
 def test_what_retention_took_from_a_follower_is_told(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from sparklog.client import write_plan
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write, producer_slices, write_rows
-from sparklog.core.commands import Application, Submission
+from sparklog.core.commands import Append, Application, Submission
 from sparklog.core.errors import InvalidInput, InvalidRecord, SparklogError, UnknownTopicOrPartition
 from sparklog.core.types import UploadId
 from tests.core.decided_log import DecidedLog
@@ -90,10 +90,12 @@ def test_one_command_holds_the_tasks_in_their_order(cluster: Cluster) -> None:
     assert values(cluster) == [b"2", b"0", b"1"]
 
 
-def test_nothing_written_is_no_command(cluster: Cluster) -> None:
+def test_nothing_written_is_no_command_but_for_an_applications_version(cluster: Cluster) -> None:
     plan = planned(cluster)
     nothing = write_rows(plan, [rows()])
-    assert (nothing, append_command(plan, [nothing], application=Application("a", 1))) == (TaskWritten(), None)
+    assert (nothing, append_command(plan, [nothing])) == (TaskWritten(), None)
+    version = Application("a", 1)
+    assert append_command(plan, [nothing], application=version) == Append((), (), (), version)
 
 
 # ---- rows ---------------------------------------------------------------------------------------------

@@ -113,7 +113,11 @@ def of_topic(command: Append, topic_id: int) -> Append:
 @pytest.mark.parametrize(
     ("change", "kind", "text"),
     [
-        (lambda each: msgspec.structs.replace(each, slices=()), InvalidInput, "at least one slice, found none"),
+        (
+            lambda each: msgspec.structs.replace(each, slices=()),
+            InvalidInput,
+            "at least one slice, or an application's version; found neither",
+        ),
         (lambda each: object_with(each, upload_id="x"), InvalidInput, "32 lower-case hex digits"),
         (
             lambda each: slice_with(each, partition=PartitionIndex(2)),
@@ -276,3 +280,14 @@ def test_a_repeat_in_some_partitions_only_is_refused(log: DecidedLog) -> None:
     log.submit(of_producer(log, (0, span(producer, 0, 0, 0))))
     with pytest.raises(InvalidInput, match="repeats batches of its producer in some partitions"):
         log.submit(of_producer(log, (0, span(producer, 0, 0, 0)), (1, span(producer, 0, 0, 0))))
+
+
+def test_a_version_is_written_without_records_too(log: DecidedLog) -> None:
+    empty = Append((), (), (), Application("job", 3))
+    first = log.submit(empty)
+    assert (first.records, first.ranges) == (0, ())
+    assert log.state.applications["job"].version == 3
+    assert log.submit(log.append_of(application=Application("job", 3))).n == first.n
+    assert log.bounds() == []
+    with pytest.raises(InvalidInput, match="slices of only 0"):
+        log.submit(Append((log.uploaded(),), (), (), Application("job", 4)))

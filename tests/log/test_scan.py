@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pytest
@@ -11,8 +11,9 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.core.errors import DataLoss
-from sparklog.core.types import NamedObject
+from sparklog.core.commands import MoveLogStart
+from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreUnavailable
+from sparklog.core.types import NamedObject, Offset, PartitionIndex
 from sparklog.log import scan
 from sparklog.log.stores import Stores
 from sparklog.storage.memory import MemoryStore
@@ -74,6 +75,34 @@ def test_an_object_that_no_store_holds_is_named_when_its_turn_comes(
     assert [next(reading)["offset"][0].as_py() for _ in range(4)] == [0, 10, 20, 30]
     with pytest.raises(Exception, match="no store holds it"):
         next(reading)
+
+
+@pytest.mark.parametrize("error", [KeyNotFound, Damaged, StoreUnavailable])
+def test_records_and_times_come_from_the_next_holder_where_the_first_one_fails(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, error: type[SparklogError]
+) -> None:
+    class Failing(MemoryStore):
+        def get(self, key: str) -> memoryview:
+            raise error("not here")
+
+        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+            raise error("not here")
+
+    holding = Stores.holding
+    first = Failing("memory://failing")
+    monkeypatch.setattr(Stores, "holding", lambda stores, named: [first, *holding(stores, named)])
+    found = cluster.read("t", partition=0)
+    assert found["offset"].to_pylist() == list(range(90))
+    at_us = found["timestamp"].cast(pa.int64()).to_pylist()[45]
+    assert cluster.offset_for_time("t", 0, at_us) in range(40, 46)
+
+
+def test_a_look_up_by_time_begins_at_the_log_start(cluster: Cluster) -> None:
+    with cluster.connection.follower.current() as state:
+        topic_id = state.topic_ids["t"]
+    cluster.submit(MoveLogStart(topic_id, PartitionIndex(0), Offset(14)))
+    assert cluster.offset_for_time("t", 0, -5_000_000) == 14
+    assert cluster.offsets_for_times("t", 0) == {0: 14}
 
 
 def test_what_comes_is_dropped_when_the_reader_stops(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

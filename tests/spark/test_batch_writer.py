@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import pickle
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,10 +15,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, StructType
 
+import sparklog
+from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Submission
-from sparklog.core.errors import InvalidInput, OutcomeUnknown, RecordTooLarge
+from sparklog.core.errors import InconsistentClusterId, InvalidInput, OutcomeUnknown, RecordTooLarge
+from sparklog.core.invariants import check
 from sparklog.core.options import parse_write_options
 from sparklog.core.records import CommandResult
 from sparklog.spark import batch_writer
@@ -232,8 +237,32 @@ def test_offsets_follow_the_spark_partition_whatever_order_tasks_finish_in(clust
     cluster.create_topic("t", partitions=1)
     writer = begun(cluster)
     messages = [ran(writer, batch(f"task {task}"), task=task) for task in (2, 0, 1)]
-    writer.commit([None, *messages])
+    writer.commit(messages)
     assert values(cluster) == ["task 0", "task 1", "task 2"]
+
+
+def test_a_commit_without_the_message_of_a_task_is_refused(cluster: Cluster) -> None:
+    cluster.create_topic("t", partitions=1)
+    writer = begun(cluster)
+    with pytest.raises(InvalidInput, match="wanted what 2 tasks wrote, Spark brought 1"):
+        writer.commit([ran(writer, batch("a")), None])
+    assert values(cluster) == []
+
+
+def test_a_write_that_was_begun_on_another_cluster_at_the_address_is_refused(tmp_path: Path) -> None:
+    url = str(tmp_path / "again")
+    for topic in ("t", "other"):
+        shutil.rmtree(url, ignore_errors=True)
+        init_cluster(url)
+        with sparklog.connect(url) as made:
+            made.create_topic(topic, partitions=1)
+            if topic == "t":
+                writer = begun(made)
+                message = ran(writer, batch("a"))
+    with pytest.raises(InconsistentClusterId, match="deleted and made anew"):
+        writer.commit([message])
+    with sparklog.connect(url) as made:
+        assert made.describe("other").records == 0
 
 
 def test_commit_again_after_a_lost_reply_changes_nothing(cluster: Cluster) -> None:
@@ -272,6 +301,23 @@ def test_a_write_without_rows_commits_nothing(cluster: Cluster) -> None:
     writer.commit([ran(writer), ran(writer, task=1)])
     with cluster.connection.follower.current() as state:
         assert state.n == before
+
+
+def test_a_version_without_rows_is_written_all_the_same(cluster: Cluster) -> None:
+    """As Delta's: when it is run again, with rows that came late, it adds nothing."""
+    cluster.create_topic("t", partitions=1)
+    for _ in range(2):
+        empty = begun(cluster, txnAppId="job", txnVersion=7)
+        empty.commit([ran(empty)])
+    late = begun(cluster, txnAppId="job", txnVersion=7)
+    assert late.done
+    late.commit([ran(late, batch("late"))])
+    assert values(cluster) == []
+    following = begun(cluster, txnAppId="job", txnVersion=8)
+    following.commit([ran(following, batch("a"))])
+    assert values(cluster) == ["a"]
+    with cluster.connection.follower.current() as state:
+        check(state)
 
 
 def test_tasks_of_a_known_version_do_not_even_read_their_rows(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -10,6 +11,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.murmur2 import partition_for_key
 from sparklog.spark import by_partition
+from sparklog.spark.partitioning import partitions_of
 from tests.spark.conftest import Read, Write
 
 pytestmark = pytest.mark.spark
@@ -85,3 +87,12 @@ def test_wrong_calls_are_refused(spark: SparkSession, cluster: Cluster) -> None:
         by_partition(keyed(spark), "u", cluster=cluster.connection.url)
     with pytest.raises(InvalidInput, match="tasks: wanted 1 or more, found 0"):
         by_partition(keyed(spark), "t", 0, cluster.connection.url)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_keys_of_any_width_go_to_the_same_partition(kind: pa.DataType) -> None:
+    """Spark hands over large ones under spark.sql.execution.arrow.useLargeVarTypes."""
+    keys = [b"anna", b"ben", None, b"carl", b"dora"]
+    found = partitions_of(5)(pa.array(keys, kind)).to_pylist()
+    assert found == [None if key is None else partition_for_key(key, 5) for key in keys]
+    assert partitions_of(5)(pa.array([], kind)).to_pylist() == []

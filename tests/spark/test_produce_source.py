@@ -44,6 +44,7 @@ def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:
         (Source("{}/text"), InvalidOption, "found csv and others"),
         (Source("{}/mixed"), InvalidOption, "found csv, json at"),
         (Source("{}/empty"), InvalidInput, "found no file"),
+        (Source("{}/nested"), InvalidInput, "found .*nested/below/b.csv: give --option recursiveFileLookup=true"),
         (Source("{}/a.zip"), InvalidInput, "unpack it first"),
         (Source("{}/a.xlsx"), InvalidOption, "give --format"),
     ],
@@ -51,13 +52,33 @@ def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:
 def test_a_source_that_cannot_be_read_is_refused_before_spark_starts(
     tmp_path: Path, source: Source, kind: type[SparklogError], message: str
 ) -> None:
-    for each in ("text/a.csv", "text/readme", "mixed/a.csv", "mixed/b.json", "a.zip", "a.xlsx"):
-        (tmp_path / each).parent.mkdir(exist_ok=True)
+    for each in (
+        "text/a.csv",
+        "text/readme",
+        "mixed/a.csv",
+        "mixed/b.json",
+        "nested/a.csv",
+        "nested/below/b.csv",
+        "a.zip",
+        "a.xlsx",
+    ):
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / each).touch()
     (tmp_path / "empty").mkdir()
     path = None if source.path is None else source.path.format(tmp_path)
     with pytest.raises(kind, match=message):
         checked(Source(path, source.table, source.format))
+
+
+@pytest.mark.parametrize("below", ["day=1/b.csv", "day=1/hour=2/b.csv", "_old/b.csv", ".ready/b.csv"])
+def test_folders_that_spark_goes_into_or_never_looks_at_are_no_hindrance(tmp_path: Path, below: str) -> None:
+    for each in ("a.csv", below):
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).touch()
+    assert checked(Source(str(tmp_path))).format == "csv"
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "c.csv").touch()
+    assert checked(Source(str(tmp_path), options={"recursivefilelookup": "true"})).format == "csv"
 
 
 @pytest.mark.spark

@@ -165,6 +165,8 @@ def test_an_object_that_can_not_be_deleted_is_reported_and_tried_again(
         report = log.retention()
     assert (report.exit_code, report.deletion.failed, report.deletion.done.objects) == (1, 1, 2)
     assert "is kept" in report.deletion.messages[0]
+    with log.cluster.connection.follower.current() as state:
+        assert [each.failed_partitions for each in state.jobs.values() if each.job == "retention"] == [1]
     assert [each.outcome for each in report.partitions] == [Outcome.DONE] * 3
     assert log.stored() == {stuck}
     assert log.retired() == 1

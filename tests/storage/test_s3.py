@@ -234,6 +234,12 @@ def test_a_body_that_is_cut_each_time_is_an_unavailable_store_not_a_short_object
         store_at(server).get_ranges("a", [(0, 4)])
 
 
+def test_an_object_of_another_size_at_the_second_try_is_damaged() -> None:
+    cut = Reply(206, b"bo", {"ETag": '"e"', "Content-Range": "bytes 0-9/10"}, length=10, cut=True)
+    with scripted_s3(cut, whole(b"longer")) as server, pytest.raises(Damaged, match=r"wanted 10 bytes of a .* found 6"):
+        store_at(server).get("a")
+
+
 def test_an_object_that_ends_before_a_range_is_damaged() -> None:
     with scripted_s3(whole(b"body")) as server, pytest.raises(Damaged, match="ends at byte 4"):
         store_at(server).get_ranges("a", [(0, 5)])
