@@ -187,10 +187,10 @@ class _Connection:
         try:
             await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            writer.transport.abort()  # before the wait, which may be cancelled
             for each in directions:
                 each.cancel()
             await asyncio.gather(*directions, return_exceptions=True)
-            writer.transport.abort()
 
     async def _requests(self, server: asyncio.StreamWriter) -> None:
         """To the name node, until one side leaves or a fault ends it."""
