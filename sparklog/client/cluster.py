@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, new_command_id
 from sparklog.client.connection import Connection
-from sparklog.client.write_plan import append_command, plan_write, producer_slices, write_rows
+from sparklog.client.write_plan import append_command, check_partition_named, plan_write, producer_slices, write_rows
 from sparklog.core.cluster_config import topic_defaults
 from sparklog.core.commands import (
     AddPartitions,
@@ -141,9 +141,12 @@ class Cluster:
 
         `rows` have the columns value, and optionally key, topic, partition, headers, timestamp (INTERFACE, "columns
         written"); with `topic` None each row names its topic. `producer` = (id, epoch, first sequence) makes a repeat
-        of the same call return the original offsets (rows for one partition only); `application` = (id, version)
-        does the same per version. Raises InvalidInput and its kin (nothing was written), OutcomeUnknown.
+        of the same call return the original offsets; its rows name one partition, because sequences are counted per
+        partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per version.
+        Raises InvalidInput and its kin (nothing was written), OutcomeUnknown.
         """
+        if producer is not None:
+            check_partition_named(rows)
         with self.connection.follower.current() as state:
             plan = plan_write(
                 state,

@@ -260,6 +260,15 @@ def new_upload_id() -> UploadId:
     return UploadId(uuid.uuid4().hex)
 
 
+def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
+    """Refuse rows of an idempotent producer that leave the choice of a partition to whoever writes them this time."""
+    if "partition" not in rows.schema.names or rows.column("partition").null_count:
+        raise InvalidInput(
+            "an append with a producer names its partition: give the rows a column 'partition' without nulls, so that "
+            "a repeat goes where the first one went"
+        )
+
+
 def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) -> tuple[NewSlice, ...]:
     """The slices of one partition with the sequences of an idempotent producer: (id, epoch, first sequence)."""
     producer_id, epoch, sequence = producer

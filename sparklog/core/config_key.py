@@ -18,8 +18,8 @@ ConfigValue = int | float | bool | str | tuple[str, ...]
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-_BYTES: Final = re.compile(r"([0-9]+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")  # more are too many for `int` as well
+_BYTES: Final = re.compile(r"([0-9]{1,40})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _BYTES_FACTOR: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 

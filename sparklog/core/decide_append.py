@@ -32,6 +32,8 @@ from sparklog.core.types import (
 )
 from sparklog.core.uploads import check_uploads
 
+OFFSETS_END = 1 << 62  # far enough from what a column of the state holds that no later sum leaves it
+
 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     """The result of an earlier write of the same application version or of the same producer batches, or None.
@@ -68,7 +70,11 @@ def decide_append(state: ClusterState, command: Append, at: At) -> Appended:
     for each in command.objects:
         _check_holders(state, each)
     _check_partitions(state, command)
-    return assign_offsets(state, command, at)
+    appended = assign_offsets(state, command, at)
+    last = max((written.end for written in appended.ranges), default=0)
+    if last > OFFSETS_END:
+        raise InvalidInput(f"an offset is at most {OFFSETS_END}, found {last}")
+    return appended
 
 
 def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
@@ -159,6 +165,7 @@ def _check_partitions(state: ClusterState, command: Append) -> None:
     """Each partition exists, is written under its current epoch, and every in-sync replica holds its objects."""
     epochs = {TopicPartition(each.topic_id, each.partition): each.leader_epoch for each in command.epochs}
     holders = [frozenset(holder.store for holder in each.holders) for each in command.objects]
+    fewest: dict[int, int] = {}  # min.insync.replicas, by topic
     checked: set[tuple[TopicPartition, int]] = set()
     for each in command.slices:
         topic_partition = TopicPartition(each.topic_id, each.partition)
@@ -170,6 +177,13 @@ def _check_partitions(state: ClusterState, command: Append) -> None:
         if epoch is None:
             raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")
         check_epoch(state, partition, epoch)
+        if each.topic_id not in fewest:
+            fewest[each.topic_id] = state.topic_config(state.topics[each.topic_id]).min_insync_replicas
+        if len(partition.isr) < fewest[each.topic_id]:
+            raise NotEnoughReplicas(
+                f"{where(state, topic_partition)} is in sync on {len(partition.isr)} stores {list(partition.isr)}, its "
+                f"topic wants {fewest[each.topic_id]} (min.insync.replicas)"
+            )
         missing = [store for store in partition.isr if store not in holders[each.object_index]]
         if missing:
             raise NotEnoughReplicas(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparklog.core.cluster_config import effective_cluster
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.decide_append import check_holder, existing_partition, where
+from sparklog.core.decide_topics import delay_begins_ms
 from sparklog.core.errors import InvalidInput, NotEnoughReplicas, OffsetOutOfRange, SwapRefused
 from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
 from sparklog.core.slice_table import SliceColumns, digest
@@ -76,7 +77,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
             )
             for each in command.slices
         ),
-        at.time_ms + state.topic_config(topic).rewrite_delete_delay_ms,
+        delay_begins_ms(state, at) + state.topic_config(topic).rewrite_delete_delay_ms,
     )
 
 
@@ -113,7 +114,7 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
     if command.to <= partition.log_start:
         return ()
     delay_ms = state.topic_config(state.topics[command.topic_id]).file_delete_delay_ms
-    return (LogStartMoved(command.topic_id, command.partition, command.to, at.time_ms + delay_ms),)
+    return (LogStartMoved(command.topic_id, command.partition, command.to, delay_begins_ms(state, at) + delay_ms),)
 
 
 def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tuple[Record, ...]:

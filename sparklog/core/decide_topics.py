@@ -104,7 +104,12 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
 def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> TopicDeleted:
     """The topic is forgotten at once; its objects go after `file.delete.delay.ms`."""
     topic = existing_topic(state, command.topic_id)
-    return TopicDeleted(topic.topic_id, at.time_ms + state.topic_config(topic).file_delete_delay_ms)
+    return TopicDeleted(topic.topic_id, delay_begins_ms(state, at) + state.topic_config(topic).file_delete_delay_ms)
+
+
+def delay_begins_ms(state: ClusterState, at: At) -> int:
+    """When the delay of what is forgotten now begins: not before the entry in front, if this author's clock is slow."""
+    return max(at.time_ms, state.time_ms)
 
 
 def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:

@@ -37,6 +37,11 @@ class OverlayMap(MutableMapping[K, V]):
         if key in self._below:
             self._gone.add(key)
 
+    def clear(self) -> None:
+        """In one pass, which the mixin's would be for each key."""
+        self._own.clear()
+        self._gone = set(self._below)
+
     def __contains__(self, key: object) -> bool:
         return key in self._own or (key not in self._gone and key in self._below)
 

@@ -16,7 +16,7 @@ _UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
 _INT32_END = 1 << 31
 _UINT32_END = 1 << 32
 _INT64_END = 1 << 63
-_RECORDS_END = 1 << 48  # of one slice, so that offsets stay far below 2^63
+_RECORDS_END = 1 << 48  # of one command, so that offsets stay far below 2^63
 
 
 def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind: ObjectKind) -> None:
@@ -29,6 +29,12 @@ def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind
             raise InvalidInput(f"a slice names object {new.object_index} of {len(objects)}")
         named.add(new.object_index)
         _check_slice(new, objects[new.object_index])
+    for what, count in (
+        ("records", sum(each.records for each in slices)),
+        ("bytes", sum(each.length for each in slices)),
+    ):
+        if count >= _RECORDS_END:
+            raise InvalidInput(f"one command has fewer than 2^48 {what}, found {count}")
     if len(named) != len(objects):
         raise InvalidInput(f"{len(objects)} objects are named, but slices of only {len(named)}")
 

@@ -113,19 +113,37 @@ def test_a_read_outside_the_log_is_out_of_range(cluster: Cluster, start: int, en
 
 
 def test_a_repeat_of_a_producers_append_returns_the_original_offsets(cluster: Cluster) -> None:  # M: I-01
-    cluster.create_topic("t")
+    cluster.create_topic("t", partitions=8)
     producer = cluster.allocate_producer()
-    first = cluster.append("t", rows("1", "2"), producer=(*producer, 0))
-    again = cluster.append("t", rows("1", "2"), producer=(*producer, 0))
-    then = cluster.append("t", rows("3"), producer=(*producer, 2))
-    assert [(each.start, each.end) for each in first.ranges + again.ranges + then.ranges] == [(0, 2), (0, 2), (2, 3)]
-    assert values(cluster.read("t", partition=0)) == ["1", "2", "3"]
+
+    def append(first: int, *values: str) -> list[tuple[int, int, int]]:
+        placed = rows(*values).append_column("partition", pa.array([5] * len(values), pa.int32()))
+        found = cluster.append("t", placed, producer=(*producer, first))
+        return [(each.partition, each.start, each.end) for each in found.ranges]
+
+    assert append(0, "1", "2") == append(0, "1", "2") == [(5, 0, 2)]
+    cluster.add_partitions("t", 9)
+    assert append(0, "1", "2") == [(5, 0, 2)]
+    assert append(2, "3") == [(5, 2, 3)]
+    assert values(cluster.read("t", partition=5)) == ["1", "2", "3"]
+    assert cluster.describe("t").records == 3
 
 
-def test_a_producers_append_goes_to_one_partition(cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("partitions", "text"),
+    [([0, 1], "one partition"), ([0, None], "names its partition"), (None, "names its partition")],
+)
+def test_a_producers_append_names_one_partition(
+    cluster: Cluster, partitions: list[int | None] | None, text: str
+) -> None:
+    """Without it a repeat would be routed anew: to another partition, which knows nothing of the first one."""
     cluster.create_topic("t", partitions=2)
-    with pytest.raises(InvalidInput, match="one partition"):
-        cluster.append("t", pa.table({"value": ["1", "2"], "partition": [0, 1]}), producer=(0, 0, 0))
+    given = rows("1", "2")
+    if partitions is not None:
+        given = given.append_column("partition", pa.array(partitions, pa.int32()))
+    with pytest.raises(InvalidInput, match=text):
+        cluster.append("t", given, producer=(0, 0, 0))
+    assert cluster.describe("t").records == 0
 
 
 def test_an_application_version_is_written_once(cluster: Cluster) -> None:  # M: I-03

@@ -117,3 +117,9 @@ def test_long_values_are_cut_in_messages() -> None:
 
 def test_keys_pickle() -> None:
     assert pickle.loads(pickle.dumps(LIST)) == LIST
+
+
+@pytest.mark.parametrize("raw", ["9" * 5_000, "9" * 5_000 + "k"])
+def test_more_digits_than_python_reads_are_no_number(raw: str) -> None:
+    for kind in (ValueType.INT, ValueType.LONG, ValueType.BYTES):
+        assert ConfigKey("k", kind, 1, "").read(raw) is None

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from sparklog.core import decide_append as subject
-from sparklog.core.commands import Append, Application, CreateTopic, DeleteTopic, PartitionEpoch
+from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, PartitionEpoch
+from sparklog.core.decide_append import OFFSETS_END
 from sparklog.core.errors import (
     FencedLeaderEpoch,
     InvalidInput,
@@ -24,7 +25,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import violations
 from sparklog.core.records import Appended
-from sparklog.core.types import Holder, LeaderEpoch, NewSlice, PartitionIndex, TimestampSource, TopicId
+from sparklog.core.types import Holder, LeaderEpoch, NewSlice, Offset, PartitionIndex, TimestampSource, TopicId
 from tests.core.decided_log import TOPIC, A, B, DecidedLog, place, span
 
 
@@ -291,3 +292,24 @@ def test_a_version_is_written_without_records_too(log: DecidedLog) -> None:
     assert log.bounds() == []
     with pytest.raises(InvalidInput, match="slices of only 0"):
         log.submit(Append((log.uploaded(),), (), (), Application("job", 4)))
+
+
+def test_fewer_stores_in_sync_than_the_topic_wants_take_no_writes(log: DecidedLog) -> None:
+    log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "2"}))
+    with pytest.raises(NotEnoughReplicas, match=r"orders-0 is in sync on 1 stores \['a'\], its topic wants 2"):
+        log.append()
+    log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "1"}))
+    assert log.append().ranges[0].start == 0
+
+
+def test_offsets_end_where_every_column_still_holds_them(log: DecidedLog) -> None:
+    """By appends that each are legal: what is stored of such slices would keep every process from a snapshot."""
+    most = (1 << 48) - 1
+    partition = log.state.partitions[place()]
+    near = msgspec.structs.replace(
+        partition, next_offset=Offset(OFFSETS_END - most + 1), high_watermark=Offset(OFFSETS_END - most + 1)
+    )
+    log.state.partitions[place()] = near
+    with pytest.raises(InvalidInput, match="an offset is at most"):
+        log.decide(slice_with(log.append_of(1), records=most))
+    assert log.decide(slice_with(log.append_of(1), records=most - 1)).records

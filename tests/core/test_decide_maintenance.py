@@ -296,3 +296,13 @@ def test_producers_that_were_silent_are_forgotten_though_floor_stays(log: Decide
     assert log.decide(RaiseFloor(EntryNumber(0))).records == (FloorRaised(EntryNumber(0), (silent,)),)
     log.submit(RaiseFloor(EntryNumber(0)))
     assert set(log.state.producers) == {busy}
+
+
+def test_a_delay_begins_no_earlier_than_the_entry_in_front(log: DecidedLog) -> None:
+    """An author whose clock is slow: readers that another one has just let plan were promised the whole delay."""
+    log.append(2)
+    delay_ms = log.state.topic_config(log.state.topics[TOPIC]).file_delete_delay_ms
+    front_ms = log.state.time_ms
+    log.now_ms = front_ms - 120_000
+    (record,) = log.decide(MoveLogStart(TOPIC, PartitionIndex(0), Offset(1))).records
+    assert record.delete_after_ms == front_ms + delay_ms

@@ -153,3 +153,12 @@ def test_without_these_checks_a_number_too_large_would_stop_every_reader_of_the_
     apply_entry(log.state, [AppliedCommand(CommandId("f" * 32), EntryNumber(0), log.decide(broken).records)], at)
     with pytest.raises(OverflowError):
         log.state.slices.seal()
+
+
+@pytest.mark.parametrize("changes", [{"records": (1 << 48) - 1}, {"length": 1 << 47}])
+def test_the_sums_of_a_command_stay_small_too(changes: dict[str, Any]) -> None:
+    large = msgspec.structs.replace(OBJECT, size_bytes=LAST_64)
+    part = msgspec.structs.replace(SLICE, position=0, **changes)
+    check_uploads([large], [part], ObjectKind.APPEND)
+    with pytest.raises(InvalidInput, match=r"one command has fewer than 2\^48 (records|bytes)"):
+        check_uploads([large], [part, part], ObjectKind.APPEND)
