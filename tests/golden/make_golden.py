@@ -55,8 +55,7 @@ def make(root: Path) -> None:
         cluster.connection.committer.write_snapshot()
         cluster.append("golden", rows(120, 40), compression="none")
         producer = cluster.allocate_producer()
-        placed = rows(160, 1).append_column("partition", pa.array([0], pa.int32()))
-        cluster.append("golden", placed, producer=(*producer, 0))
+        cluster.append("golden", rows(160, 1), producer=(*producer, 0))
         (root / "expected.json").write_text(json.dumps(contents(cluster), indent=1) + "\n")
 
 
