@@ -89,6 +89,7 @@ def _state_scale() -> list[tuple[str, str]]:
     """In a process of its own, so that its memory is its own."""
     run = [sys.executable, "-m", "tests.bench.state_scale"]
     lines = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip().splitlines()
+    print(*lines, sep="\n", flush=True)
     return [("state of the chain", line) for line in lines]
 
 
