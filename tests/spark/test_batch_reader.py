@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,8 +14,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import InputPartition
 
+import sparklog
+from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
+from sparklog.core.errors import InconsistentClusterId
 from sparklog.core.options import parse_read_options
 from sparklog.core.types import Offset, PartitionIndex
 from sparklog.spark.batch_reader import BatchReader
@@ -266,3 +271,19 @@ def test_wrong_reads_are_refused_with_a_code(read: Read, cluster: Cluster, optio
 
 def test_schema_columns_are_all_known() -> None:
     assert json.loads(records_schema(RECORDS_SCHEMA.names).json()) == json.loads(RECORDS_SCHEMA.json())
+
+
+def test_a_plan_of_another_cluster_at_the_address_reads_nothing_of_this_one(tmp_path: Path) -> None:
+    """Topic ids begin at 1 in each: without the look at the cluster's id, rows of topic "other" would be read."""
+    url = str(tmp_path / "again")
+    for topic, count in (("t", 3), ("other", 9)):
+        shutil.rmtree(url, ignore_errors=True)
+        init_cluster(url)
+        with sparklog.connect(url) as made:
+            made.create_topic(topic, partitions=1)
+            made.append(topic, rows([topic] * count))
+        if topic == "t":
+            reader = BatchReader(parse_read_options({"cluster": url, "subscribe": "t"}), RECORDS_SCHEMA)
+            (task,) = reader.partitions()
+    with pytest.raises(InconsistentClusterId, match="deleted and made anew"):
+        list(reader.read(task))
