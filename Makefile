@@ -23,10 +23,10 @@ demo: setup ## real data through a log, on disk, or STORE=s3|hdfs (a server is s
 		$(BIN)/python examples/demo.py $(ARGS)
 
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS) $(TESTS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) $(TESTS)
 
 campaign: setup ## the long tests: hundreds of races on every store, every request to S3 spoilt (half an hour or more)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --campaign $(ARGS) tests/contract tests/faults
+	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/spark/test_on_stores.py
 
 lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .

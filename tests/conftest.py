@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from tests.scheduling import ByServer, turn_of
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
 from tests.servers.maven import SHORT_LIVED_JVM
 from tests.servers.s3_fixtures import ignoring_conditions as ignoring_conditions
@@ -43,13 +44,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByServer:
+    return ByServer(config, log)
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first, so that at the end no worker is alone with one. (`make test` turns off that
-    pytest-xdist begins with the files of many tests: those are quick ones.)
-    """
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--campaign"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("campaign")])
+        items[:] = [item for item in items if not item.get_closest_marker("campaign")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: turn_of(item.nodeid.partition("::")[0], slow=item.path in slow))
 
 
 @pytest.fixture

@@ -160,11 +160,12 @@ class S3Client:
 
     def _new_bulk(self) -> Any:
         import botocore.config
-        import botocore.session
         from botocore.credentials import Credentials
 
+        from sparklog.storage.s3_session import new_session
+
         settings = self._settings
-        session = botocore.session.Session(profile=settings.profile)
+        session = new_session(settings.profile)
         ca_bundle = _ca_bundle(session)
         client = session.create_client(
             "s3",
@@ -187,14 +188,13 @@ class S3Client:
         return client
 
     def _new_control(self) -> Any:
-        import botocore.session
         import fsspec.asyn
         import s3fs
 
-        from sparklog.storage.s3_session import SendOnceSession
+        from sparklog.storage.s3_session import SendOnceSession, new_async_session
 
         settings = self._settings
-        session = botocore.session.Session(profile=settings.profile)
+        session = new_async_session(settings.profile)
         _ca_bundle(session)
         loop = self._loop = fsspec.asyn.get_loop()
 
@@ -213,7 +213,7 @@ class S3Client:
                     **self._config(session, min(_CONNECT_TIMEOUT_S, self._try_s)),
                     "http_session_cls": SendOnceSession,
                 },
-                **({"profile": settings.profile} if settings.profile else {}),
+                session=session,
             )
             return file_system, await file_system.set_session()
 

@@ -1,10 +1,34 @@
-"""aiobotocore's HTTP session, without the repeat that aiohttp hides in it. Imported only where a client is built."""
+"""Sessions of botocore and aiobotocore as S3 clients need them. Imported only where a client is built."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+import botocore.loaders
+import botocore.session
 from aiobotocore.httpsession import AIOHTTPSession
+from aiobotocore.session import AioSession
+
+
+def new_session(profile: str | None) -> botocore.session.Session:
+    """A session whose clients share the parsed description of S3: reading it takes longer than all the rest."""
+    return _with_shared_loader(botocore.session.Session(profile=profile))
+
+
+def new_async_session(profile: str | None) -> AioSession:
+    """The same for aiobotocore, and so for s3fs."""
+    return _with_shared_loader(AioSession(profile=profile))
+
+
+def _with_shared_loader(session: Any) -> Any:
+    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
+    return session
+
+
+@cache
+def _loader(data_path: str | None) -> botocore.loaders.Loader:
+    return botocore.loaders.create_loader(data_path)
 
 
 class SendOnceSession(AIOHTTPSession):  # type: ignore[misc]

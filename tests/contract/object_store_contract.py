@@ -32,7 +32,7 @@ _parts = st.text("-.0Aa_", min_size=1, max_size=3).filter(lambda part: not part.
 _keys = st.lists(_parts, min_size=1, max_size=3).map("/".join)
 # One store serves all examples of a property (each in a folder of its own), and one property all adapters.
 _shared = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors], max_examples=60
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors], max_examples=20
 )
 
 

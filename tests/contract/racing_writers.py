@@ -1,11 +1,12 @@
 """Writers that race for the same keys, as threads or as processes, and what each of them was told.
 
-Imports no pytest: every spawned process loads this file.
+Imports no pytest: it is loaded in processes of its own.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -74,15 +75,20 @@ def race_threads(store: ObjectStore, rounds: Sequence[Round]) -> list[Outcome]:
 
 def race_processes(url: str, rounds: Sequence[Round]) -> list[Outcome]:
     """The same, each writer being a process with its own store."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # whose server imports once, and starts no thread
+    context.set_forkserver_preload([__name__, "s3fs", "hdfs_native"])
     with context.Manager() as shared:
         barrier = shared.Barrier(WRITERS)
         with context.Pool(WRITERS) as pool:
-            accounts = pool.imap_unordered(partial(_race_in_process, url, rounds, barrier), range(WRITERS))
+            race = partial(_race_in_process, url, dict(os.environ), rounds, barrier)
+            accounts = pool.imap_unordered(race, range(WRITERS))
             return _outcomes([accounts.next(_WAIT_S + len(rounds)) for _ in range(WRITERS)])
 
 
-def _race_in_process(url: str, rounds: Sequence[Round], barrier: _Barrier, writer: int) -> _Account:
+def _race_in_process(
+    url: str, environment: dict[str, str], rounds: Sequence[Round], barrier: _Barrier, writer: int
+) -> _Account:
+    os.environ.update(environment)  # how the store is reached; the server has that of its own start
     return _race(open_store(url), rounds, barrier, writer)
 
 

@@ -46,6 +46,7 @@ class TestOnMinistack(S3Contract):
         return ministack
 
 
+@pytest.mark.campaign  # it asks nothing that the others do not, and takes three times as long
 class TestOnMoto(S3Contract):
     @pytest.fixture
     def server(self, moto: S3Server) -> S3Server:

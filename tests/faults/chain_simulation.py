@@ -25,14 +25,11 @@ from sparklog.storage.keys import entry_block, entry_key, void_key
 from sparklog.storage.object_store import ObjectStore
 from tests.chain.chain_kit import SMALL_BLOCK, TIMEOUT_MS, Member, append, member, small_blocks, upload_of
 from tests.core.state_contents import contents
+from tests.faults.deadly_calls import Died
 from tests.faults.faulty_store import WRITES, Callback, Fault
 
 MEMBERS = 3
 MOST_NESTED = 3
-
-
-class Died(BaseException):
-    """A process ends at this store call: it does nothing any more, and nobody hears from it."""
 
 
 class Inline:

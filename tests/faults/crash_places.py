@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from sparklog.storage.memory import MemoryStore
 from sparklog.storage.open_store import open_store
 from tests.servers.hadoop import Hadoop
 from tests.servers.s3_servers import S3Server
@@ -47,6 +48,8 @@ class Place:
             return _open_uploads(url)
         if self.name == "hdfs":
             return _files(url, ".tmp")
+        if self.name == "memory":
+            return [str(each) for each in MemoryStore(url)._contents.uploads]
         temporaries = Path(url, ".tmp")
         return [each.name for each in temporaries.iterdir()] if temporaries.exists() else []
 

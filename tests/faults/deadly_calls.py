@@ -1,7 +1,7 @@
-"""Calls of a store at which a process kills itself (SIGKILL).
+"""Calls of a store at which a process dies: it kills itself (SIGKILL), or a test lets it die in its own process.
 
-On a disk and on HDFS they are the calls of the port (inside them: `tests/storage/`). On S3 they are the requests that
-a call is made of, and every upload is one of parts, however small: so it can be killed between its requests.
+In memory, on a disk and on HDFS they are the calls of the port (inside them: `tests/storage/`). On S3 they are the
+requests that a call is made of, and every upload is one of parts, however small: so it can die between its requests.
 """
 
 from __future__ import annotations
@@ -9,13 +9,19 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Callable, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pytest
 
 from sparklog.storage.hdfs import HdfsStore
 from sparklog.storage.hdfs_upload import HdfsUpload
 from sparklog.storage.local import LocalStore
 from sparklog.storage.local_upload import LocalUpload
+from sparklog.storage.memory import MemoryStore, MemoryUpload
 from sparklog.storage.object_store import Bytes
 from sparklog.storage.open_store import open_store
 from sparklog.storage.s3 import S3Store
@@ -27,7 +33,8 @@ Calls = tuple[tuple[type, str], ...]
 _READS = ("get", "get_ranges", "size", "first_key_after", "list_keys")
 _WRITES = ("put_if_absent", "upload")
 _DELETES = ("delete", "remove_abandoned")
-_PORTS = {LocalStore: LocalUpload, HdfsStore: HdfsUpload}
+_OF_AN_UPLOAD = ("write", "publish", "abort")
+_PORTS = {LocalStore: LocalUpload, HdfsStore: HdfsUpload, MemoryStore: MemoryUpload}
 _REQUESTS: Calls = ((Bucket, "control"), (Bucket, "bulk"), (Bucket, "read"), (Bucket, "send_part"))
 _READING_REQUESTS = ("head_object", "list_objects_v2", "list_multipart_uploads")
 
@@ -45,8 +52,57 @@ def every_change(url: str) -> Calls:
     store = type(open_store(url))
     if store is S3Store:
         return tuple((kind, name) for kind, name in _REQUESTS if name != "read")
-    put: Calls = ((HdfsStore, "put_if_absent"),) if store is HdfsStore else ()  # a LocalStore's is write and publish
+    put: Calls = () if store is LocalStore else ((store, "put_if_absent"),)  # a LocalStore's is write and publish
     return _calls(store, _DELETES) + _calls(_PORTS[store], ("write", "publish")) + put
+
+
+class Died(BaseException):
+    """A process ends at this call of a store: it does nothing any more, and nobody hears from it."""
+
+
+@dataclass
+class Death:
+    """Of a process that lives in this one: whether it came, and how many calls it lived to begin."""
+
+    came: bool = False
+    calls: int = 0
+
+    def now(self) -> NoReturn:
+        """Let it come."""
+        self.came = True
+        raise Died
+
+
+@contextmanager
+def dying_at(url: str, calls: Calls, moment: str, step: int) -> Iterator[Death]:
+    """Let whatever uses the store in memory at `url` inside the block die before or after the `step`-th of `calls`.
+
+    What it leaves undone stays so: every later call dies too, and an upload that was begun is not taken back.
+    """
+    store = type(open_store(url))
+    assert store is MemoryStore, "elsewhere a process of its own is killed"
+    death = Death()
+
+    def counted() -> None:
+        death.calls += 1
+
+    def not_by_the_dead(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return death.now() if death.came else call(*args, **kwargs)
+
+        return wrapper
+
+    with pytest.MonkeyPatch.context() as patch:
+        steps = itertools.count()
+        for kind, name in calls:
+            call = _deadly(getattr(kind, name), lambda: next(steps) == step, moment, death.now, counted)
+            patch.setattr(kind, name, call)
+        for kind, name in (*_calls(store, (*_READS, *_WRITES, *_DELETES)), *_calls(MemoryUpload, _OF_AN_UPLOAD)):
+            patch.setattr(kind, name, not_by_the_dead(getattr(kind, name)))
+        told = threading.excepthook
+        patch.setattr(threading, "excepthook", lambda of: None if of.exc_type is Died else told(of))
+        with suppress(Died):
+            yield death
 
 
 def kill_at(calls: Calls, moment: str, step: int, *, reads: bool, counted: Callable[[], object] = lambda: None) -> None:
@@ -57,24 +113,45 @@ def kill_at(calls: Calls, moment: str, step: int, *, reads: bool, counted: Calla
     steps = itertools.count()
     _upload_in_parts()
 
-    def deadly(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def kill() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def counts_not(name: str, *args: Any) -> bool:
+        return not reads and name == "control" and args[1] in _READING_REQUESTS
+
+    def counting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        deadly = _deadly(call, lambda: next(steps) == step, moment, kill, counted)
+
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if not reads and name == "control" and args[1] in _READING_REQUESTS:
-                return call(*args, **kwargs)
-            last = next(steps) == step
-            if last and moment == "before":
-                os.kill(os.getpid(), signal.SIGKILL)
-            counted()
-            try:
-                return call(*args, **kwargs)
-            finally:
-                if last:
-                    os.kill(os.getpid(), signal.SIGKILL)
+            return (call if counts_not(name, *args) else deadly)(*args, **kwargs)
 
         return wrapper
 
     for kind, name in calls:
-        setattr(kind, name, deadly(name, getattr(kind, name)))
+        setattr(kind, name, counting(name, getattr(kind, name)))
+
+
+def _deadly(
+    call: Callable[..., Any],
+    is_last: Callable[[], bool],
+    moment: str,
+    die: Callable[[], object],
+    counted: Callable[[], object],
+) -> Callable[..., Any]:
+    """`call`, but for the last one: that one ends with a death before or after it."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        last = is_last()
+        if last and moment == "before":
+            die()
+        counted()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            if last:
+                die()
+
+    return wrapper
 
 
 def _upload_in_parts() -> None:

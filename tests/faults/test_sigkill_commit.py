@@ -1,24 +1,30 @@
-"""A writer killed (SIGKILL) at every call of the store: its append is there once or not at all, and the log goes on."""
+"""A writer that dies at any call of the store: its append is there once or not at all, and the log goes on."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
+from _pytest.mark import ParameterSet
 
 import sparklog
+from sparklog.chain import committer
 from sparklog.chain.command_body import SLICES_INLINE
+from sparklog.client import cluster as cluster_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.invariants import check
 from tests.faults.crash_places import Place, objects_of
+from tests.faults.deadly_calls import dying_at, every_call
 from tests.faults.killed_commit import COMMAND_ID, PARTITIONS, rows
 from tests.spark.maintained_log import MaintainedLog
 
 MOST_STEPS = 200
+STRIDE = 7
 
 
 @pytest.fixture(scope="module")
@@ -49,22 +55,44 @@ def values(cluster: Cluster, partition: int) -> list[bytes]:
     return found["value"].to_pylist()  # type: ignore[no-any-return]
 
 
+def died(
+    place: Place, request: pytest.FixtureRequest, moment: str, step: int, inline: int, url: str
+) -> tuple[bool, bool]:
+    """The same as `kill`, in this process if the place is its memory."""
+    if place.name != "memory":
+        return kill(request.getfixturevalue("killer"), moment, step, inline, url)
+    told: list[bool] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster_module, "new_command_id", lambda: COMMAND_ID)
+        patch.setattr(committer, "SNAPSHOT_EVERY", 1)
+        patch.setattr(committer, "SLICES_INLINE", inline)
+        with dying_at(url, every_call(url), moment, step) as death, sparklog.connect(url) as cluster:
+            cluster.append("t", rows("killed"))
+            told.append(True)
+    return death.came, bool(told)
+
+
+INLINE = {"inline": SLICES_INLINE, "by reference": PARTITIONS - 1}
+MOST = {("before", "inline"), ("after", "by reference")}  # of what there is to see, where each kill takes seconds
+
+
+def case(place: str, moment: str, how: str) -> ParameterSet:
+    """In memory every death; elsewhere a few kills, or with --campaign every one."""
+    marks = [pytest.mark.slow] if place in ("s3", "hdfs") else []
+    if place != "memory" and (moment, how) not in MOST:
+        marks.append(pytest.mark.campaign)
+    return pytest.param(place, moment, how, marks=marks)
+
+
 @pytest.mark.parametrize(
-    "place",
-    ["disk", pytest.param("s3", marks=pytest.mark.slow), pytest.param("hdfs", marks=pytest.mark.slow)],
-    indirect=True,
+    ("place", "moment", "how"),
+    [case(*each) for each in itertools.product(("memory", "disk", "s3", "hdfs"), ("before", "after"), INLINE)],
+    indirect=["place"],
 )
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("inline", [SLICES_INLINE, PARTITIONS - 1], ids=["inline", "by reference"])
 def test_a_writer_killed_at_any_call_leaves_its_append_whole_or_not_there(
-    killer: subprocess.Popen[str],
-    place: Place,
-    moment: str,
-    inline: int,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
+    place: Place, moment: str, how: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """On S3 and HDFS at every other call: before the even and after the even is between any two."""
+    """In memory it dies at every call of the store; elsewhere its process is killed at every `STRIDE`-th."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     whole = place.new_url()
     init_cluster(whole)
@@ -73,18 +101,18 @@ def test_a_writer_killed_at_any_call_leaves_its_append_whole_or_not_there(
         cluster.append("t", rows("first"))
     objects = objects_of(whole)
     outcomes, left = [], 0
-    stride = 1 if place.name == "disk" or request.config.getoption("--campaign") else 2
-    for step in range(0, MOST_STEPS, stride):
+    everywhere = place.name == "memory" or request.config.getoption("--campaign")
+    for step in range(0, MOST_STEPS, 1 if everywhere else STRIDE):
         url = place.copied(objects)
-        killed, acknowledged = kill(killer, moment, step, inline, url)
+        killed, acknowledged = died(place, request, moment, step, INLINE[how], url)
         outcomes.append(_check(url, acknowledged))
         left += len(place.unpublished(url))
         if not killed:
             break
     assert not killed
     assert not place.unpublished(url)
-    assert left, "no writer died in an upload"
     assert {*outcomes} == {False, True}
+    assert left or not everywhere, "no writer died in an upload"
     if moment == "before":  # up to some call it is not there, from then on it is; a call may be part of another one
         assert outcomes == sorted(outcomes)
 

@@ -36,7 +36,7 @@ LOG = "meta/log/"
 
 pytestmark = pytest.mark.parametrize(
     "place",
-    ["memory", pytest.param("s3", marks=pytest.mark.slow), pytest.param("hdfs", marks=pytest.mark.slow)],
+    ["memory", *(pytest.param(store, marks=[pytest.mark.slow, pytest.mark.campaign]) for store in ("s3", "hdfs"))],
     indirect=True,
 )
 

@@ -15,9 +15,11 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from tests.servers.maven import fetch_jars, java
+from tests.servers.maven import SHORT_LIVED_JVM, fetch_jars, java
 
 S3PROXY = "org.gaul:s3proxy:4.1.0:jar-with-dependencies"
 ACCESS_KEY_ID = "test-access-key"
@@ -59,11 +61,8 @@ class S3Server:
 
     def new_bucket(self) -> str:
         """Makes a bucket and gives its name."""
-        import botocore.session
-
         bucket = f"b-{uuid.uuid4().hex}"
-        session = botocore.session.Session(profile=None)
-        client = session.create_client(
+        client = _botocore_session().create_client(
             "s3",
             endpoint_url=self.endpoint_url,
             region_name="us-east-1",
@@ -85,6 +84,14 @@ class S3Server:
         self.process = _spawn(self.command, self.environment, self.log)
         if not _answers(self):
             raise RuntimeError(f"{self.command[0]} did not come back:\n{self.log.read_text()[-2000:]}")
+
+
+@cache
+def _botocore_session() -> Any:
+    """One for all: each reads a megabyte of descriptions anew."""
+    import botocore.session
+
+    return botocore.session.Session(profile=None)
 
 
 def s3proxy_jar() -> Path:
@@ -121,7 +128,7 @@ def s3proxy(secret_access_key: str = SECRET_ACCESS_KEY, *, any_token: bool = Fal
                     ]
                 )
             )
-            command = [java(), "-Xmx512m", "-XX:+UseSerialGC", "-jar", str(jar), "--properties", str(config)]
+            command = [java(), "-Xmx512m", *SHORT_LIVED_JVM, "-jar", str(jar), "--properties", str(config)]
             with _running(command, dict(os.environ), port, Path(work, "log")) as server:
                 if server is not None:
                     server.secret_access_key = secret_access_key

@@ -1,0 +1,64 @@
+"""Which tests share a worker, and in which order: files that need the same costly server, so that it starts once a run.
+
+A group is worked off by one worker, file by file as they stand here; a file of no group is a group of its own.
+`make test` has two workers, so no group may take more than half of the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from xdist.scheduler import LoadScopeScheduling
+
+GROUPS: Final = {
+    "HDFS, and Spark with other masters than local[2]": (
+        "tests/spark/test_on_stores.py",
+        "tests/spark/test_failures.py",
+        "tests/spark/test_memory.py",
+        "tests/contract/test_hdfs_store.py",
+        "tests/faults/test_hdfs_faults.py",
+        "tests/faults/test_killed_servers.py",
+        "tests/faults/test_maintenance_sigkill.py",
+        "tests/faults/test_race_processes.py",
+        "tests/faults/test_sigkill_commit.py",
+        "tests/servers/test_hdfs_proxy.py",
+        "tests/storage/test_hdfs.py",
+        "tests/storage/test_hdfs_faults.py",
+        "tests/storage/test_probe_servers.py",
+    ),
+    "programs with a Spark of their own": (
+        "tests/spark/test_installation.py",
+        "tests/spark/test_secrets.py",
+    ),
+    "Spark, local[2]": ("tests/spark/",),
+}
+_PLACES: Final = {
+    member: (group, place)
+    for place, (group, member) in enumerate((group, member) for group, members in GROUPS.items() for member in members)
+}
+
+
+def group_of(path: str) -> str:
+    """The group of a test file, by its path from the project's root."""
+    return _place_of(path)[0]
+
+
+def turn_of(path: str, *, slow: bool) -> int:
+    """Groups come first, then files with slow tests, so that at the end no worker is alone with one."""
+    return _place_of(path)[1] - (slow and path not in _PLACES)
+
+
+def _place_of(path: str) -> tuple[str, int]:
+    found = _PLACES.get(path) or next((at for member, at in _PLACES.items() if path.startswith(member)), None)
+    return found or (path, len(_PLACES) + 1)
+
+
+class ByServer(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out groups in the order in which their first file was collected."""
+
+    def __init__(self, config: Any, log: Any = None) -> None:
+        config.option.loadscopereorder = False  # xdist would begin with the groups of many tests: those are quick ones
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid.partition("::")[0])
