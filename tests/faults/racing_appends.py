@@ -1,25 +1,42 @@
-"""A process that appends to one cluster as fast as it can, beside others.
+"""Processes that append to one cluster as fast as they can, beside each other, and what each was told.
 
-    python -m tests.faults.racing_appends ROOT NAME COUNT PARTITIONS
-
-Reads a line from stdin first, so that all begin at once. Prints, for each append, "partition start end".
+Imports no pytest: it is loaded in processes of its own.
 """
 
 from __future__ import annotations
 
-import sys
+import multiprocessing
+import os
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 import sparklog
 
+Told = list[tuple[int, int, int]]  # of each append: partition, start, end
+_WAIT_S = 240  # a process that died fails the test instead of hanging it
 
-def main() -> None:
-    root, name, count, partitions = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+
+def race(root: str, processes: int, appends: int, partitions: int) -> dict[str, Told]:
+    """Let all begin at once, each with so many appends; what they were told, by name."""
+    context = multiprocessing.get_context("forkserver")  # whose server imports once, and starts no thread
+    context.set_forkserver_preload([__name__, "s3fs", "hdfs_native"])
+    names = [f"w{number}" for number in range(processes)]
+    with context.Manager() as shared:
+        begin = shared.Barrier(processes)
+        with context.Pool(processes) as pool:
+            run = partial(_append, root, dict(os.environ), begin, appends, partitions)
+            told = pool.map_async(run, names, chunksize=1).get(_WAIT_S)
+    return dict(zip(names, told, strict=True))
+
+
+def _append(root: str, environment: dict[str, str], begin: Any, appends: int, partitions: int, name: str) -> Told:
+    os.environ.update(environment)  # how the store is reached; the server has that of its own start
+    told: Told = []
     with sparklog.connect(root) as cluster:
-        print("ready", flush=True)
-        sys.stdin.readline()
-        for number in range(count):
+        begin.wait(_WAIT_S)
+        for number in range(appends):
             rows = pa.table(
                 {
                     "value": [f"{name}-{number}-{record}" for record in range(number % 3 + 1)],
@@ -27,8 +44,5 @@ def main() -> None:
                 }
             )
             (written,) = cluster.append("race", rows).ranges
-            print(written.partition, written.start, written.end)
-
-
-if __name__ == "__main__":
-    main()
+            told.append((written.partition, written.start, written.end))
+    return told

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from sparklog.chain.follower import Follower
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.invariants import check
 from sparklog.storage.open_store import open_store
+from tests.faults import racing_appends
 from tests.servers.hadoop import Hadoop
 from tests.servers.s3_servers import S3Server
 
@@ -22,8 +21,10 @@ PARTITIONS = 3
 
 
 @pytest.mark.slow
-def test_1600_commits_of_8_processes_lose_nothing_and_double_nothing(tmp_path: Path) -> None:  # M: S-03
-    race(str(tmp_path / "cluster"), 200)
+def test_commits_of_8_processes_lose_nothing_and_double_nothing(  # M: S-03
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    check_race(str(tmp_path / "cluster"), 200 if request.config.getoption("--campaign") else 40)
 
 
 @pytest.mark.slow
@@ -32,20 +33,20 @@ def test_commits_that_race_on_s3_lose_nothing_and_double_nothing(
 ) -> None:
     for name, value in s3proxy.variables.items():
         monkeypatch.setenv(name, value)
-    race(f"s3://{s3proxy.new_bucket()}/cluster", 10)
+    check_race(f"s3://{s3proxy.new_bucket()}/cluster", 5)
 
 
 @pytest.mark.slow
 def test_commits_that_race_on_hdfs_lose_nothing_and_double_nothing(hadoop: Hadoop) -> None:
-    race(f"{hadoop.url}/{uuid.uuid4().hex}", 10)
+    check_race(f"{hadoop.url}/{uuid.uuid4().hex}", 5)
 
 
-def race(root: str, appends: int) -> None:
+def check_race(root: str, appends: int) -> None:
     """8 processes x `appends` on one new cluster; then the log is what they were told."""
     init_cluster(root)
     with sparklog.connect(root) as cluster:
         cluster.create_topic("race", partitions=PARTITIONS)
-    told = _race(root, appends)
+    told = racing_appends.race(root, PROCESSES, appends, PARTITIONS)
     with sparklog.connect(root) as cluster:
         state = cluster.connection.follower.state
         check(state)
@@ -68,30 +69,3 @@ def race(root: str, appends: int) -> None:
     replayed = Follower(open_store(root))
     replayed.open()
     assert replayed.state.n == state.n
-
-
-def _race(root: str, appends: int) -> dict[str, list[tuple[int, int, int]]]:
-    """Let all run at once; what each was told about its appends: partition, start, end."""
-    writers = {
-        f"w{number}": subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.racing_appends", root, f"w{number}", str(appends), str(PARTITIONS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(PROCESSES)
-    }
-    for each in writers.values():
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
-    for each in writers.values():
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    told = {}
-    for name, each in writers.items():
-        out, _ = each.communicate()
-        assert each.returncode == 0
-        told[name] = [(int(a), int(b), int(c)) for a, b, c in (line.split() for line in out.splitlines())]
-        assert len(told[name]) == appends
-    return told

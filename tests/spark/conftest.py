@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from tests.mounts import begin_own_mounts
 from tests.servers.maven import SHORT_LIVED_JVM
 from tests.servers.s3_servers import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 
@@ -126,6 +127,7 @@ def access_to(cluster: Cluster) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def one_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSpark]:
+    begin_own_mounts()  # before its JVM starts, which then sees what a test mounts
     scratch = tmp_path_factory.mktemp("spark")
     (scratch / "log4j2.properties").write_text("rootLogger.level = off\n")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

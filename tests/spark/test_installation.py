@@ -13,6 +13,7 @@ import pytest
 
 import sparklog
 from sparklog.client.cluster import Cluster
+from tests.servers.maven import SHORT_LIVED_JVM
 
 pytestmark = pytest.mark.spark
 
@@ -73,7 +74,8 @@ print("all is well")
 
 def surroundings(scratch: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))}
-    return kept | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(scratch)} | more
+    short = {"SPARK_SUBMIT_OPTS": " ".join(SHORT_LIVED_JVM)}
+    return kept | short | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(scratch)} | more
 
 
 def python_without_the_package(scratch: Path) -> tuple[Path, str]:
