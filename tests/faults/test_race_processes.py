@@ -22,10 +22,11 @@ PARTITIONS = 3
 
 
 @pytest.mark.slow
-def test_1600_commits_of_8_processes_lose_nothing_and_double_nothing(tmp_path: Path) -> None:  # M: S-03
+def test_1600_commits_of_8_processes_lose_nothing_and_double_nothing(tmp_path: Path) -> None:  # M: S-03 I-06
     race(str(tmp_path / "cluster"), 200)
 
 
+# M: S-03
 @pytest.mark.slow
 def test_commits_that_race_on_s3_lose_nothing_and_double_nothing(
     s3proxy: S3Server, monkeypatch: pytest.MonkeyPatch
@@ -35,6 +36,7 @@ def test_commits_that_race_on_s3_lose_nothing_and_double_nothing(
     race(f"s3://{s3proxy.new_bucket()}/cluster", 10)
 
 
+# M: S-03
 @pytest.mark.slow
 def test_commits_that_race_on_hdfs_lose_nothing_and_double_nothing(hadoop: Hadoop) -> None:
     race(f"{hadoop.url}/{uuid.uuid4().hex}", 10)

@@ -49,6 +49,7 @@ def values(cluster: Cluster, partition: int) -> list[bytes]:
     return found["value"].to_pylist()  # type: ignore[no-any-return]
 
 
+# M: F-01 I-03 (kills)
 @pytest.mark.parametrize(
     "place",
     ["disk", pytest.param("s3", marks=pytest.mark.slow), pytest.param("hdfs", marks=pytest.mark.slow)],

@@ -175,6 +175,7 @@ def test_a_segment_opens_with_plain_arrow() -> None:  # M: S-02
         assert file.read_all().num_rows == 30
 
 
+# M: S-08
 def test_large_batches_are_copied_byte_for_byte() -> None:
     limits = WriterLimits(gather_rows=1, gather_bytes=400 << 10)
     log = write(empty_store(), [big_rows(64, 16 << 10)], 1, compression="none", limits=limits)
