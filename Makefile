@@ -34,12 +34,13 @@ lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/mypy $(wildcard sparklog pyspark_sparklog jobs)
 	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 
-bench: setup ## measurements beside bare peers on this machine, written to docs/benchmarks.md (STORE=s3|hdfs, ARGS=...)
+bench: setup ## measure beside bare peers, write docs/benchmarks.md; STORE=s3|hdfs: -s3.md, -hdfs.md; ARGS="small bulk": print
 	@STORE=$(STORE) $(BIN)/python -m tests.bench $(ARGS)
 
-docs: setup ## regenerate the pages under docs/ that are made from the code
+docs: setup ## regenerate the pages under docs/ that are made from the code, and the figures in README.md
 	@$(BIN)/python -m sparklog.cli.generate_docs
 	@$(BIN)/python -m tests.mechanisms
+	@$(BIN)/python -m tests.readme_figures
 
 format: setup ## let ruff format and mend what it can
 	@$(BIN)/ruff format .

@@ -70,6 +70,8 @@ def claims(root: Path, rows: Collection[str], folder: str = "tests") -> list[Cla
 
 def _marks(source: str) -> Iterator[tokenize.TokenInfo]:
     """The comments that are marks, or nearly."""
+    if not _ANY_MARK.search(source):
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT and _ANY_MARK.search(token.string):
             yield token

@@ -7,6 +7,7 @@ python -m tests.mechanisms --check    fails if the page is not what the tests sa
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 
 from tests.mechanism_marks import BadMarks, Claim, claims
@@ -35,6 +36,7 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
+@cache
 def booked() -> dict[str, list[Claim]]:
     """The tests of each row that has any."""
     by_row: dict[str, list[Claim]] = {}
