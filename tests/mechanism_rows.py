@@ -44,7 +44,10 @@ ROWS = {
     "R-03": Row("whole segments go, oldest first; the log start only rises"),
     "R-04": Row("objects are deleted after a delay; readers with an older plan go on"),
     "R-05": Row("DeleteRecords moves the log start", "the command for users, and the refusal for compacted topics"),
-    "R-06": Row("retention is a Spark job over all topics; an error stops no other partition; --dry-run"),
+    "R-06": Row(
+        "retention, like roll and vacuum, is a Spark job over all topics; an error stops no other partition; --dry-run",
+        "a schedule of its own",
+    ),
     "C-01": Row("after compaction the last value of each key is there"),
     "C-02": Row("what is compacted, and when"),
     "C-03": Row("tombstones stay for delete.retention.ms, then go"),

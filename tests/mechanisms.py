@@ -50,9 +50,9 @@ def summary(by_row: dict[str, list[Claim]]) -> str:
     whole = [row for row in by_row if not ROWS[row].missing]
     hard = [row for row, found in by_row.items() if any(claim.how for claim in found)]
     return (
-        f"Of {len(ROWS)} mechanisms {len(whole)} are proven whole by tests and {len(by_row) - len(whole)} in part; the "
-        f"other {len(ROWS) - len(by_row)} are still to come. For {len(hard)} of them a test kills a process or loses a "
-        "request, an answer or an attempt."
+        f"Of the {len(ROWS)} mechanisms that such a log needs, tests prove {len(whole)} whole and "
+        f"{len(by_row) - len(whole)} in part; the other {len(ROWS) - len(by_row)} are still to come. For {len(hard)} of "
+        "them a test kills a process or loses a request, an answer or an attempt."
     )
 
 

@@ -5,6 +5,7 @@ python -m tests.readme_figures        writes them between the marks in README.md
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def speed() -> str:
 
 def proven() -> str:
     """How many mechanisms the tests prove."""
-    return f"{mechanisms.summary(mechanisms.booked())}\n"
+    return textwrap.fill(mechanisms.summary(mechanisms.booked()), 120) + "\n"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {"speed": speed, "mechanisms": proven}

@@ -206,7 +206,7 @@ def test_append_time_is_written_into_the_column() -> None:
 
 
 @pytest.mark.parametrize("records", [3, 400])
-def test_a_damaged_batch_is_never_copied_and_nothing_is_published(records: int) -> None:  # M: R-06
+def test_a_damaged_batch_is_never_copied_and_nothing_is_published(records: int) -> None:  # M: F-04 R-06
     log = write(empty_store(), [rows(records)], 1)
     each = log.partition(0)[-1]
     key = log.key(each)

@@ -81,7 +81,7 @@ def _put(store: HdfsStore, key: str, body: bytes, *, streamed: bool) -> None:
         upload.publish()
 
 
-# M: S-08 (loses)
+# M: F-01 (loses)
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_rename_whose_answer_was_lost_is_found_to_have_landed(url: str, streamed: bool) -> None:
     store = stepped_store(url, {"rename": _answer_lost})
