@@ -51,8 +51,8 @@ def summary(by_row: dict[str, list[Claim]]) -> str:
     hard = [row for row, found in by_row.items() if any(claim.how for claim in found)]
     return (
         f"Of the {len(ROWS)} mechanisms that such a log needs, tests prove {len(whole)} whole and "
-        f"{len(by_row) - len(whole)} in part; the other {len(ROWS) - len(by_row)} are still to come. For {len(hard)} of "
-        "them a test kills a process or loses a request, an answer or an attempt."
+        f"{len(by_row) - len(whole)} in part; the other {len(ROWS) - len(by_row)} are still to come. "
+        f"For {len(hard)} of them a test kills a process or loses a request, an answer or an attempt."
     )
 
 
