@@ -53,11 +53,11 @@ ROWS = {
     "C-03": Row("tombstones stay for delete.retention.ms, then go"),
     "C-04": Row("a compacted topic refuses a record without a key"),
     "C-05": Row(
-        "a swap of segments leaves the old or the new ones, never a mix", "compaction: the swaps are those of roll"
+        "a swap of segments leaves the old or the new ones, never a mix", "compaction (these swaps are those of roll)"
     ),
     "C-06": Row("a producer's last sequence survives compaction"),
     "C-07": Row("compaction is a Spark job for more keys than one worker's memory holds"),
-    "L-01": Row("LEO, HW and what readers see", "an HW below the LEO: more than one replica"),
+    "L-01": Row("LEO, HW and what readers see", "an HW below the LEO, which takes several replicas"),
     "L-02": Row("HW is the smallest LEO of the ISR", "all but that rule: who advances it, and when it stands still"),
     "L-03": Row("a follower fetches from its own LEO"),
     "L-04": Row(
@@ -74,7 +74,7 @@ ROWS = {
     "P-01": Row("the ISR shrinks by lag"),
     "P-02": Row("the ISR grows again"),
     "P-03": Row("acks 0, 1 and all", "acks=0, and acks=1 on more than one replica"),
-    "P-04": Row("min.insync.replicas", "the refusal after the append and the time-out: more than one replica"),
+    "P-04": Row("min.insync.replicas", "the refusal after the append, and the time-out, which take several replicas"),
     "P-05": Row("records below min.insync.replicas are durable and not visible"),
     "P-06": Row("who is elected leader"),
     "P-07": Row("a wiped store is not in the ISR and is filled again", "all but that it is found and reported"),
@@ -84,12 +84,15 @@ ROWS = {
     "P-11": Row("replicas are moved"),
     "F-01": Row(
         "what is acknowledged survives the loss of power",
-        "a real loss of power: the order of syncs is proven, servers are killed; flush.messages and flush.ms",
+        "flush.messages and flush.ms; power is not really cut (the order of syncs is checked, and servers are killed)",
     ),
     "F-02": Row("appends share an entry", "the sizes as a metric for users"),
     "F-03": Row("the recovery point"),
     "F-04": Row("recovery is a Spark job", "all but that damage is found and never served"),
-    "F-05": Row("a missing or damaged index is rebuilt from its segment; an orphan index goes"),
+    "F-05": Row(
+        "a missing or damaged index is rebuilt from its segment; an orphan index goes",
+        "replacing the stored index: each process rebuilds it in memory",
+    ),
     "F-06": Row("epochs and producers are the same after a crash", "the recovery job"),
     "F-07": Row("checkpoints on every store"),
     "F-08": Row("the metadata is restored from a store's copy"),
@@ -106,7 +109,7 @@ ROWS = {
         "stores register and are seen live, new or dead", "all but registration and what doctor and health see"
     ),
     "N-03": Row(
-        "topics are created, assigned, altered and deleted", "zones; several stores are proven in the core only"
+        "topics are created, assigned, altered and deleted", "zones; spreading over several stores outside of the core"
     ),
     "N-04": Row("slow clients stop nobody; the queue is bounded"),
     "N-05": Row("requests are authenticated and authorised"),
