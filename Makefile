@@ -25,7 +25,7 @@ demo: setup ## real data through a log, on disk, or STORE=s3|hdfs (a server is s
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) $(TESTS)
 
-campaign: setup ## the long tests: hundreds of races on every store, every request to S3 spoilt (half an hour or more)
+campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (half an hour or more)
 	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/spark/test_on_stores.py
 
 lint: setup ## ruff, mypy --strict, import contracts
@@ -34,18 +34,19 @@ lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/mypy $(wildcard sparklog pyspark_sparklog jobs)
 	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 
-bench: setup ## measurements beside bare peers on this machine, written to docs/benchmarks.md (STORE=s3|hdfs, ARGS=...)
+bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdfs: a page of its own; ARGS=small: that part)
 	@STORE=$(STORE) $(BIN)/python -m tests.bench $(ARGS)
 
-docs: setup ## regenerate the pages under docs/ that are made from the code
+docs: setup ## regenerate the pages under docs/ that are made from the code, and the figures of the README
 	@$(BIN)/python -m sparklog.cli.generate_docs
 	@$(BIN)/python -m tests.mechanisms
+	@$(BIN)/python -m tests.readme_figures
 
-format: setup ## let ruff format and mend what it can
+format: setup ## let ruff format the code and fix what it can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-lock: ## resolve requirements/*.lock anew (needs uv; ARGS=--upgrade moves the pins)
+lock: ## resolve requirements/*.lock again (needs uv; ARGS=--upgrade moves the pins)
 	@scripts/lock.sh $(ARGS)
 
 clean: ## remove caches and build results; .venv stays

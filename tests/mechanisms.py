@@ -1,4 +1,4 @@
-"""Which test proves which mechanism: collects the `# M: S-04` marks of the tests into docs/mechanisms.md.
+"""Which test proves which mechanism: the `# M:` marks of the tests, as docs/mechanisms.md.
 
 python -m tests.mechanisms            writes the page
 python -m tests.mechanisms --check    fails if the page is not what the tests say
@@ -6,74 +6,77 @@ python -m tests.mechanisms --check    fails if the page is not what the tests sa
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-TESTS = Path(__file__).parent
-PAGE = TESTS.parent / "docs" / "mechanisms.md"
+from tests.mechanism_marks import BadMarks, Claim, claims
+from tests.mechanism_rows import ROWS, SECTIONS
 
-TITLES = {
-    "S": ("Segments, indices, zero copy", 10),
-    "R": ("Retention", 6),
-    "C": ("Compaction", 7),
-    "L": ("Log, LEO, HW, leader epoch", 12),
-    "P": ("Replication, ISR, acks, election", 11),
-    "F": ("Flush, recovery, checkpoints", 9),
-    "I": ("Idempotence, transactions, order", 7),
-    "N": ("Coordinator, controller, network", 7),
-}
-_TEST = re.compile(r"^\s*def (test_\w+)", re.MULTILINE)
-_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
-_MARK = re.compile(r"# M: ([A-Z]-\d{2}(?:, ?[A-Z]-\d{2})*)")
-
-
-def marks() -> Iterator[tuple[str, str]]:
-    """(row id, test) for each mark: it belongs to the test in whose body or signature it stands, or that follows."""
-    for path in sorted(TESTS.rglob("*.py")):
-        text = path.read_text()
-        tests = [(each.start(), each[1]) for each in _TEST.finditer(text)]
-        for mark in _MARK.finditer(text):
-            line_start = text.rfind("\n", 0, mark.start()) + 1
-            alone = not text[line_start : mark.start()].strip()
-            column = mark.start() - line_start
-            if alone and column == 0:
-                owner = next((name for at, name in tests if at > mark.start()), None)
-            else:
-                owner = next((name for at, name in reversed(tests) if at < mark.start()), None)
-            if owner is not None:
-                for row in re.split(r", ?", mark[1]):
-                    yield row, f"{path.relative_to(TESTS.parent)}::{owner}"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "mechanisms.md"
 
 
 def page() -> str:
-    """The whole page."""
-    found: dict[str, list[str]] = {}
-    for row, test in marks():
-        tests = found.setdefault(row, [])
-        if test not in tests:
-            tests.append(test)
+    """The whole page. Raises BadMarks."""
+    by_row = booked()
     lines = [
         "# Mechanisms and the tests that prove them",
         "",
-        "Written by `python -m tests.mechanisms` from the `# M:` marks of the tests. A row without one is not claimed.",
-        "Rows that need a second store, an election or compaction are proven here only as far as one store goes.",
+        "Written by `make docs` from the `# M:` marks of the tests; `tests/mechanism_marks.py` says how they are read.",
+        "A row is a mechanism that sparklog is meant to have. A row without a test is not claimed; where only a part",
+        "of a row is proven, the missing part is named. Tests marked *kills* kill a process; tests marked *loses* lose",
+        "or hold up a request, an answer or an attempt.",
+        "",
+        summary(by_row),
     ]
-    for letter, (title, count) in TITLES.items():
-        lines += ["", f"## {letter}. {title}", "", "| row | tests |", "|---|---|"]
-        for number in range(1, count + 1):
-            row = f"{letter}-{number:02d}"
-            tests = "<br>".join(f"`{each}`" for each in found.get(row, [])) or "not yet"
-            lines.append(f"| {row} | {tests} |")
+    for letter, title in SECTIONS.items():
+        lines += ["", f"## {letter}. {title}", "", "| row | what | tests |", "|---|---|---|"]
+        lines += [_line(row, by_row.get(row, [])) for row in ROWS if row.startswith(letter)]
     return "\n".join(lines) + "\n"
 
 
+@cache
+def booked() -> dict[str, list[Claim]]:
+    """The tests of each row that has any."""
+    by_row: dict[str, list[Claim]] = {}
+    for claim in claims(ROOT, ROWS):
+        by_row.setdefault(claim.row, []).append(claim)
+    return by_row
+
+
+def summary(by_row: dict[str, list[Claim]]) -> str:
+    """How much is proven, in a sentence."""
+    whole = [row for row in by_row if not ROWS[row].missing]
+    hard = [row for row, found in by_row.items() if any(claim.how for claim in found)]
+    return (
+        f"Of the {len(ROWS)} mechanisms that such a log needs, tests prove {len(whole)} whole and "
+        f"{len(by_row) - len(whole)} in part; the other {len(ROWS) - len(by_row)} are still to come. "
+        f"For {len(hard)} of them a test kills a process or loses a request, an answer or an attempt."
+    )
+
+
+def _line(row: str, found: list[Claim]) -> str:
+    what = ROWS[row].subject
+    if found and ROWS[row].missing:
+        what += f".<br>Not proven: {ROWS[row].missing}"
+    return f"| {row} | {what} | {'<br>'.join(map(_shown, found)) or 'not yet'} |"
+
+
+def _shown(claim: Claim) -> str:
+    heirs = f" (in {', '.join(f'`{each}`' for each in claim.heirs)})" if claim.heirs else ""
+    return f"`{claim.node}`{heirs}{f' *{claim.how}*' if claim.how else ''}"
+
+
 def main() -> int:
+    try:
+        wanted = page()
+    except BadMarks as error:
+        print(error, file=sys.stderr)
+        return 1
     if "--check" in sys.argv:
-        return 0 if PAGE.exists() and PAGE.read_text() == page() else 1
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page())
+        return 0 if PAGE.exists() and PAGE.read_text(encoding="utf-8") == wanted else 1
+    PAGE.write_text(wanted, encoding="utf-8")
     return 0
 
 

@@ -1,4 +1,6 @@
-"""`make bench`: every speed that is claimed, beside its peer, in one run; writes docs/benchmarks.md.
+"""`make bench`: every speed that is claimed, beside its peer, in one run.
+
+It writes docs/benchmarks.md and the figures of the README. A run of some parts only prints.
 
 With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md.
 """
@@ -15,7 +17,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import sparklog.spark
-from tests.bench import machine
+from tests import readme_figures
+from tests.bench import machine, report
 from tests.bench.bare_source import BareSource
 from tests.bench.commits import commit_rates
 from tests.bench.paired import Comparison
@@ -24,14 +27,12 @@ from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
 
 PARTS = ("commits", "state", "small", "shuffled", "bulk")
-DOCS = Path(__file__).parents[2] / "docs"
 STORES = ("s3", "hdfs")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
-    parser.add_argument("--no-report", action="store_true", help="print only, leave docs/benchmarks.md as it is")
+    parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=f"of {', '.join(PARTS)}: print these only")
     given = parser.parse_args()
     parts = given.parts or list(PARTS)
     if unknown := set(parts) - set(PARTS):
@@ -57,10 +58,11 @@ def main() -> int:
             for part in spark_parts:
                 comparisons += part(spark, folder)
             spark.stop()
-    if not given.no_report:
-        report = DOCS / (f"benchmarks-{store}.md" if store else "benchmarks.md")
-        report.write_text(_report(comparisons, figures, store))
-        print(f"wrote {report}")
+    if store or set(parts) == set(PARTS):
+        path = report.path_of(store)
+        path.write_text(report.page(machine.describe(), comparisons, figures, store), encoding="utf-8")
+        readme_figures.write()
+        print(f"wrote {path}, and its figures into README.md")
     return 0
 
 
@@ -91,29 +93,6 @@ def _state_scale() -> list[tuple[str, str]]:
     lines = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip().splitlines()
     print(*lines, sep="\n", flush=True)
     return [("state of the chain", line) for line in lines]
-
-
-def _report(comparisons: list[Comparison], figures: list[tuple[str, str]], store: str) -> str:
-    lines = [
-        f"# Benchmarks on {store.upper()}" if store else "# Benchmarks",
-        "",
-        f"Written by `make bench{f' STORE={store}' if store else ''}`. Ratios are peer seconds / sparklog seconds, in "
-        "pairs of one run: more is better.",
-        "Each cell is min / median / max. Absolute times hold for this machine only.",
-        "",
-        f"Machine: {machine.describe()}",
-        "",
-        "| what | peer | goal | sparklog s | peer s | ratio | difference ms |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {each.what} | {each.peer} | {each.goal} | {each.ours_s.shown(3)} | {each.peer_s.shown(3)} "
-        f"| {each.ratio.shown()} | {each.difference_ms.shown(0)} |"
-        for each in comparisons
-    ]
-    if figures:
-        lines += ["", "| what | figure |", "|---|---|", *(f"| {what} | {figure} |" for what, figure in figures)]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

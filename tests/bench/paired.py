@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+LEAST_SECONDS = 0.001  # what the pages show: a ratio to less than that is noise
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -23,17 +25,24 @@ class Spread:
     def shown(self, digits: int = 2) -> str:
         return f"{self.low:.{digits}f} / {self.median:.{digits}f} / {self.high:.{digits}f}"
 
+    @classmethod
+    def of_ratios(cls, ours_s: list[float], peer_s: list[float]) -> Spread | None:
+        """Peer seconds / our seconds, pair by pair; None if the peer was too quick for a ratio to mean anything."""
+        if statistics.median(peer_s) < LEAST_SECONDS:
+            return None
+        return cls.of([peer / ours for ours, peer in zip(ours_s, peer_s, strict=True)])
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`ratio`: how much faster ours is than the peer, pair by pair (peer seconds / our seconds)."""
+    """`ratio`: how much faster ours is than the peer, pair by pair; None if the peer is too quick to be measured."""
 
     what: str
     peer: str
     goal: str
     ours_s: Spread
     peer_s: Spread
-    ratio: Spread
+    ratio: Spread | None
     difference_ms: Spread
 
 
@@ -61,13 +70,11 @@ def compare(
         goal,
         Spread.of(our_seconds),
         Spread.of(peer_seconds),
-        Spread.of([b / a for a, b in zip(our_seconds, peer_seconds, strict=True)]),
+        Spread.of_ratios(our_seconds, peer_seconds),
         Spread.of([(a - b) * 1000 for a, b in zip(our_seconds, peer_seconds, strict=True)]),
     )
-    print(
-        f"{what}: {result.ours_s.shown(3)} s, {peer} {result.peer_s.shown(3)} s, ratio {result.ratio.shown()} {goal}",
-        flush=True,
-    )
+    ratio = f"ratio {result.ratio.shown()}" if result.ratio else "too quick for a ratio"
+    print(f"{what}: {result.ours_s.shown(3)} s, {peer} {result.peer_s.shown(3)} s, {ratio} {goal}", flush=True)
     return result
 
 

@@ -60,6 +60,7 @@ def test_an_unknown_outcome_is_resolved_by_read_back(chain: Member, fault: Fault
     assert entries(chain) == 3
 
 
+# M: I-03 (loses)
 def test_without_read_back_an_append_whose_reply_was_lost_would_be_there_twice(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +76,7 @@ def test_without_read_back_an_append_whose_reply_was_lost_would_be_there_twice(
     assert len(fresh_uploads(chain)) == 2
 
 
+# M: I-03 (loses)
 def test_an_unknown_outcome_submitted_again_under_its_id_is_there_once(chain: Member) -> None:
     chain.store.plan(Fault.REPLY_LOST, "put_if_absent", LOG)
     chain.store.plan(Fault.UNAVAILABLE, "get", LOG, times=1_000)
@@ -240,6 +242,7 @@ def test_without_the_look_for_known_ids_a_repeat_would_be_there_twice(
     assert len(fresh_uploads(chain)) == 2
 
 
+# M: I-02 I-03
 def test_an_application_version_is_written_once_whoever_submits_it(chain: Member) -> None:
     late = member(chain.store.inner)
     first = chain.submit(chain.begin(append(application=Application("app", 7))))
@@ -249,6 +252,7 @@ def test_an_application_version_is_written_once_whoever_submits_it(chain: Member
     assert len(fresh_uploads(chain)) == 2
 
 
+# M: I-01 I-02
 def test_a_repeated_batch_of_a_producer_returns_its_offsets_in_every_process(chain: Member) -> None:
     late = member(chain.store.inner)
     allocated = chain.committer.submit(chain.committer.begin(AllocateProducer()), TIMEOUT_MS)
@@ -268,6 +272,7 @@ def raised_floor(chain: Member) -> None:
     chain.committer.submit(chain.committer.begin(RaiseFloor(floor)), TIMEOUT_MS)
 
 
+# M: F-09
 def test_what_was_begun_below_floor_is_refused_and_did_not_land(chain: Member) -> None:
     slow = member(chain.store.inner)
     submission = slow.begin(append(n0=slow.committer.position()))
@@ -278,6 +283,7 @@ def test_what_was_begun_below_floor_is_refused_and_did_not_land(chain: Member) -
     assert upload_of(submission) not in fresh_uploads(chain)
 
 
+# M: F-09
 def test_an_object_that_was_uploaded_below_floor_is_refused_under_a_newer_id_too(chain: Member) -> None:
     slow = member(chain.store.inner)
     command = append(n0=slow.committer.position())
@@ -297,6 +303,7 @@ def test_an_attempt_in_doubt_that_is_refused_by_floor_may_have_landed(chain: Mem
     assert caught.value.landed is Landed.UNKNOWN
 
 
+# M: F-09
 def test_without_floor_an_upload_could_be_named_after_its_bytes_were_vacuumed(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:

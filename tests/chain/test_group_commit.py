@@ -68,6 +68,7 @@ def lose_next_slot(chain: Member, other: Member, what: Callable[[], object] | No
     chain.store.plan(lambda: act(), "put_if_absent", LOG)
 
 
+# M: F-02 I-06
 def test_appends_of_several_threads_share_one_entry_in_their_order(chain: Member) -> None:
     submissions = [chain.begin(append(records=size)) for size in (1, 2, 3, 4)]
     found = results(together(chain, submissions))
@@ -78,6 +79,7 @@ def test_appends_of_several_threads_share_one_entry_in_their_order(chain: Member
     assert member(chain.store.inner).uploads() == [upload_of(each) for each in submissions] == chain.uploads()
 
 
+# M: F-02
 def test_a_group_that_lost_its_slot_is_decided_anew_as_a_whole(chain: Member) -> None:
     other = member(chain.store.inner)
     lose_next_slot(chain, other)
@@ -86,6 +88,7 @@ def test_a_group_that_lost_its_slot_is_decided_anew_as_a_whole(chain: Member) ->
     assert [(each.n, each.ranges[0].start, each.ranges[0].end) for each in found] == [(3, 1, 2), (3, 2, 4)]
 
 
+# M: F-02
 def test_one_that_is_refused_does_not_stop_the_others_of_its_group(chain: Member) -> None:
     commands = [append(), CreateTopic("orders"), append()]
     first, refused, last = together(chain, [Submission(f"{at:032x}", 0, each) for at, each in enumerate(commands)])  # type: ignore[arg-type]
@@ -163,6 +166,7 @@ def test_an_unknown_outcome_is_told_to_all_of_the_entry(chain: Member) -> None:
     assert len(member(chain.store.inner).uploads()) == 3
 
 
+# M: F-02
 def test_an_entry_takes_about_a_thousand_slices_and_the_rest_waits_for_the_next(chain: Member) -> None:
     submissions = [chain.begin(append(slices=[0] * 400)) for _ in range(5)]
     found = results(together(chain, submissions))

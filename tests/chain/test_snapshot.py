@@ -50,6 +50,7 @@ def replayed(chain: Member) -> Member:
     return late
 
 
+# M: F-06 I-02
 @pytest.mark.parametrize("tail_rows", [2, 10_000])
 def test_snapshot_and_replay_equal_replay_from_entry_0(
     chain: Member, monkeypatch: pytest.MonkeyPatch, tail_rows: int

@@ -15,6 +15,7 @@ from sparklog.storage.local import LocalStore
 from tests.cli.conftest import Cli
 
 
+# M: N-02
 def test_a_cluster_is_made_with_its_stores_and_config(nowhere: Cli) -> None:
     said = nowhere.json("cluster", "init", "--store", "a=disk-a", "--store", "b=disk-b", "-c", "num.partitions=3")
     found = nowhere.json("cluster", "info")
@@ -101,6 +102,7 @@ def test_a_job_that_failed_is_unhealthy_until_it_succeeds(sparklog: Cli) -> None
     assert found["orphans"] == {"at_ms": 2000, "found": 3, "found_bytes": 10, "deleted": 2}
 
 
+# M: N-02 P-07
 def test_a_store_that_was_swapped_or_wiped_is_unhealthy(sparklog: Cli) -> None:
     mark = Path(sparklog.url, INCARNATION)
     body = json.loads(mark.read_bytes())

@@ -177,6 +177,7 @@ def test_a_wrong_line_ends_it_and_what_was_appended_before_is_told(
     assert sparklog.json("topic", "list")[0]["records"] == 1
 
 
+# M: S-06
 def test_a_batch_with_a_record_too_large_is_not_appended_at_all(sparklog: Cli) -> None:
     sparklog("topic", "create", "t", "-c", "max.message.bytes=100")
     said = sparklog("produce", "t", stdin="small\n" + "x" * 200 + "\n")

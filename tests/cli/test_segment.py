@@ -56,6 +56,7 @@ def test_dump_shows_the_records_of_its_slices(orders: Cli) -> None:
     assert '"value":"c"' in orders("segment", "dump", "orders", "-n", "3", "--records").out
 
 
+# M: F-04
 def test_a_flipped_bit_is_found_and_the_other_batches_are_shown(orders: Cli) -> None:
     first, second, third = orders.json("segment", "dump", "orders", "-n", "3")
     path = Path(orders.url, second["object"])
@@ -71,6 +72,7 @@ def test_a_flipped_bit_is_found_and_the_other_batches_are_shown(orders: Cli) -> 
     assert said.err.startswith("CORRUPT_MESSAGE: 1 of 3 batches can't be used, the first: ")
 
 
+# M: F-05
 def test_a_missing_index_is_rebuilt_with_a_warning(orders: Cli) -> None:
     wanted = orders.json("segment", "dump", "orders")
     Path(orders.url, index_key(wanted[0]["object"])).unlink()

@@ -63,6 +63,7 @@ def test_a_dry_run_fails_where_the_real_one_would(orders: Cli, arguments: tuple[
     assert real.code == code
 
 
+# M: S-01
 def test_topics_are_listed_by_name_with_their_size(orders: Cli) -> None:
     orders("topic", "create", "bills", "-p", "2")
     bills, found = orders.json("topic", "list")

@@ -32,6 +32,7 @@ def test_a_cluster_is_made_once(tmp_path: Path) -> None:
         init_cluster(str(tmp_path / "c"))
 
 
+# M: S-01
 def test_data_may_live_on_another_store_than_the_chain(tmp_path: Path) -> None:
     init_cluster(str(tmp_path / "meta"), stores={"zone-a": str(tmp_path / "data")})
     with connect(str(tmp_path / "meta")) as cluster:

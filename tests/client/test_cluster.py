@@ -63,7 +63,7 @@ Interleaving = st.lists(
 @settings(max_examples=25)
 def test_any_interleaving_of_writers_gives_dense_offsets_and_keeps_each_writers_order(
     appends: list[tuple[int, list[tuple[int, int]]]],
-) -> None:  # M: S-03
+) -> None:  # M: S-03 I-06
     with new_cluster() as first:
         first.create_topic("t", partitions=3)
         writers = [first, connect(first.connection.url), connect(first.connection.url)]
@@ -201,6 +201,7 @@ def test_partitions_are_added_and_configs_altered(cluster: Cluster) -> None:  # 
     assert found.config["retention.ms"] == ("604800000", "default")
 
 
+# M: N-03
 def test_bad_input_names_what_is_legal_and_changes_nothing(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=2, config={"max.message.bytes": 100})
     cluster.create_topic("compacted", config={"cleanup.policy": "compact"})

@@ -64,6 +64,7 @@ def values(cluster: Cluster, partition: int = 0) -> list[bytes]:
 # ---- attempts of one task -----------------------------------------------------------------------------
 
 
+# M: I-03
 def test_each_attempt_of_a_task_uploads_under_names_of_its_own(cluster: Cluster) -> None:
     plan = planned(cluster)
     late, first = (write_rows(plan, [rows("a", partition=[0])]) for _ in range(2))
@@ -72,6 +73,7 @@ def test_each_attempt_of_a_task_uploads_under_names_of_its_own(cluster: Cluster)
     assert values(cluster) == [b"a"]
 
 
+# M: I-03
 def test_without_names_of_its_own_a_tasks_second_attempt_could_not_upload(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def test_the_topic_of_the_plan_goes_before_that_of_the_rows(cluster: Cluster) ->
     assert values(cluster, 1) == [b"a"]
 
 
+# M: C-04
 def test_a_compacted_topic_takes_no_record_without_a_key(cluster: Cluster) -> None:
     cluster.create_topic("last", partitions=1, config={"cleanup.policy": "compact"})
     plan = planned(cluster, "last")

@@ -102,6 +102,7 @@ def test_s3_copies_without_the_bytes_passing_by(ministack: S3Server, monkeypatch
     ]
 
 
+# M: S-08
 def test_stores_of_different_kinds_say_that_they_can_not(tmp_path: Path, s3proxy: S3Server) -> None:
     stores = [
         MemoryStore(f"memory://{uuid.uuid4().hex}"),

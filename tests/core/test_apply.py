@@ -40,6 +40,7 @@ def retired(log: DecidedLog) -> set[int]:
 # ---- appends ----------------------------------------------------------------------------------------
 
 
+# M: L-01
 def test_an_append_moves_next_offset_log_ends_and_high_watermark(log: DecidedLog) -> None:
     log.append(3)
     found = log.partition()
@@ -47,6 +48,7 @@ def test_an_append_moves_next_offset_log_ends_and_high_watermark(log: DecidedLog
     assert log.partition(1).next_offset == 0
 
 
+# M: L-01
 def test_a_replica_outside_the_isr_stays_where_it_was(log: DecidedLog) -> None:
     before = log.partition()
     log.state.partitions[place()] = Partition(
@@ -73,6 +75,7 @@ def test_an_append_by_reference_is_expanded_before(log: DecidedLog) -> None:
         apply(log.state, AppendedByReference("f" * 64, 1, 1, 1, ()), AT)
 
 
+# M: I-01
 def test_the_last_five_batches_of_a_producer_are_kept(log: DecidedLog) -> None:
     producer = log.producer()
     for at in range(7):
@@ -121,12 +124,14 @@ def test_a_log_start_inside_a_slice_keeps_the_slice(log: DecidedLog) -> None:
     assert (log.bounds(), retired(log), log.partition().size_bytes) == ([(10, 20)], {0}, 100)
 
 
+# M: L-07
 def test_a_log_start_cuts_the_history_of_epochs(log: DecidedLog) -> None:
     log.append(10)
     log.submit(move_to(4))
     assert log.partition().epochs == ((0, 4),)
 
 
+# M: I-02
 def test_a_deleted_topic_takes_its_sequences_along_and_leaves_others(log: DecidedLog) -> None:
     producer = log.producer()
     log.append(1, producer=span(producer, 0, 0, 0))

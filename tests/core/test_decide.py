@@ -136,6 +136,7 @@ def test_floor_refuses_rewrites_and_commands_without_uploads_too(log: DecidedLog
             log.submit_again(submission)
 
 
+# M: I-02
 def test_a_repeat_below_floor_is_known_by_its_application_version(log: DecidedLog) -> None:
     submission = log.begin(log.append_of(3, application=Application("job", 1)))
     first = log.submit_again(submission)
@@ -144,6 +145,7 @@ def test_a_repeat_below_floor_is_known_by_its_application_version(log: DecidedLo
     assert log.decide_again(submission).known == msgspec.structs.replace(first, n0=EntryNumber(first.n))
 
 
+# M: F-09
 def test_without_floor_an_upload_below_it_would_be_named(log: DecidedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     early = log.append_of(1)
     raise_floor(log)
@@ -181,6 +183,7 @@ def test_a_producers_refusal_in_doubt_is_no_proof(log: DecidedLog) -> None:
 # ---- producers and reports ------------------------------------------------------------------------------
 
 
+# M: I-01
 def test_producers_are_numbered_and_their_epochs_rise(log: DecidedLog) -> None:
     assert [log.producer(), log.producer()] == [0, 1]
     assert log.decide(AllocateProducer(1)).records == (ProducerAllocated(ProducerId(1), 1),)
@@ -190,6 +193,7 @@ def test_producers_are_numbered_and_their_epochs_rise(log: DecidedLog) -> None:
         log.decide(AllocateProducer(2))
 
 
+# M: I-01
 def test_an_id_is_never_given_again_though_its_producer_was_forgotten(log: DecidedLog) -> None:
     producer = log.producer()
     log.now_ms += 1 << 40

@@ -44,6 +44,7 @@ def several(log: DecidedLog, *parts: NewSlice) -> Append:
 # ---- offsets ----------------------------------------------------------------------------------------
 
 
+# M: S-03
 def test_offsets_are_dense_per_partition_in_the_order_of_the_command(log: DecidedLog) -> None:
     log.append(3)
     command = several(log, log.part(2, 1), log.part(4, 0), log.part(1, 1), log.part(5, 0))
@@ -164,6 +165,7 @@ def fence(log: DecidedLog) -> None:
     )
 
 
+# M: L-04
 def test_a_write_begun_under_an_older_epoch_is_fenced(log: DecidedLog) -> None:
     command = log.append_of(2)
     fence(log)
@@ -173,6 +175,7 @@ def test_a_write_begun_under_an_older_epoch_is_fenced(log: DecidedLog) -> None:
     assert log.submit(epoch_of(command, 1)).ranges[0].end == 2
 
 
+# M: L-04
 def test_without_the_epoch_check_a_deposed_leaders_write_would_land(
     log: DecidedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +199,7 @@ def test_a_version_at_or_below_the_last_of_its_application_adds_nothing(log: Dec
     assert (log.bounds(0), log.bounds(1)) == ([(0, 2), (2, 3), (3, 4)], [])
 
 
+# M: I-02
 def test_a_repeat_of_a_version_is_known_before_its_topic_is_looked_for(log: DecidedLog) -> None:
     first = log.append(2, application=Application("job", 5))
     again = log.append_of(2, application=Application("job", 5))
@@ -228,6 +232,7 @@ def test_a_repeated_batch_of_a_producer_is_told_where_it_is(log: DecidedLog) -> 
     assert len(log.bounds()) == 3
 
 
+# M: I-01
 @pytest.mark.parametrize(
     ("sequences", "kind"),
     [
@@ -283,6 +288,7 @@ def test_a_repeat_in_some_partitions_only_is_refused(log: DecidedLog) -> None:
         log.submit(of_producer(log, (0, span(producer, 0, 0, 0)), (1, span(producer, 0, 0, 0))))
 
 
+# M: I-03
 def test_a_version_is_written_without_records_too(log: DecidedLog) -> None:
     empty = Append((), (), (), Application("job", 3))
     first = log.submit(empty)
@@ -294,6 +300,7 @@ def test_a_version_is_written_without_records_too(log: DecidedLog) -> None:
         log.submit(Append((log.uploaded(),), (), (), Application("job", 4)))
 
 
+# M: P-04
 def test_fewer_stores_in_sync_than_the_topic_wants_take_no_writes(log: DecidedLog) -> None:
     log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "2"}))
     with pytest.raises(NotEnoughReplicas, match=r"orders-0 is in sync on 1 stores \['a'\], its topic wants 2"):

@@ -51,6 +51,7 @@ def move_to(offset: int) -> MoveLogStart:
 # ---- swaps ----------------------------------------------------------------------------------------
 
 
+# M: S-03
 def test_whole_slices_are_replaced_and_keep_their_offsets(log: DecidedLog) -> None:
     swap = log.swap_of(0, 30)
     (record,) = log.decide(swap).records
@@ -78,6 +79,7 @@ def test_a_swap_of_slices_that_were_replaced_meanwhile_is_refused(log: DecidedLo
     assert total_records(log.slices()) == 10 + 20
 
 
+# M: C-05
 def test_without_the_digest_a_slow_rewrite_would_bring_removed_records_back(
     log: DecidedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +89,7 @@ def test_without_the_digest_a_slow_rewrite_would_bring_removed_records_back(
     assert total_records(log.slices()) == 30 + 20
 
 
+# M: C-05
 def test_without_the_look_for_whole_slices_a_rewrite_would_tear_the_log(
     log: DecidedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +211,7 @@ def test_an_object_of_another_partition_can_not_be_sealed_in(log: DecidedLog) ->
         log.decide(msgspec.structs.replace(swap, objects=(elsewhere,)))
 
 
+# M: C-05
 def test_a_rewrite_of_a_part_of_a_slice_is_refused_though_its_digest_fits(log: DecidedLog) -> None:
     with pytest.raises(InvalidInput, match=r"wanted \[5, 30\), found \[0, 30\)"):
         log.decide(log.swap_of(5, 30))
@@ -220,6 +224,7 @@ def test_a_rewrite_of_nothing_is_refused(log: DecidedLog, start: int, end: int) 
         log.decide(swap)
 
 
+# M: I-02
 def test_a_rewrite_keeps_epoch_append_time_source_and_producer_of_its_slices(log: DecidedLog) -> None:
     producer = log.producer()
     log.append(4, 1, producer=span(producer, 0, 0, 3))
@@ -239,6 +244,7 @@ def test_a_rewrite_keeps_epoch_append_time_source_and_producer_of_its_slices(log
 # ---- log start ------------------------------------------------------------------------------------
 
 
+# M: R-03 R-05
 def test_the_log_start_rises_up_to_the_high_watermark_and_never_falls(log: DecidedLog) -> None:
     with pytest.raises(OffsetOutOfRange, match="log start of orders-0 can rise to its high watermark 50, wanted 51"):
         log.decide(move_to(51))
@@ -287,6 +293,7 @@ def test_floor_rises_to_the_end_of_the_chain_and_never_falls(log: DecidedLog) ->
     assert log.state.floor == 3
 
 
+# M: I-02
 def test_producers_that_were_silent_are_forgotten_though_floor_stays(log: DecidedLog) -> None:
     silent, busy = log.producer(), log.producer()
     log.now_ms += DAY_MS

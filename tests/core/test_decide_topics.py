@@ -59,6 +59,7 @@ def first_entry(command: Command) -> ClusterState:
 # ---- clusters -----------------------------------------------------------------------------------------
 
 
+# M: N-02
 def test_a_cluster_registers_its_stores_in_order() -> None:
     state = first_entry(cluster(B, A, num_partitions="3"))
     assert [(each.store, each.registration) for each in state.stores.values()] == [(B, 0), (A, 1)]
@@ -96,6 +97,7 @@ def created(log: DecidedLog, command: CreateTopic) -> TopicCreated:
     return record
 
 
+# M: N-03
 def test_partitions_and_replicas_are_the_clusters_defaults_if_not_given(log: DecidedLog) -> None:
     log.state.config = {"num.partitions": "3", "default.replication.factor": "2"}
     assert [len(each) for each in created(log, CreateTopic("t")).assignment] == [2, 2, 2]
@@ -177,12 +179,14 @@ def test_added_partitions_have_as_many_replicas_as_the_first_and_go_on_in_turn(l
     assert (record.first, record.assignment) == (3, ((A, B), (B, A)))
 
 
+# M: N-03
 def test_altering_sets_and_removes_keys_and_keeps_the_others(log: DecidedLog) -> None:
     log.submit(AlterTopic(TOPIC, {"retention.ms": "5", "segment.bytes": "1000"}))
     (record,) = log.decide(AlterTopic(TOPIC, {"retention.bytes": "9"}, ("retention.ms",))).records
     assert record == TopicAltered(TOPIC, {"segment.bytes": "1000", "retention.bytes": "9"})
 
 
+# M: N-03
 def test_a_deleted_topic_leaves_nothing_but_retired_objects_with_its_name(log: DecidedLog) -> None:
     log.append(5)
     log.append(5, 1)

@@ -12,6 +12,7 @@ def history(*entries: tuple[int, int]) -> EpochHistory:
     return tuple((LeaderEpoch(epoch), Offset(start)) for epoch, start in entries)
 
 
+# M: L-07
 @pytest.mark.parametrize(
     ("log_start", "left"),
     [

@@ -1,4 +1,3 @@
-# M: S-07
 from __future__ import annotations
 
 import numpy as np
@@ -28,11 +27,13 @@ def arrays(keys: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
     return offsets, np.frombuffer(b"".join(keys), dtype=np.uint8)
 
 
+# M: S-07
 @pytest.mark.parametrize("key", KAFKA_VECTORS)
 def test_hash_is_the_one_of_a_java_producer(key: bytes) -> None:
     assert murmur2(key) == KAFKA_VECTORS[key]
 
 
+# M: S-07
 def test_hashes_of_many_keys_are_those_of_a_java_producer() -> None:
     assert murmur2_of_keys(*arrays(list(KAFKA_VECTORS))).tolist() == list(KAFKA_VECTORS.values())
 

@@ -218,6 +218,7 @@ def test_bad_options_of_a_write_are_refused_by_name(raw: dict[str, str], told: s
     assert raised.value.message.startswith(told)
 
 
+# M: P-03
 def test_acks_of_the_leader_alone_are_taken_without_a_transaction() -> None:
     assert not write(acks="1").acks_all
 

@@ -114,6 +114,7 @@ def test_a_range_needs_the_slices_that_overlap_it(log: DecidedLog, start: int, e
         assert each.object.object == log.state.objects.get(each.slice.object_number)
 
 
+# M: S-04
 def test_every_range_of_a_log_is_covered_by_its_slices(log: DecidedLog) -> None:
     for start in range(5, 51):
         for end in range(start, 51):

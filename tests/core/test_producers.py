@@ -45,6 +45,7 @@ def test_sequences_are_31_bit_and_wrap_to_zero() -> None:  # M: I-01
     assert span_of(1, 0, LAST, 3) == span(1, 0, LAST, 1)
 
 
+# M: I-01
 def test_the_first_batch_begins_at_zero_and_each_goes_on_after_the_one_before() -> None:
     assert found(wrote(), 0, 4) is None
     assert found(wrote((0, 4)), 5, 5) is None
@@ -52,10 +53,12 @@ def test_the_first_batch_begins_at_zero_and_each_goes_on_after_the_one_before() 
         found(wrote(), 1, 1)
 
 
+# M: I-01
 def test_each_partition_has_sequences_of_its_own() -> None:
     assert repeated_batch(wrote((0, 4)), place(1), span(1, 3, 0, 4), "orders-1") is None
 
 
+# M: I-01
 @pytest.mark.parametrize(("first", "last"), [(LAST - 1, LAST), (LAST, 1), (LAST, 0)])
 def test_after_the_last_sequence_zero_follows_also_inside_a_batch(first: int, last: int) -> None:
     producer = wrote((0, first - 1), (first, last))

@@ -10,6 +10,7 @@ from sparklog.core.types import Offset, StoreId
 A, B, C = StoreId("a"), StoreId("b"), StoreId("c")
 
 
+# M: L-02
 def test_the_high_watermark_is_the_smallest_log_end_in_the_isr() -> None:
     ends = {A: Offset(9), B: Offset(5), C: Offset(0)}
     assert [high_watermark(ends, isr) for isr in ([A], [A, B], [A, B, C])] == [9, 5, 0]

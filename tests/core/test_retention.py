@@ -61,6 +61,7 @@ def test_a_log_start_inside_a_segment_counts_only_the_records_that_are_left() ->
     assert (cut.to, cut.records) == (10, 6)
 
 
+# M: R-02
 def test_nothing_goes_from_a_log_without_limits_or_that_is_only_compacted() -> None:
     for config in ({"retention.ms": "-1"}, {"cleanup.policy": "compact", "retention.ms": "1"}):
         log = PlannedLog(config)

@@ -50,6 +50,7 @@ def test_an_empty_partition_never_rolls() -> None:  # M: S-06
     assert due(log, everything=True) == []
 
 
+# M: S-06
 def test_sealed_segments_stay_and_end_what_is_gathered_before_them() -> None:
     log = PlannedLog({"segment.bytes": "1000"})
     for _ in range(4):

@@ -90,6 +90,7 @@ STEPS = st.lists(
 )
 
 
+# M: S-04
 @settings(max_examples=60)
 @given(steps=STEPS, tail_rows=st.integers(1, 9))
 def test_any_range_finds_what_a_plain_list_holds(steps: list[tuple[str, int, int]], tail_rows: int) -> None:

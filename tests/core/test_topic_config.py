@@ -59,6 +59,7 @@ def test_keys_and_defaults_are_kafkas() -> None:
     assert found == KAFKA_DEFAULTS | OWN_DEFAULTS
 
 
+# M: S-04
 @pytest.mark.parametrize("name", TOPIC_KEYS)
 def test_every_key_has_a_doc_that_says_whether_it_has_an_effect(name: str) -> None:
     key = TOPIC_KEYS[name]
@@ -76,6 +77,7 @@ def test_only_set_keys_are_kept_in_canonical_text() -> None:
     }
 
 
+# M: S-06
 def test_small_values_are_legal() -> None:
     config = effective(parse_topic_config({"segment.bytes": 1, "segment.ms": 1, "retention.ms": 0}))
     assert (config.segment_bytes, config.segment_ms, config.retention_ms) == (1, 1, 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.cli.generate_docs import pages
-from tests import mechanisms
+from tests import mechanisms, readme_figures
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,3 +19,8 @@ def test_a_generated_page_is_what_the_code_says(path: str) -> None:
 
 def test_the_page_of_mechanisms_names_the_tests_that_are_there() -> None:
     assert mechanisms.PAGE.read_text() == mechanisms.page(), "run: make docs"
+
+
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks_and_of_the_marks() -> None:
+    readme = readme_figures.README.read_text(encoding="utf-8")
+    assert readme == readme_figures.with_figures(readme), "run: make docs"

@@ -1,36 +1,69 @@
-"""The snippets of the README run as they stand there, in their order, in one program."""
+"""The snippets of the README run as its text says: pasted one by one into clean shells."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SNIPPET = re.compile(r"```(python|bash)\n(.*?)```", re.DOTALL)
+README = Path(__file__).parents[2] / "README.md"
+SNIPPET = re.compile(r"```(?:python|bash)\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.spark
-def test_the_snippets_of_the_readme_run(tmp_path: Path) -> None:
-    snippets = [(kind, text.replace("/tmp/sparklog-readme", str(tmp_path / "cluster"))) for kind, text in found()]
-    assert len(snippets) == 5
-    python = "\n".join(text for kind, text in snippets if kind == "python")
-    surroundings = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    _run([sys.executable, "-c", python], tmp_path, surroundings)
-    (shell,) = [text for kind, text in snippets if kind == "bash"]
-    surroundings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    assert '"value":"3 spoons"' in _run(["bash", "-euc", shell], tmp_path, surroundings)
+@pytest.mark.slow
+def test_each_snippet_runs_as_the_text_says_in_a_clean_shell(tmp_path: Path) -> None:
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    text = README.read_text(encoding="utf-8").replace("/tmp/sparklog-readme", str(tmp_path / "cluster"))
+    first, client, write, read, maintain, verbs = SNIPPET.findall(text)
+    printed = pasted(tmp_path, first, "python", client)
+    assert "[(0, 0, 1), (1, 0, 2), (2, 0, 1)]" in printed
+    assert "[b'2 cups', b'1 spoon']" in printed
+    pasted(tmp_path, first, "python", write)
+    shown = pasted(tmp_path, first, "pyspark", read + maintain)
+    assert "|        2|    14|" in shown
+    assert "Work(" in shown
+    assert '"value":"3 spoons"' in in_clean_shell(tmp_path, first + verbs)
 
 
-def found() -> list[tuple[str, str]]:
-    return SNIPPET.findall((ROOT / "README.md").read_text())
+def pasted(folder: Path, first: str, program: str, snippet: str) -> str:
+    """What `program` prints, started in a new shell in which `first` was run."""
+    run = {
+        "python": "python -i",
+        # A pipe is no terminal: without -i Python would not make the session.
+        "pyspark": "PYSPARK_DRIVER_PYTHON_OPTS=-i pyspark",
+    }
+    output = in_clean_shell(folder, f"{first}\n{run[program]} <<'PASTED'\n{snippet}\nPASTED\n")
+    assert "Error" not in output
+    return output
 
 
-def _run(command: list[str], folder: Path, surroundings: dict[str, str]) -> str:
-    done = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def in_clean_shell(folder: Path, script: str) -> str:
+    """What a shell prints that knows nothing of the developer's, and whose variables mislead Spark."""
+    java = Path(shutil.which("java") or "").parent
+    variables = {
+        "HOME": str(folder),
+        "PATH": f"{java}:/usr/bin:/bin",
+        "SPARK_HOME": "/another/spark",
+        "PYSPARK_PYTHON": "/another/python",
+        "PYSPARK_DRIVER_PYTHON": "/another/python",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **{name: os.environ[name] for name in ("JAVA_HOME", "SPARK_SUBMIT_OPTS") if name in os.environ},
+    }
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eu"],
+        input=script,
+        cwd=folder,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
     return done.stdout

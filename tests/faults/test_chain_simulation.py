@@ -28,6 +28,7 @@ def simulated(seed: int) -> Simulation:
     return found
 
 
+# M: S-03 I-01 I-02 (loses)
 def test_any_interleaving_of_any_faults_tells_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     one_thread(monkeypatch)
     runs = [simulated(seed) for seed in range(SEEDS)]

@@ -42,6 +42,7 @@ def files_of(root: Path) -> list[Path]:
     return sorted(each for each in root.rglob("*") if each.is_file() and ".tmp" not in each.parts)
 
 
+# M: F-04
 def test_any_flipped_bit_is_a_named_error_or_harmless(whole: Path, tmp_path: Path) -> None:
     wanted = everything(whole)
     dice = random.Random(20261121)
@@ -65,6 +66,7 @@ def test_any_flipped_bit_is_a_named_error_or_harmless(whole: Path, tmp_path: Pat
     assert len(messages) > SAMPLES // 4
 
 
+# M: F-04
 def test_any_cut_is_a_named_error_or_harmless(whole: Path, tmp_path: Path) -> None:
     wanted = everything(whole)
     broken = tmp_path / "broken"
@@ -82,6 +84,7 @@ def test_any_cut_is_a_named_error_or_harmless(whole: Path, tmp_path: Path) -> No
     assert all(": " in each for each in messages)
 
 
+# M: F-04
 def test_without_the_checksum_before_decoding_a_flipped_bit_would_be_served(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +101,7 @@ def test_without_the_checksum_before_decoding_a_flipped_bit_would_be_served(
     assert served != [row["value"] for rows in wanted for row in rows]
 
 
+# M: F-05
 def test_a_missing_index_is_rebuilt_from_its_object(whole: Path, tmp_path: Path) -> None:
     wanted = everything(whole)
     broken = tmp_path / "broken"
@@ -107,6 +111,7 @@ def test_a_missing_index_is_rebuilt_from_its_object(whole: Path, tmp_path: Path)
     assert everything(broken) == wanted
 
 
+# M: F-04
 def test_a_missing_object_is_data_loss(whole: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(whole, broken)

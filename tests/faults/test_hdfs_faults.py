@@ -180,6 +180,7 @@ def hdfs(running: Spoilt, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spoilt]:
 # ---- an append ------------------------------------------------------------------------------------
 
 
+# M: S-03 (loses)
 @pytest.mark.parametrize("fault", [*CUTS, *HANGS], ids=str)
 def test_append_with_any_one_call_spoilt_leaves_the_log_as_its_writer_was_told(hdfs: Spoilt, fault: Fault) -> None:
     log = hdfs.new_log()
@@ -237,6 +238,7 @@ def test_append_ends_at_its_deadline_when_nothing_gets_through_any_more(
         log.check_all(anew)
 
 
+# M: I-03 (loses)
 @pytest.mark.parametrize("fault", FAULTS_THAT_STAY, ids=str)
 def test_append_in_doubt_that_is_sent_again_is_there_once(
     hdfs: Spoilt, fault: Fault, monkeypatch: pytest.MonkeyPatch

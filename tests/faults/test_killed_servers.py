@@ -61,6 +61,7 @@ def proxy(s3proxy: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultP
         forget_clients()
 
 
+# M: F-01 (kills)
 @pytest.mark.parametrize("applied", [False, True], ids=["before it is answered", "once it was applied"])
 def test_an_append_during_which_the_s3_server_dies_is_there_once(
     s3proxy: S3Server, proxy: FaultProxy, applied: bool, request: pytest.FixtureRequest
@@ -105,6 +106,7 @@ def mended(hadoop: Hadoop) -> Iterator[Hadoop]:
     hadoop.mend()
 
 
+# M: F-01 (kills)
 @pytest.mark.parametrize("node", [NAME_NODE, DATA_NODES[0]])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_an_append_during_which_a_node_of_hdfs_dies_is_there_once(

@@ -137,7 +137,7 @@ def steps_of(place: Place, request: pytest.FixtureRequest) -> Callable[[int], Se
     indirect=True,
 )
 @pytest.mark.parametrize("job", JOBS)
-def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  # M: S-09 R-03 R-04 F-09
+def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  # M: S-09 R-03 R-04 F-09 C-05 (kills)
     job: str,
     place: Place,
     steps_of: Callable[[int], Sequence[int]],

@@ -21,12 +21,13 @@ PARTITIONS = 3
 
 
 @pytest.mark.slow
-def test_commits_of_8_processes_lose_nothing_and_double_nothing(  # M: S-03
+def test_commits_of_8_processes_lose_nothing_and_double_nothing(  # M: S-03 I-06
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     check_race(str(tmp_path / "cluster"), 200 if request.config.getoption("--campaign") else 40)
 
 
+# M: S-03
 @pytest.mark.slow
 def test_commits_that_race_on_s3_lose_nothing_and_double_nothing(
     s3proxy: S3Server, monkeypatch: pytest.MonkeyPatch
@@ -36,6 +37,7 @@ def test_commits_that_race_on_s3_lose_nothing_and_double_nothing(
     check_race(f"s3://{s3proxy.new_bucket()}/cluster", 5)
 
 
+# M: S-03
 @pytest.mark.slow
 def test_commits_that_race_on_hdfs_lose_nothing_and_double_nothing(hadoop: Hadoop) -> None:
     check_race(f"{hadoop.url}/{uuid.uuid4().hex}", 5)

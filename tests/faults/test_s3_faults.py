@@ -206,6 +206,7 @@ def s3(running: Spoilt) -> Iterator[Spoilt]:
 # ---- an append ------------------------------------------------------------------------------------
 
 
+# M: S-03 (loses)
 @pytest.mark.parametrize("fault", EVERY_FAULT, ids=str)
 def test_append_with_any_one_request_spoilt_leaves_the_log_as_its_writer_was_told(s3: Spoilt, fault: Fault) -> None:
     log = s3.new_log()
@@ -246,6 +247,7 @@ def test_append_ends_at_its_deadline_when_nothing_gets_through_any_more(s3: Spoi
         log.check_all(anew)
 
 
+# M: I-03 (loses)
 @pytest.mark.parametrize("fault", FAULTS_THAT_STAY, ids=str)
 def test_append_in_doubt_that_is_sent_again_is_there_once(s3: Spoilt, fault: Fault) -> None:
     log = s3.new_log()
@@ -290,6 +292,7 @@ def test_upload_in_parts_with_any_one_request_spoilt_is_whole_under_its_key(s3: 
             upload(f"spoilt-{at}")
 
 
+# M: S-08 (loses)
 @pytest.mark.parametrize("fault", FAULTS_OF_PARTS, ids=str)
 def test_copy_with_any_one_request_spoilt_is_whole_under_its_key(
     s3: Spoilt, fault: Fault, monkeypatch: pytest.MonkeyPatch

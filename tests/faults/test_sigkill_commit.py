@@ -84,6 +84,7 @@ def case(place: str, moment: str, how: str) -> ParameterSet:
     return pytest.param(place, moment, how, marks=marks)
 
 
+# M: F-01 I-03 (kills)
 @pytest.mark.parametrize(
     ("place", "moment", "how"),
     [case(*each) for each in itertools.product(("memory", "disk", "s3", "hdfs"), ("before", "after"), INLINE)],

@@ -89,6 +89,7 @@ def test_columns_that_are_not_asked_for_are_not_there(columns: list[str]):
     assert batch.schema.names == columns
 
 
+# M: S-08
 def test_uncompressed_columns_are_views_of_the_bytes():
     encoded = BatchEncoder("none").encode(P0, rows(100))
     body = encoded.message

@@ -40,6 +40,7 @@ def of(log: WrittenLog, number: int = 0) -> tuple[NewObject, str, memoryview, me
     return named, key, log.store.get(key), log.store.get(index_key(key))
 
 
+# M: F-05
 @given(batches(4))
 def test_index_rebuilt_from_its_object_equals_the_one_written(given_batches):
     log = write(empty_store(), given_batches, 4)
@@ -87,6 +88,7 @@ def test_index_opens_with_plain_arrow_and_polars():  # M: S-02
     assert pl.read_ipc(io.BytesIO(index)).columns == INDEX_SCHEMA.names
 
 
+# M: F-05
 def test_any_flipped_bit_of_an_index_is_found():
     named, _, _, index = of(small_log())
     for byte in range(len(index)):
@@ -96,6 +98,7 @@ def test_any_flipped_bit_of_an_index_is_found():
             decode_index("i.index", memoryview(damaged), named)
 
 
+# M: F-05
 def test_any_cut_of_an_index_is_found():
     named, _, _, index = of(small_log())
     for length in range(len(index)):

@@ -164,6 +164,7 @@ def test_unknown_column_is_refused():
         read(log, log.slices[0], ["offsets"])
 
 
+# M: S-08
 def test_uncompressed_values_are_views_of_what_the_store_gave():
     log = times_log(list(range(50)), compression="none")
     whole = pa.py_buffer(log.store.get(log.key(log.slices[0])))
@@ -201,6 +202,7 @@ def test_append_time_answers_without_reading():
     assert not watched.read_ranges
 
 
+# M: S-05
 def test_look_up_by_time_reads_one_batch():
     log = times_log(list(range(60)), records_per_batch=5)
     watched = WatchedStore(log.store)
@@ -255,6 +257,7 @@ def assert_named_damage_or_right_rows(log: WrittenLog, damaged: ObjectStore, key
     return refused
 
 
+# M: F-04
 def test_any_flipped_bit_of_an_object_is_named_or_harmless():
     log = small_log()
     key = log.key(log.slices[0])
@@ -268,6 +271,7 @@ def test_any_flipped_bit_of_an_object_is_named_or_harmless():
     assert refused == batch_bytes  # each byte of a batch is covered, and belongs to one slice
 
 
+# M: F-04
 def test_any_cut_of_an_object_is_named_or_harmless():
     log = small_log()
     key = log.key(log.slices[0])
@@ -284,6 +288,7 @@ def fresh_name() -> str:
     return f"index-{next(_numbers)}"
 
 
+# M: F-05
 def test_any_damaged_index_is_rebuilt_from_its_object():
     log = small_log()
     key = index_key(log.key(log.slices[0]))
@@ -305,6 +310,7 @@ def test_damage_of_compressed_objects_is_named_or_harmless(data: st.DataObject, 
     assert_named_damage_or_right_rows(log, replaced(log, key, bytes(body), "compressed"), key)
 
 
+# M: F-05
 def test_missing_index_is_rebuilt_from_its_object():
     log = small_log()
     damaged = replaced(log, index_key(log.key(log.slices[0])), None, fresh_name())
@@ -345,6 +351,7 @@ def test_compacted_slice_is_refused_by_name():
         read(log, msgspec.structs.replace(log.slices[0], records=2), ["key"])
 
 
+# M: S-05
 def test_times_before_the_epoch_are_found_too():
     log = times_log([-5, -3, -4])
     assert first_offset_at_or_after(*arguments(log), -4) == 1

@@ -202,6 +202,7 @@ def write_all(open_writer: ObjectWriter, batches: Sequence[pa.RecordBatch]) -> N
         open_writer.finish()
 
 
+# M: S-06
 @pytest.mark.parametrize(
     ("rows", "error"),
     [

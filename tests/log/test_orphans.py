@@ -27,7 +27,7 @@ def search(prefix: str, floor: int, named: list[int]) -> OrphanSearch:
     return OrphanSearch(StoreId("a"), prefix, EntryNumber(floor), np.array(sorted(named), dtype=np.uint64).tobytes())
 
 
-def test_only_what_is_below_floor_and_named_by_nothing_goes(  # M: F-09
+def test_only_what_is_below_floor_and_named_by_nothing_goes(  # M: F-09 F-05
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(orphans, "_KEYS_AT_ONCE", 2)

@@ -118,6 +118,7 @@ def test_topic_and_partition_stay_when_given():
     assert rows.schema.names == [*RAW_SCHEMA.names, "topic", "partition"]
 
 
+# M: S-08
 def test_right_columns_are_taken_over_without_a_copy():
     column = pa.array([b"abc"])
     assert canonical(batch(key=column)).column("key").buffers()[2].address == column.buffers()[2].address

@@ -61,12 +61,14 @@ def test_sizes_are_those_of_key_value_and_headers(written: list[dict[str, Any]],
     assert np.diff(cumulative_bytes(batch)).tolist() == [size_of(row) for row in batch.to_pylist()]
 
 
+# M: S-07
 @pytest.mark.parametrize("partition", [-1, 6, 70_000])
 def test_partition_out_of_range_is_refused(partition: int):
     with pytest.raises(UnknownTopicOrPartition, match=f"0 to 5, found {partition}: topic orders has 6 partitions"):
         split(rows(partition=[0, partition, None]), "orders", 6, STICKY)
 
 
+# M: S-08
 def test_rows_of_one_partition_are_not_copied():
     batch = rows(key=[b"same"] * 5)
     (piece,) = split(batch, "orders", 6, STICKY)
@@ -91,6 +93,7 @@ def test_record_over_the_limit_is_named_with_its_key_and_size():  # M: S-06
     assert len(caught.value.message) < 250
 
 
+# M: S-06
 def test_record_of_exactly_the_limit_passes():
     assert check_sizes(rows(key=[b"k" * 10], value=[b"v" * 90]), "orders", 100) == 100
 

@@ -97,6 +97,7 @@ def test_records_and_times_come_from_the_next_holder_where_the_first_one_fails(
     assert cluster.offset_for_time("t", 0, at_us) in range(40, 46)
 
 
+# M: S-05
 def test_a_look_up_by_time_begins_at_the_log_start(cluster: Cluster) -> None:
     with cluster.connection.follower.current() as state:
         topic_id = state.topic_ids["t"]

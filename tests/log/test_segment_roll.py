@@ -175,6 +175,7 @@ def test_a_segment_opens_with_plain_arrow() -> None:  # M: S-02
         assert file.read_all().num_rows == 30
 
 
+# M: S-08
 def test_large_batches_are_copied_byte_for_byte() -> None:
     limits = WriterLimits(gather_rows=1, gather_bytes=400 << 10)
     log = write(empty_store(), [big_rows(64, 16 << 10)], 1, compression="none", limits=limits)
@@ -205,7 +206,7 @@ def test_append_time_is_written_into_the_column() -> None:
 
 
 @pytest.mark.parametrize("records", [3, 400])
-def test_a_damaged_batch_is_never_copied_and_nothing_is_published(records: int) -> None:  # M: R-06
+def test_a_damaged_batch_is_never_copied_and_nothing_is_published(records: int) -> None:  # M: F-04 R-06
     log = write(empty_store(), [rows(records)], 1)
     each = log.partition(0)[-1]
     key = log.key(each)

@@ -10,6 +10,7 @@ from tests.servers.maven import CannotFetch
 from tests.servers.s3_servers import s3proxy, s3proxy_jar
 
 
+# M: F-01 (kills)
 def test_what_s3proxy_acknowledged_outlives_its_kill() -> None:
     try:
         s3proxy_jar()

@@ -195,6 +195,7 @@ def test_offsets_outside_the_log_fail_or_are_cut(cluster: Cluster, read: Read) -
     assert values(read("t", **gone)) == []
 
 
+# M: S-09 R-04
 def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: Cluster, read: Read) -> None:
     numbered(cluster, partitions=1)
     strict, lenient = read("t"), read("t", failOnDataLoss="false")
@@ -209,6 +210,7 @@ def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: C
     assert values(lenient) == [f"0-{i}" for i in range(5, 10)]
 
 
+# M: S-09 R-04
 def test_dataframe_planned_before_a_roll_reads_the_same_rows_after_it(cluster: Cluster, read: Read) -> None:
     numbered(cluster, partitions=2)
     df = read("t", includeHeaders="true")

@@ -62,6 +62,7 @@ def objects(cluster: Cluster) -> list[str]:
 # ---- through Spark ------------------------------------------------------------------------------
 
 
+# M: S-01 I-03
 @pytest.mark.spark
 def test_rows_land_once_over_all_partitions(spark: SparkSession, cluster: Cluster, read: Read, write: Write) -> None:
     cluster.create_topic("t", partitions=4)
@@ -98,6 +99,7 @@ def test_all_columns_survive_a_copy_from_topic_to_topic(
     assert len(first) == 50
 
 
+# M: I-06
 @pytest.mark.spark
 def test_offsets_follow_spark_partition_and_row_order(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
@@ -115,6 +117,7 @@ def test_offsets_follow_spark_partition_and_row_order(
     assert len(landed) == 20_000
 
 
+# M: I-03
 @pytest.mark.spark
 def test_a_write_over_topics_is_one_entry_of_the_chain(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
@@ -134,6 +137,7 @@ def test_a_write_over_topics_is_one_entry_of_the_chain(
     assert written.select("entry", "command_id").distinct().count() == 1
 
 
+# M: I-03
 @pytest.mark.spark
 def test_the_same_application_version_again_adds_and_uploads_nothing(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
@@ -233,6 +237,7 @@ def test_only_append_is_a_mode_of_a_log(spark: SparkSession, cluster: Cluster, m
 # ---- without Spark ------------------------------------------------------------------------------
 
 
+# M: I-06
 def test_offsets_follow_the_spark_partition_whatever_order_tasks_finish_in(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
     writer = begun(cluster)
@@ -265,6 +270,7 @@ def test_a_write_that_was_begun_on_another_cluster_at_the_address_is_refused(tmp
         assert made.describe("other").records == 0
 
 
+# M: I-03
 def test_commit_again_after_a_lost_reply_changes_nothing(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
     writer = begun(cluster)
@@ -274,6 +280,7 @@ def test_commit_again_after_a_lost_reply_changes_nothing(cluster: Cluster) -> No
     assert values(cluster) == ["a", "b"]
 
 
+# M: I-03
 def test_abort_after_a_commit_deletes_nothing(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
     writer = begun(cluster)
@@ -283,6 +290,7 @@ def test_abort_after_a_commit_deletes_nothing(cluster: Cluster) -> None:
     assert values(cluster) == ["a"]
 
 
+# M: I-03
 def test_nothing_is_visible_before_commit_nor_after_abort(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
     writer = begun(cluster)
@@ -334,6 +342,7 @@ def test_tasks_of_a_known_version_do_not_even_read_their_rows(cluster: Cluster) 
     assert values(cluster) == ["a"]
 
 
+# M: I-03
 def test_two_writers_of_one_version_that_race_write_it_once(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
     writers = [begun(cluster, txnAppId="job", txnVersion=1) for _ in range(2)]
@@ -360,6 +369,7 @@ def test_unknown_outcome_names_the_write_and_what_to_do(cluster: Cluster, monkey
         named.commit([ran(named, batch("a"))])
 
 
+# M: P-03
 def test_acks_1_is_for_one_partition(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=2)
     with pytest.raises(InvalidInput, match="acks=1 writes to one partition, found 2 of t"):
@@ -381,6 +391,7 @@ def test_no_secret_is_in_what_travels_to_tasks(cluster: Cluster) -> None:
     assert b"whisper" not in travels
 
 
+# M: S-06
 def test_a_record_that_is_too_large_stops_its_task(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1, config={"max.message.bytes": 10})
     with pytest.raises(RecordTooLarge, match="topic t"):

@@ -62,6 +62,7 @@ def meeting_place(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
+# M: I-03 (loses)
 def test_tasks_that_fail_after_their_upload_leave_each_row_once(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -72,6 +73,7 @@ def test_tasks_that_fail_after_their_upload_leave_each_row_once(
     assert uploads(cluster) > named(cluster) == 4
 
 
+# M: I-03 (loses)
 def test_a_job_that_fails_for_good_leaves_nothing_visible(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_job_that_fails_for_good_leaves_nothing_visible(
     assert landed(read) == list(range(ROWS))
 
 
+# M: I-03 (loses)
 def test_speculative_attempts_that_both_upload_leave_each_row_once(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write, meeting_place: str
 ) -> None:
@@ -93,6 +96,7 @@ def test_speculative_attempts_that_both_upload_leave_each_row_once(
     assert uploads(cluster) > named(cluster) == 4
 
 
+# M: I-03
 def test_commit_that_is_submitted_again_leaves_each_row_once(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -101,6 +105,7 @@ def test_commit_that_is_submitted_again_leaves_each_row_once(
     assert landed(read) == list(range(ROWS))
 
 
+# M: I-03 (loses)
 def test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -116,6 +121,7 @@ def test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op(
     assert uploads(cluster) == before
 
 
+# M: I-03
 def test_without_the_commit_in_the_driver_speculation_would_write_rows_twice(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write, meeting_place: str
 ) -> None:
@@ -126,6 +132,7 @@ def test_without_the_commit_in_the_driver_speculation_would_write_rows_twice(
     assert sorted(set(landed(read))) == list(range(ROWS))
 
 
+# M: I-03
 def test_without_one_command_id_a_second_commit_would_write_rows_twice(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -135,6 +142,7 @@ def test_without_one_command_id_a_second_commit_would_write_rows_twice(
     assert landed(read) == sorted([*range(ROWS), *range(ROWS)])
 
 
+# M: S-09 R-04
 def test_a_dataframe_outlives_the_objects_of_its_plan(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:

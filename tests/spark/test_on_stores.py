@@ -121,6 +121,7 @@ def test_a_year_of_a_topic_is_written_read_rolled_and_read_again(
     assert read("t").orderBy("partition", "offset").collect() == before
 
 
+# M: S-01
 def test_data_on_one_store_and_the_chain_on_another(
     spark: SparkSession, s3proxy: S3Server, hadoop: Hadoop, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -148,6 +149,7 @@ def _options(storage: dict[str, str]) -> dict[str, str]:
     return {f"storage.{name}": value for name, value in storage.items() if "access_key" not in name}
 
 
+# M: F-01 (kills)
 def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_acknowledged(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write, request: pytest.FixtureRequest
 ) -> None:

@@ -92,6 +92,7 @@ def test_the_whole_row_is_the_value_as_json_with_its_nulls(produce: Runs, orders
     assert [(each.start, each.end) for each in report.partitions] == [(0, 3)]
 
 
+# M: S-07
 def test_records_go_where_kafka_would_put_their_keys(produce: Runs, orders: Path) -> None:
     produce(orders, RowMapping(key_expr="coalesce(customer, id)"), create=NewTopic(5))
     found = produce.rows("partition", "key")

@@ -82,6 +82,7 @@ def test_subscription_chooses_partitions_in_order(cluster: Cluster) -> None:
     assert ranges(cluster, assign='{"u":[0],"t":[1]}') == [("t", 1, 0, 10)]
 
 
+# M: S-05
 def test_times_find_the_first_record_at_or_after_them(cluster: Cluster) -> None:
     """S-05: start inclusive, end exclusive; beyond the last record the end is latest."""
     assert ranges(cluster, assign='{"t":[0]}', startingTimestamp=hour(3), endingTimestamp=hour(7)) == [("t", 0, 3, 7)]
@@ -97,6 +98,7 @@ def test_a_start_after_the_last_record_fails_or_is_latest(cluster: Cluster) -> N
     assert ranges(cluster, subscribe="t", startingTimestamp=hour(99), startingOffsetsByTimestampStrategy="latest") == []
 
 
+# M: S-05
 def test_look_ups_by_time_assume_no_order(cluster: Cluster) -> None:
     append(cluster, [0, 0], [50, 3])
     assert ranges(cluster, assign='{"t":[0]}', startingTimestamp=hour(20)) == [("t", 0, 10, 12)]
@@ -177,6 +179,7 @@ def test_tasks_hold_every_offset_once_and_in_order(
         )
 
 
+# M: I-03
 def test_the_whole_plan_stands_at_one_chain_position(cluster: Cluster) -> None:
     plan = planned(cluster, subscribe="t", maxRecordsPerPartition=1)
     assert {each.position for task in plan.tasks for each in task} == {plan.position}

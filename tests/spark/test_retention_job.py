@@ -92,6 +92,7 @@ def test_objects_go_after_the_delay_and_late_readers_are_told(log: MaintainedLog
     assert log.stored() == log.named()
 
 
+# M: R-04
 def test_without_the_delay_check_a_reader_inside_the_delay_would_lose_records(
     log: MaintainedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +175,7 @@ def test_an_object_that_can_not_be_deleted_is_reported_and_tried_again(
     assert log.stored() == set()
 
 
+# M: I-02
 def test_floor_follows_the_age_of_entries_and_silent_producers_go(log: MaintainedLog) -> None:
     log.topic("t")
     producer_id, _ = log.cluster.allocate_producer()

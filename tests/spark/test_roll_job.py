@@ -227,6 +227,7 @@ def test_a_swap_of_slices_that_another_roll_joined_with_more_is_refused(
     log.check()
 
 
+# M: C-05
 def test_without_the_checks_of_a_swap_the_log_would_break(log: MaintainedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with both guards taken out, digest and whole slices: the tests here can see the fault."""
 

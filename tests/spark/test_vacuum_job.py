@@ -107,6 +107,7 @@ def test_uploads_of_a_killed_roll_go_also_when_its_topic_was_deleted(log: Mainta
     assert log.stored() == set()
 
 
+# M: F-09
 def test_names_that_are_not_sparklogs_are_left(log: MaintainedLog) -> None:
     log.topic("t")
     strange = {"append/ab/notes.txt", "topics/readme", "topics/x/y", f"append/cd/{0:020d}-{'ab' * 16}.arrow"}
@@ -117,6 +118,7 @@ def test_names_that_are_not_sparklogs_are_left(log: MaintainedLog) -> None:
     assert log.stored() == strange
 
 
+# M: F-09
 def test_bodies_of_large_commands_stay(log: MaintainedLog) -> None:
     log.topic("t")
     key = command_key(0, "ab" * 16)
@@ -177,6 +179,7 @@ def test_a_failing_deletion_is_reported_and_stops_no_other(
     assert log.stored() == named | {stuck}
 
 
+# M: F-09
 def test_without_the_floor_check_a_slow_writers_commit_would_name_nothing(
     log: MaintainedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,7 @@ def store(url: str) -> HdfsStore:
 # ---- a writer dies ------------------------------------------------------------------------------
 
 
-# M: F-09
+# M: F-09 (kills)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_key_whose_writer_was_killed_is_absent_or_whole_and_blocks_nobody(
@@ -81,7 +81,7 @@ def _put(store: HdfsStore, key: str, body: bytes, *, streamed: bool) -> None:
         upload.publish()
 
 
-# M: S-08
+# M: F-01 (loses)
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_rename_whose_answer_was_lost_is_found_to_have_landed(url: str, streamed: bool) -> None:
     store = stepped_store(url, {"rename": _answer_lost})
@@ -205,6 +205,7 @@ def test_a_data_node_that_hangs_is_read_around_and_ends_a_write_at_its_deadline(
 # ---- the name node dies -------------------------------------------------------------------------
 
 
+# M: F-01 (kills)
 def test_what_was_acknowledged_is_there_after_the_name_node_was_killed(hadoop: Hadoop, url: str) -> None:
     store = HdfsStore(url, {"timeout_ms": "5000"})
     acknowledged = [f"a/{number}" for number in range(20)]

@@ -299,6 +299,7 @@ def test_who_finds_a_key_taken_builds_on_a_durable_object(
     assert trace.calls[-1] == ("fsync", f"{root}/a")
 
 
+# M: F-01
 def test_a_delete_is_durable(store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put_if_absent("a/b", b"body")
     trace = _Trace(monkeypatch)

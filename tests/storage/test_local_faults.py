@@ -83,7 +83,7 @@ def _run_writer(root: Path, key: str, pieces: int, step: int, moment: str) -> in
     ).returncode
 
 
-# M: F-01
+# M: F-01 (kills)
 @pytest.mark.parametrize("moment", ["before", "half", "after"])
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_a_writer_killed_at_any_step_leaves_the_object_absent_or_whole(

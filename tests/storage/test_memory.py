@@ -16,6 +16,7 @@ def test_stores_of_one_name_share_their_objects_and_others_do_not() -> None:
             MemoryStore(other).get("a")
 
 
+# M: S-08
 def test_reads_are_not_copies() -> None:
     store = MemoryStore("memory://no-copies")
     body = b"x" * 100

@@ -72,6 +72,7 @@ def whole(body: bytes, **headers: str) -> Reply:
 # ---- put-if-absent --------------------------------------------------------------------------------
 
 
+# M: F-01
 @pytest.mark.parametrize("body", BODIES, ids=len)
 def test_a_put_is_one_conditional_request_that_waits_for_no_permission(body: bytes) -> None:
     with scripted_s3(CREATED) as server:

@@ -1,0 +1,94 @@
+"""The pages docs/benchmarks*.md: written from what was measured, and read back for the figures in the README."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.paired import Comparison, Spread
+
+DOCS = Path(__file__).parents[2] / "docs"
+NO_RATIO = "-"
+_HEAD = ("what", "peer", "goal", "sparklog s", "peer s", "ratio", "difference ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A comparison as the page has it: its medians. `ratio` is None where the peer was too quick to be measured."""
+
+    what: str
+    peer: str
+    goal: str
+    ours_s: float
+    peer_s: float
+    ratio: float | None
+
+    @property
+    def missed(self) -> bool:
+        return self.goal.endswith(", missed")
+
+
+def path_of(store: str) -> Path:
+    """The page of a store; "" is local disk."""
+    return DOCS / (f"benchmarks-{store}.md" if store else "benchmarks.md")
+
+
+def page(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]], store: str) -> str:
+    """The whole page."""
+    lines = [
+        f"# Benchmarks on {store.upper()}" if store else "# Benchmarks",
+        "",
+        f"Written by `make bench{f' STORE={store}' if store else ''}`. Ratios are peer seconds / sparklog seconds, in "
+        "pairs of one run: more is better.",
+        "Each cell is min / median / max; a goal is missed if the median misses it. There is no ratio to a peer that "
+        "takes less than a millisecond.",
+        "Absolute times hold for this machine only.",
+        "",
+        f"Machine: {machine}",
+        "",
+        f"| {' | '.join(_HEAD)} |",
+        "|" + "---|" * len(_HEAD),
+    ]
+    lines += [f"| {' | '.join(_cells(each))} |" for each in comparisons]
+    if figures:
+        lines += ["", "| what | figure |", "|---|---|", *(f"| {what} | {figure} |" for what, figure in figures)]
+    return "\n".join(lines) + "\n"
+
+
+def lines_of(text: str) -> list[Line]:
+    """The comparisons of a page."""
+    rows = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in text.splitlines() if row.startswith("| ")]
+    return [
+        Line(what, peer, goal, _median(ours), _median(peers), None if ratio == NO_RATIO else _median(ratio))
+        for what, peer, goal, ours, peers, ratio, _ in (row for row in rows if len(row) == len(_HEAD))
+        if what != _HEAD[0]
+    ]
+
+
+def _cells(found: Comparison) -> tuple[str, ...]:
+    return (
+        found.what,
+        found.peer,
+        f"{found.goal}, missed" if is_missed(found.goal, found.ratio, found.difference_ms) else found.goal,
+        found.ours_s.shown(3),
+        found.peer_s.shown(3),
+        found.ratio.shown() if found.ratio else NO_RATIO,
+        found.difference_ms.shown(0),
+    )
+
+
+def is_missed(goal: str, ratio: Spread | None, difference_ms: Spread) -> bool:
+    """Goals are "", ">= RATIO" and "<= peer + N ms"; it is the medians that meet them."""
+    if least := re.fullmatch(r">= ([\d.]+)", goal):
+        return ratio is None or ratio.median < float(least[1])
+    if most := re.fullmatch(r"<= peer \+ (\d+) ms", goal):
+        return difference_ms.median > float(most[1])
+    if goal:
+        raise ValueError(f"a goal is '>= RATIO' or '<= peer + N ms', found {goal!r}")
+    return False
+
+
+def _median(cell: str) -> float:
+    return float(cell.split(" / ")[1])

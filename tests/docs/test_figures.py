@@ -1,0 +1,66 @@
+"""The pages of benchmarks say no more than was measured, and the README says what they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import readme_figures
+from tests.bench import report
+from tests.bench.paired import Comparison, Spread
+
+
+def compared(what: str, ours_s: float, peer_s: float, goal: str = "", peer: str = "parquet") -> Comparison:
+    return Comparison(
+        what,
+        peer,
+        goal,
+        Spread.of([ours_s]),
+        Spread.of([peer_s]),
+        Spread.of_ratios([ours_s], [peer_s]),
+        Spread.of([(ours_s - peer_s) * 1000]),
+    )
+
+
+def test_there_is_no_ratio_to_a_peer_that_is_too_quick_to_be_measured() -> None:
+    text = report.page("a machine", [compared("open", 0.05, 0.0004), compared("read", 0.05, 0.001)], [], "")
+    assert "| open | parquet |  | 0.050 / 0.050 / 0.050 | 0.000 / 0.000 / 0.000 | - | 50 / 50 / 50 |" in text
+    assert [each.ratio for each in report.lines_of(text)] == [None, 0.02]
+
+
+@pytest.mark.parametrize("store", ["", "s3", "hdfs"])
+def test_no_page_has_a_ratio_to_a_peer_of_no_time(store: str) -> None:
+    lines = report.lines_of(report.path_of(store).read_text(encoding="utf-8"))
+    assert len(lines) >= 7
+    assert all((each.ratio is None) == (each.peer_s < 0.001) for each in lines)
+
+
+@pytest.mark.parametrize(
+    ("goal", "ours_s", "peer_s", "missed"),
+    [
+        ("", 2.0, 1.0, False),
+        (">= 0.9", 1.0, 0.9, False),
+        (">= 0.9", 1.0, 0.89, True),
+        ("<= peer + 40 ms", 1.03, 1.0, False),
+        ("<= peer + 40 ms", 1.05, 1.0, True),
+    ],
+)
+def test_a_goal_that_was_missed_is_marked(goal: str, ours_s: float, peer_s: float, missed: bool) -> None:
+    (line,) = report.lines_of(report.page("a machine", [compared("read", ours_s, peer_s, goal)], [], ""))
+    assert (line.goal, line.missed) == (f"{goal}, missed" if missed else goal, missed)
+
+
+def test_a_goal_that_nobody_can_check_is_refused() -> None:
+    with pytest.raises(ValueError, match="found 'fast'"):
+        report.page("a machine", [compared("read", 1, 1, "fast")], [], "")
+
+
+def test_what_is_claimed_of_reads_and_writes_spans_all_medians_of_the_page() -> None:
+    measured = [compared("write 100 B", 2.0, 1.0), compared("write 1000 B", 3.0, 2.0), compared("read 100 B", 1.0, 1.0)]
+    lines = report.lines_of(report.page("a machine", measured, [], "s3"))
+    assert readme_figures.longer(lines, "write ", "parquet") == "1.5 to 2.0 times as long"
+    assert readme_figures.longer(lines, "read ", "parquet") == "1.0 times as long"
+
+
+def test_a_readme_without_the_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="found no such pair"):
+        readme_figures.with_figures("# sparklog\n")

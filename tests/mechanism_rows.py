@@ -1,0 +1,118 @@
+"""The table of mechanisms that the tests are measured by: what each row is about, and what of it is not proven yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SECTIONS = {
+    "S": "Segments, indexes, zero copy",
+    "R": "Retention",
+    "C": "Compaction",
+    "L": "Log, LEO, HW, leader epoch",
+    "P": "Replication, ISR, acks, election",
+    "F": "Flush, recovery, checkpoints",
+    "I": "Idempotence, transactions, order",
+    "N": "Coordinator, controller, network",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`missing`: the part that no test proves. A row without any test needs none: all of it is missing."""
+
+    subject: str
+    missing: str = ""
+
+
+ROWS = {
+    "S-01": Row(
+        "a topic has partitions, a partition one log per replica, each on its own store", "more than one replica"
+    ),
+    "S-02": Row("a sealed segment is an Arrow IPC file and an index, named by its first offset"),
+    "S-03": Row("offsets begin at 0, are dense, are never used twice or renumbered", "gaps, and a read at a gap"),
+    "S-04": Row("a sparse index: every look-up gives what a full scan gives"),
+    "S-05": Row("look-up by time, also where timestamps are out of order"),
+    "S-06": Row("when a segment is rolled; what is too large is refused"),
+    "S-07": Row("routing by partition, by Kafka's hash of the key, sticky without one", "a partition without a leader"),
+    "S-08": Row("no needless copy of a record's bytes; copies are counted"),
+    "S-09": Row(
+        "a reader whose segment is replaced or deleted gets the right rows or an error", "truncation and compaction"
+    ),
+    "S-10": Row("offsets outside of the log are out of range; the end is not"),
+    "R-01": Row("retention.ms, by the time of records"),
+    "R-02": Row("retention.bytes"),
+    "R-03": Row("whole segments go, oldest first; the log start only rises"),
+    "R-04": Row("objects are deleted after a delay; readers with an older plan go on"),
+    "R-05": Row("DeleteRecords moves the log start", "the command for users, and the refusal for compacted topics"),
+    "R-06": Row(
+        "retention, like roll and vacuum, is a Spark job over all topics; an error stops no other partition; --dry-run",
+        "a schedule of its own",
+    ),
+    "C-01": Row("after compaction the last value of each key is there"),
+    "C-02": Row("what is compacted, and when"),
+    "C-03": Row("tombstones stay for delete.retention.ms, then go"),
+    "C-04": Row("a compacted topic refuses a record without a key"),
+    "C-05": Row(
+        "a swap of segments leaves the old or the new ones, never a mix", "compaction (these swaps are those of roll)"
+    ),
+    "C-06": Row("a producer's last sequence survives compaction"),
+    "C-07": Row("compaction is a Spark job for more keys than one worker's memory holds"),
+    "L-01": Row("LEO, HW and what readers see", "an HW below the LEO, which takes several replicas"),
+    "L-02": Row("HW is the smallest LEO of the ISR", "all but that rule: who advances it, and when it stands still"),
+    "L-03": Row("a follower fetches from its own LEO"),
+    "L-04": Row(
+        "requests of another leader epoch, version or registration are refused", "all but appends of an older epoch"
+    ),
+    "L-05": Row("history of leader epochs, and the offsets they end at"),
+    "L-06": Row("a follower that comes back with forgotten records ends with the leader's"),
+    "L-07": Row("the history of epochs is trimmed with the log", "truncation from the end"),
+    "L-08": Row("nothing is lost where truncation to HW would lose"),
+    "L-09": Row("replicas do not diverge where truncation to HW would let them"),
+    "L-10": Row("an acknowledged record survives three changes of the leader"),
+    "L-11": Row("the tests see the faults of truncation to HW"),
+    "L-12": Row("the visible end never goes back after an election"),
+    "P-01": Row("the ISR shrinks by lag"),
+    "P-02": Row("the ISR grows again"),
+    "P-03": Row("acks 0, 1 and all", "acks=0, and acks=1 on more than one replica"),
+    "P-04": Row("min.insync.replicas", "the refusal after the append, and the time-out, which take several replicas"),
+    "P-05": Row("records below min.insync.replicas are durable and not visible"),
+    "P-06": Row("who is elected leader"),
+    "P-07": Row("a wiped store is not in the ISR and is filled again", "all but that it is found and reported"),
+    "P-08": Row("a dead store is found, its partitions get other leaders"),
+    "P-09": Row("a producer waits for a leader"),
+    "P-10": Row("waiting requests are answered when HW moves"),
+    "P-11": Row("replicas are moved"),
+    "F-01": Row(
+        "what is acknowledged survives the loss of power",
+        "flush.messages and flush.ms; power is not really cut (the order of syncs is checked, and servers are killed)",
+    ),
+    "F-02": Row("appends share an entry", "the sizes as a metric for users"),
+    "F-03": Row("the recovery point"),
+    "F-04": Row("recovery is a Spark job", "all but that damage is found and never served"),
+    "F-05": Row(
+        "a missing or damaged index is rebuilt from its segment; an orphan index goes",
+        "replacing the stored index: each process rebuilds it in memory",
+    ),
+    "F-06": Row("epochs and producers are the same after a crash", "the recovery job"),
+    "F-07": Row("checkpoints on every store"),
+    "F-08": Row("the metadata is restored from a store's copy"),
+    "F-09": Row("orphans are found and removed, never what may still be committed"),
+    "I-01": Row("producer ids, epochs and sequences", "a producer that starts again by itself"),
+    "I-02": Row("what is known of producers and applications survives", "failover and compaction"),
+    "I-03": Row("a Spark write is one commit; attempts that failed or ran twice add nothing"),
+    "I-04": Row("an epoch of a streaming query is committed once"),
+    "I-05": Row("consumed offsets in the same commit as records"),
+    "I-06": Row("order inside a partition", "replicas, and several requests of one producer in flight"),
+    "I-07": Row("consumer groups"),
+    "N-01": Row("one of several coordinators leads"),
+    "N-02": Row(
+        "stores register and are seen live, new or dead", "all but registration and what doctor and health see"
+    ),
+    "N-03": Row(
+        "topics are created, assigned, altered and deleted", "zones; spreading over several stores outside of the core"
+    ),
+    "N-04": Row("slow clients stop nobody; the queue is bounded"),
+    "N-05": Row("requests are authenticated and authorised"),
+    "N-06": Row("scheduled work"),
+    "N-07": Row("replica fetchers"),
+}
