@@ -40,6 +40,7 @@ bench: setup ## measurements beside bare peers on this machine, written to docs/
 docs: setup ## regenerate the pages under docs/ that are made from the code
 	@$(BIN)/python -m sparklog.cli.generate_docs
 	@$(BIN)/python -m tests.mechanisms
+	@$(BIN)/python -m tests.differences
 
 format: setup ## let ruff format and mend what it can
 	@$(BIN)/ruff format .

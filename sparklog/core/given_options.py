@@ -176,7 +176,7 @@ class GivenOptions:
 
     def _refuse(self, name: str) -> NoReturn:
         here = [option.name for option in OPTIONS.values() if self.side in option.sides]
-        near = nearest(name, here)
+        near = nearest(name, [*OPTIONS, *KAFKA_ALIASES[self.side], *CONNECTOR_IGNORED])
         raise InvalidOption(
             f"{name}: not an option of a {self.side}; "
             + (f"did you mean {near}?" if near else f"there are {', '.join(here)}, and storage.<store>.<key>")

@@ -183,6 +183,13 @@ _ACCEPTED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
 }
 
 
+_HINTS: Final = {
+    "key": "; cast it",
+    "value": "; cast it, or make text of it with to_json",
+    "timestamp": "; cast it, or drop it: a record without one gets the task's clock",
+}
+
+
 def _converted(rows: pa.RecordBatch | pa.Table, name: str) -> Any:
     column = rows.column(name)
     wanted = (RAW_SCHEMA if name in RAW_SCHEMA.names else READ_SCHEMA).field(name).type
@@ -192,7 +199,7 @@ def _converted(rows: pa.RecordBatch | pa.Table, name: str) -> Any:
     fits, legal = _ACCEPTED[name]
     if not fits(found):
         zoneless = pat.is_timestamp(found) and name == "timestamp"
-        hint = " (TimestampNTZ is refused: give it a zone)" if zoneless else ""
+        hint = " (TimestampNTZ is refused: give it a zone)" if zoneless else _HINTS.get(name, "")
         raise InvalidInput(f"column {name!r}: wanted {legal}, found {found}{hint}")
     try:
         # Nanoseconds lose their last three digits; no other unit may lose anything.

@@ -26,6 +26,8 @@ def test_names_match_without_case(name: str) -> None:
     [
         ("startingOffset", Side.BATCH_READ, "not an option of a batch read; did you mean startingOffsets?"),
         ("txnversoin", Side.BATCH_WRITE, "not an option of a batch write; did you mean txnVersion?"),
+        ("bootstrap.servers", Side.BATCH_READ, "not an option of a batch read; did you mean kafka.bootstrap.servers?"),
+        ("checkpointLocatoin", Side.BATCH_WRITE, "not an option of a batch write; did you mean checkpointLocation?"),
         ("zzz", Side.BATCH_WRITE, "not an option of a batch write; there are cluster, cluster.token, topic, acks"),
         ("path", Side.BATCH_READ, "a batch read takes no path; name the cluster with the option cluster and its topic"),
     ],
