@@ -154,8 +154,8 @@ def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.A
     for found in (bounds["min"], bounds["max"]):
         if not 0 <= found < partitions:
             raise UnknownTopicOrPartition(
-                f"column 'partition': wanted {f'0 to {partitions - 1}' if partitions > 1 else 'only 0'}, found {found} "
-                f"for topic {topic}: drop the column, and keys choose the partition"
+                f"column 'partition': wanted 0 to {partitions - 1}, found {found} for topic {topic}: leave it out, and "
+                "keys choose the partition"
             )
     return given
 

@@ -18,14 +18,16 @@ from pyspark.sql.types import StructField, StructType
 from sparklog.core.errors import InvalidOption
 from sparklog.core.option_registry import OPTIONS, Side
 from sparklog.core.storage_settings import SECRET_STORAGE_KEYS
+from sparklog.storage.open_store import absolute_url
 
 _METADATA_KEY: Final = "sparklog.table"
 _PREFIX: Final = "option."  # of what OPTIONS says, beside a copy of it and Spark's own properties of the table
 _PROPERTIES: Final = ("provider", "owner")  # Spark gives every table these
+_ADDRESS: Final = ("cluster", "kafka.bootstrap.servers")
 # Who names one of these says where to read or write, so the rows only happen to come from a table.
 _ELSEWHERE: Final[Mapping[Side, tuple[str, ...]]] = {
     Side.BATCH_READ: ("subscribe", "subscribepattern", "assign", "metadata"),
-    Side.BATCH_WRITE: ("topic", "cluster", "kafka.bootstrap.servers"),
+    Side.BATCH_WRITE: ("topic", *_ADDRESS),
 }
 _ONLY: Final[Mapping[Side, frozenset[str]]] = {
     side: frozenset(name.lower() for name, option in OPTIONS.items() if option.sides == (side,)) for side in Side
@@ -50,9 +52,13 @@ def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
-    """The schema to answer with for a new table."""
+    """The schema to answer with for a new table. The cluster's address is kept as it reads from everywhere.
+
+    Raises InvalidInput if it is no address of a store, or holds a password.
+    """
     *others, last = schema.fields
-    kept = json.dumps({"columns": schema.fieldNames(), "options": dict(table)})
+    addresses = {name: absolute_url(table[name]) for name in _ADDRESS if name in table}
+    kept = json.dumps({"columns": schema.fieldNames(), "options": {**table, **addresses}})
     return StructType([*others, StructField(last.name, last.dataType, last.nullable, {_METADATA_KEY: kept})])
 
 
@@ -68,14 +74,16 @@ def with_options_of_table(
     table = _kept(schema)
     if table is None:
         if not given and (side is Side.BATCH_READ or default_cluster is None):
+            where = "cluster and subscribe" if side is Side.BATCH_READ else "cluster and topic"
             raise InvalidOption(
-                "wanted the options of a table, found none: Spark gives a Python data source the options of CREATE "
-                "TABLE name USING sparklog OPTIONS (…) only if no columns are listed, and none at all after "
-                'saveAsTable or CREATE TABLE … AS SELECT; make the table so, or use format("sparklog") with options'
+                f"wanted options ({where}), found none. Spark hands over those of a table in its catalog only if it "
+                "was made by CREATE TABLE name USING sparklog OPTIONS (…) without a list of columns, not by "
+                "saveAsTable and not AS SELECT"
             )
         return dict(given)
-    cluster = table.get("cluster", table.get("kafka.bootstrap.servers"))
-    if side is Side.BATCH_WRITE and default_cluster is not None and cluster not in (None, default_cluster):
+    cluster = next((table[name] for name in _ADDRESS if name in table), None)
+    elsewhere = default_cluster is not None and cluster not in (None, absolute_url(default_cluster))
+    if side is Side.BATCH_WRITE and elsewhere:
         raise InvalidOption(
             f"wanted one cluster to write to, found {cluster!r} of the table that the rows have the columns of, and "
             f"{default_cluster!r} of SPARKLOG_CLUSTER: give the options cluster and topic"

@@ -7,7 +7,6 @@ parser takes was tried with the Jackson that Spark 4.2 brings.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Iterator
 
@@ -174,7 +173,13 @@ def test_numbers_in_json_must_be_whole() -> None:
 def test_json_that_says_a_thing_twice_is_refused() -> None:
     """A topic or partition twice in JSON, a partition `00`, text after the JSON, an offset below -2 | taken; the last
     one holds | refused"""
-    for text in ('{"t":{"0":1,"0":2}}', '{"t":{"00":1}}', '{"t":{"0":1}} more', '{"t":{"0":-5}}'):
+    for text in (
+        '{"t":{"0":1,"0":2}}',
+        '{"t":{"0":1},"t":{"1":2}}',
+        '{"t":{"00":1}}',
+        '{"t":{"0":1}} more',
+        '{"t":{"0":-5}}',
+    ):
         with pytest.raises(InvalidOption, match="startingOffsets"):
             reading(startingOffsets=text)
     with pytest.raises(InvalidOption, match="each once"):

@@ -24,20 +24,15 @@ def database(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("DROP DATABASE of_logs CASCADE")
 
 
-def values(spark: SparkSession, table: str) -> list[str]:
-    return [row[0] for row in spark.sql(f"SELECT cast(value AS string) AS v FROM {table} ORDER BY v").collect()]
-
-
 def test_a_table_of_a_log_is_made_read_and_appended_to(database: SparkSession, cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=2)
     cluster.append("t", pa.table({"value": ["a", "b"]}))
     options = f"(cluster '{cluster.connection.url}', subscribe 't', topic 't', startingOffsets 'earliest')"
     database.sql(f"CREATE TABLE orders USING sparklog OPTIONS {options} COMMENT 'orders' TBLPROPERTIES ('team' = 'x')")
-    assert values(database, "orders") == ["a", "b"]
     database.sql("INSERT INTO orders (value) VALUES (cast('c' AS binary))")
-    database.sql("INSERT INTO orders SELECT * FROM orders WHERE value = cast('a' AS binary)")
     database.sql("SELECT cast('d' AS binary) AS value").write.mode("append").format("sparklog").saveAsTable("orders")
-    assert values(database, "orders") == ["a", "a", "b", "c", "d"]
+    rows = database.sql("SELECT cast(value AS string) AS v FROM orders").collect()
+    assert sorted(row.v for row in rows) == ["a", "b", "c", "d"]
     ended = '(\'endingOffsets\' = \'{"t": {"0": 0, "1": 0}}\')'
     assert database.sql(f"SELECT * FROM orders WITH {ended}").collect() == []
     with pytest.raises(PySparkException, match="a log is appended to; use"):
@@ -58,7 +53,9 @@ def test_tables_whose_options_spark_keeps_to_itself_are_refused_with_a_reason(
         "INSERT INTO listed VALUES (cast('b' AS binary))",
         f"CREATE TABLE selected {in_sql} AS SELECT 'b' AS value",
     ):
-        with pytest.raises(PySparkException, match="INVALID_OPTION: wanted the options of a table, found none"):
+        with pytest.raises(
+            PySparkException, match=r"INVALID_OPTION: wanted options .*, found none. Spark hands over those of a t"
+        ):
             database.sql(statement).collect()
     assert cluster.describe("t").records == 1
 
