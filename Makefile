@@ -41,6 +41,7 @@ docs: setup ## regenerate the pages under docs/ that are made from the code, and
 	@$(BIN)/python -m sparklog.cli.generate_docs
 	@$(BIN)/python -m tests.mechanisms
 	@$(BIN)/python -m tests.readme_figures
+	@$(BIN)/python -m tests.differences
 
 format: setup ## let ruff format the code and fix what it can
 	@$(BIN)/ruff format .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,9 +32,11 @@ from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.storage_settings import storage_settings
 from sparklog.core.topic_config import parse_topic_config, topic_values
 from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicPartition
-from sparklog.log.records_schema import READ_COLUMNS, read_schema
+from sparklog.log.records_schema import READ_COLUMNS, left_out_warning, read_schema
 from sparklog.log.scan import scan
 from sparklog.log.time_lookup import candidates, first_in
+
+log = logging.getLogger("sparklog")
 
 
 class TopicDescription(msgspec.Struct, frozen=True):
@@ -139,10 +142,10 @@ class Cluster:
     ) -> CommandResult:
         """Append rows in one atomic commit: all of them, over all partitions and topics, or nothing.
 
-        `rows` have the columns value, and optionally key, topic, partition, headers, timestamp (INTERFACE, "columns
-        written"); with `topic` None each row names its topic. `producer` = (id, epoch, first sequence) makes a repeat
-        of the same call return the original offsets; its rows name one partition, because sequences are counted per
-        partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per version.
+        `rows` have the columns value, and optionally key, topic, partition, headers, timestamp; others are left out
+        with a warning. With `topic` None each row names its topic. `producer` = (id, epoch, first sequence) makes a
+        repeat of the same call return the original offsets; its rows name one partition, because sequences are counted
+        per partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per version.
         Raises InvalidInput and its kin (nothing was written), OutcomeUnknown.
         """
         if producer is not None:
@@ -157,6 +160,9 @@ class Cluster:
                 now_ms=time.time_ns() // 1_000_000,
             )
         batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches()
+        warning = left_out_warning(rows.schema.names)
+        if warning is not None:
+            log.warning("%s", warning)
         written = write_rows(plan, batches, task=int(plan.command_id[:4], 16))
         named = None if application is None else Application(*application)
         command = append_command(plan, [written], application=named, label=write_id)

@@ -115,10 +115,13 @@ def text_of(value: ConfigValue) -> str:
     return str(value)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` most likely stands for, compared without case; None if none is near."""
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known name that `name` most likely stands for, compared without case; None if none is near.
+
+    `likeness`, from 0 to 1, is how alike they have to be (`difflib`).
+    """
     by_folded = {each.lower(): each for each in known}
-    matches = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=likeness)
     return by_folded[matches[0]] if matches else None
 
 

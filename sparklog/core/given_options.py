@@ -13,11 +13,12 @@ import msgspec
 
 from sparklog.core.config_key import ConfigValue, nearest
 from sparklog.core.errors import InvalidOption
-from sparklog.core.option_registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, OPTIONS, Side
+from sparklog.core.option_registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, KAFKA_VALUES, OPTIONS, Side
 from sparklog.core.storage_settings import StorageSettings, storage_settings
 
 _BY_FOLDED: Final = {name.lower(): option for name, option in OPTIONS.items()}
-_CONNECTOR_FOLDED: Final = {name.lower(): reason for name, reason in CONNECTOR_IGNORED.items()}
+_CONNECTOR_FOLDED: Final = {name.lower(): (name, reason) for name, reason in CONNECTOR_IGNORED.items()}
+_PATHS: Final = ("path", "paths")  # of load() and save()
 _KAFKA_ADDRESS: Final = re.compile(
     r"((PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://.*|[^/\s,:]+:[0-9]+(\s*,\s*[^/\s,:]+:[0-9]+)*)", re.IGNORECASE
 )
@@ -52,17 +53,17 @@ class GivenOptions:
                 aliases[KAFKA_ALIASES[side][folded]] = (text, name)
             elif folded.startswith("kafka."):
                 self._ignored[name] = "a setting of Kafka's clients"
-            elif folded in _CONNECTOR_FOLDED and side is Side.BATCH_READ:
-                self._ignored[name] = _CONNECTOR_FOLDED[folded]
+            elif option is not None:
+                self._ignored[option.name] = f"an option of a {' and a '.join(option.sides)}"
+            elif folded in _CONNECTOR_FOLDED:
+                known, reason = _CONNECTOR_FOLDED[folded]
+                self._ignored[known] = reason
             elif folded.startswith("storage."):
                 self._take_storage(name, text)
             else:
                 self._refuse(name)
-        for target, given in aliases.items():
-            if target in self._texts:
-                self._ignored[given[1]] = f"{target} is given"
-            else:
-                self._texts[target] = given
+        for target, (text, name) in aliases.items():
+            self._take_alias(target, text, name)
 
     def __contains__(self, name: str) -> bool:
         return name in self._texts
@@ -75,6 +76,10 @@ class GivenOptions:
         """Note that an option, if it was given, changes nothing."""
         if name in self._texts:
             self._ignored[self._texts[name][1]] = reason
+
+    def has_ignored(self, name: str) -> bool:
+        """Whether this option was given where it changes nothing."""
+        return name in self._ignored
 
     def text(self, name: str) -> str:
         """The text of a given option, without blanks around it; `InvalidOption` if there is nothing in it."""
@@ -113,6 +118,12 @@ class GivenOptions:
 
     def cluster(self, default: str | None) -> str:
         """The cluster's address: the option, else `default` (the environment's); refused if it can't be one."""
+        path = next((name for name in _PATHS if name in self._ignored), None)
+        if "cluster" not in self._texts and path is not None:
+            raise InvalidOption(
+                f"{path}: a {self.side} takes no path; name the cluster with the option cluster and its topic with "
+                f"{'topic' if self.side is Side.BATCH_WRITE else 'subscribe'}"
+            )
         if "cluster" not in self._texts and not default:
             raise InvalidOption(
                 "cluster: wanted the address of a cluster (option cluster, or SPARKLOG_CLUSTER in the driver's "
@@ -143,6 +154,20 @@ class GivenOptions:
         option = OPTIONS[name]
         return option.parse(*self._texts[name]) if name in self._texts else option.key.default
 
+    def _take_alias(self, target: str, text: str, name: str) -> None:
+        if target in self._texts:
+            self._ignored[name] = f"{target} is given"
+            return
+        word = text.strip().lower()
+        instead = KAFKA_VALUES.get(name.lower(), {}).get(word)
+        if instead is None:
+            self._texts[target] = (text, name)
+            return
+        value, reason = instead
+        self._ignored[f"{name}={word}"] = reason
+        if value is not None:
+            self._texts[target] = (value, name)
+
     def _take_storage(self, name: str, text: str) -> None:
         store, _, key = name[len("storage.") :].lower().rpartition(".")
         if not store or not key:
@@ -151,15 +176,7 @@ class GivenOptions:
 
     def _refuse(self, name: str) -> NoReturn:
         here = [option.name for option in OPTIONS.values() if self.side in option.sides]
-        elsewhere = _BY_FOLDED.get(name.lower())
-        if name.lower() in ("path", "paths"):
-            raise InvalidOption(
-                f"{name}: a {self.side} takes no path; name the cluster with the option cluster and its topic with "
-                f"{'topic' if self.side is Side.BATCH_WRITE else 'subscribe'}"
-            )
-        if elsewhere is not None:
-            raise InvalidOption(f"{name}: not an option of a {self.side}, but of a {' and '.join(elsewhere.sides)}")
-        near = nearest(name, here)
+        near = nearest(name, [*OPTIONS, *KAFKA_ALIASES[self.side], *CONNECTOR_IGNORED])
         raise InvalidOption(
             f"{name}: not an option of a {self.side}; "
             + (f"did you mean {near}?" if near else f"there are {', '.join(here)}, and storage.<store>.<key>")

@@ -15,9 +15,11 @@ import msgspec
 from sparklog.core.config_key import ConfigKey, ConfigValue, ValueType, shown
 from sparklog.core.errors import InvalidOption
 from sparklog.core.starting_offsets import (
-    OFFSETS_EXAMPLE,
+    FROM_EARLIEST,
     PARTITIONS_EXAMPLE,
     TIMESTAMPS_EXAMPLE,
+    TO_LATEST,
+    offsets_form,
 )
 
 READ_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -115,7 +117,7 @@ _DECLARED: Final = (
         ),
         _READ,
         "startingOffsets",
-        f"earliest or offsets by partition like {OFFSETS_EXAMPLE.replace('-1', '5')}",
+        offsets_form(FROM_EARLIEST),
     ),
     Option(
         ConfigKey(
@@ -127,7 +129,7 @@ _DECLARED: Final = (
         ),
         _READ,
         "endingOffsets",
-        f"latest or offsets by partition like {OFFSETS_EXAMPLE.replace('-2', '-1')}",
+        offsets_form(TO_LATEST),
     ),
     Option(
         ConfigKey(
@@ -192,7 +194,14 @@ _DECLARED: Final = (
         "minPartitions",
     ),
     Option(
-        ConfigKey("maxRecordsPerPartition", _LONG, None, "Records of one task at most, cut at batches.", minimum=1),
+        ConfigKey(
+            "maxRecordsPerPartition",
+            _LONG,
+            1_000_000,
+            "Records of one task at most, cut at batches: a bulk read of small records uses all cores. Many small "
+            "ranges share a task up to it.",
+            minimum=1,
+        ),
         _READ,
         "maxRecordsPerPartition",
     ),
@@ -319,13 +328,34 @@ KAFKA_REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
     },
 }
 
-# Options of Spark's Kafka connector that have no meaning here: accepted, so that a job moves over as it is.
+# Values of those configs that the option has no like of: what holds instead (None: the default), and why.
+KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
+    "kafka.acks": {
+        "0": ("all", "a Spark write is one commit, so acks=all is given"),
+        "1": ("all", "a Spark write is one commit, so acks=all is given"),
+    },
+    "kafka.compression.type": {
+        "gzip": (None, "no codec of sparklog: the default, zstd, is used"),
+        "snappy": (None, "no codec of sparklog: the default, zstd, is used"),
+    },
+}
+
+# Options of Spark's Kafka connector, and of Spark, that have no meaning in a batch: accepted, so that a job moves over
+# as it is.
 CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
     "groupIdPrefix": "no consumer group takes part in a read",
+    "groupId": "a batch read commits nothing to a group",
     "kafkaConsumer.pollTimeoutMs": "no consumer polls: tasks read the stores",
     "fetchOffset.numRetries": "offsets come from the metadata chain",
     "fetchOffset.retryIntervalMs": "offsets come from the metadata chain",
     "maxOffsetsPerTrigger": "a batch has no triggers",
     "minOffsetsPerTrigger": "a batch has no triggers",
     "maxTriggerDelay": "a batch has no triggers",
+    "maxBytesPerTrigger": "a batch has no triggers",
+    "checkpointLocation": "a batch has no checkpoint",
+    "queryName": "a batch is no streaming query",
+    "asyncProgressTrackingEnabled": "a batch is no streaming query",
+    "asyncProgressTrackingCheckpointIntervalMs": "a batch is no streaming query",
+    "path": "the option cluster says where the log lies",
+    "paths": "the option cluster says where the log lies",
 }

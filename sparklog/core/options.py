@@ -13,6 +13,8 @@ from sparklog.core.errors import InvalidOption
 from sparklog.core.given_options import GivenOptions, Ignored
 from sparklog.core.option_registry import OPTIONS, READ_COLUMNS, Side
 from sparklog.core.starting_offsets import (
+    FROM_EARLIEST,
+    TO_LATEST,
     Earliest,
     EveryPartition,
     Latest,
@@ -73,7 +75,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     start_at_latest_if_none: bool
     fail_on_data_loss: bool
     min_partitions: int | None
-    max_records_per_partition: int | None
+    max_records_per_partition: int
     max_bytes_per_partition: int
     columns: tuple[str, ...]
     ignored: tuple[Ignored, ...]
@@ -131,7 +133,7 @@ def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = Non
         start_at_latest_if_none=given.optional_text("startingOffsetsByTimestampStrategy") == "latest",
         fail_on_data_loss=given.flag("failOnDataLoss"),
         min_partitions=given.optional_integer("minPartitions"),
-        max_records_per_partition=given.optional_integer("maxRecordsPerPartition"),
+        max_records_per_partition=given.integer("maxRecordsPerPartition"),
         max_bytes_per_partition=given.integer("maxBytesPerPartition"),
         columns=_columns(given) if metadata is None else (),
         ignored=given.ignored(),
@@ -175,7 +177,10 @@ def _subscription(given: GivenOptions) -> Subscription:
     strategies = [name for name in _STRATEGIES if name in given]
     if len(strategies) != 1:
         found = " and ".join(strategies) or "none of them"
-        raise InvalidOption(f"wanted exactly one of the options {', '.join(_STRATEGIES)} (or metadata), found {found}")
+        hint = "; topic is where a write goes: a read names it with subscribe" if given.has_ignored("topic") else ""
+        raise InvalidOption(
+            f"wanted exactly one of the options {', '.join(_STRATEGIES)} (or metadata), found {found}{hint}"
+        )
     if "assign" in given:
         return AssignPartitions(parse_partitions("assign", given.raw("assign")))
     if "subscribePattern" in given:
@@ -204,7 +209,7 @@ def _bound(given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec
         return chosen, parse_timestamp(chosen, given.raw(chosen))
     if chosen == names[1]:
         return chosen, parse_timestamps(chosen, given.raw(chosen))
-    return chosen, parse_offsets(chosen, given.raw(chosen))
+    return chosen, parse_offsets(chosen, given.raw(chosen), FROM_EARLIEST if names is _START else TO_LATEST)
 
 
 def _columns(given: GivenOptions) -> tuple[str, ...]:

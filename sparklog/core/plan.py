@@ -59,9 +59,8 @@ def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition
     """A partition of a topic. Raises UnknownTopicOrPartition."""
     found = state.partition(topic.topic_id, partition)
     if found is None:
-        raise UnknownTopicOrPartition(
-            f"wanted partition {partition} of topic {topic.name}, it has partitions 0 to {topic.partitions - 1}"
-        )
+        there = f"partitions 0 to {topic.partitions - 1}" if topic.partitions > 1 else "only partition 0"
+        raise UnknownTopicOrPartition(f"wanted partition {partition} of topic {topic.name}, it has {there}")
     return found
 
 

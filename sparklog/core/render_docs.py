@@ -7,7 +7,15 @@ from typing import Final
 
 from sparklog.core.cluster_config import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAULT_KEYS
 from sparklog.core.config_key import ConfigKey, text_of
-from sparklog.core.option_registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, OPTIONS, Option, Side
+from sparklog.core.option_registry import (
+    CONNECTOR_IGNORED,
+    KAFKA_ALIASES,
+    KAFKA_REFUSED,
+    KAFKA_VALUES,
+    OPTIONS,
+    Option,
+    Side,
+)
 from sparklog.core.storage_settings import SECRET_STORAGE_KEYS
 from sparklog.core.topic_config import TOPIC_KEYS
 
@@ -21,8 +29,8 @@ def render_options() -> str:
         "",
         _GENERATED,
         "",
-        'Options of `format("sparklog")`. Their names match without case. An unknown option is an error that offers '
-        "the nearest one.",
+        'Options of `format("sparklog")`. Their names match without case. An option of the other side, or of streams, '
+        "changes nothing and is warned of; an unknown option is an error that offers the nearest one.",
     ]
     for side in Side:
         here = [option for option in OPTIONS.values() if side in option.sides]
@@ -96,13 +104,15 @@ def render_migration() -> str:
         _GENERATED,
         "",
         'Change `format("kafka")` to `format("sparklog")`, and the address: `kafka.bootstrap.servers` becomes '
-        "`cluster` (the old name works too, with a sparklog address). The columns are the same.",
+        "`cluster` (the old name works too, with a sparklog address). The columns are the same. What else differs "
+        "stands in [compat.md](compat.md), each with the test that proves it.",
         "",
         "## The same name, the same meaning",
         "",
         ", ".join(f"`{name}`" for name in same) + ".",
         "",
-        "Timestamps may also be ISO 8601 with a zone.",
+        "Timestamps may also be ISO 8601 with a zone. "
+        f"`maxRecordsPerPartition` is {_default(OPTIONS['maxRecordsPerPartition'].key)} unless it is given.",
         "",
         "## Another name",
         "",
@@ -110,6 +120,10 @@ def render_migration() -> str:
             ("Kafka", "sparklog", "taken as it is"),
             ((f"`{each.kafka_equivalent}`", f"`{each.name}`", _maps(each)) for each in renamed),
         ),
+        "",
+        "Values that sparklog does not have are accepted, with one warning:",
+        "",
+        *_table(("option", "what happens"), _value_rows()),
         "",
         "## Refused, as in Spark's connector",
         "",
@@ -119,7 +133,8 @@ def render_migration() -> str:
         "",
         *_table(("option", "why"), ((f"`{name}`", reason) for name, reason in CONNECTOR_IGNORED.items())),
         "",
-        "So is every other `kafka.*` option: it is a setting of Kafka's clients, and none takes part.",
+        "So is every other `kafka.*` option (a setting of Kafka's clients, and none takes part), and every option of a "
+        "read that is given to a write, or the reverse. `path` needs `cluster` beside it.",
         "",
         "## Only in sparklog",
         "",
@@ -142,6 +157,12 @@ def _refused_rows() -> Iterable[tuple[str, ...]]:
     for side, refused in KAFKA_REFUSED.items():
         for name, instead in refused.items():
             yield f"`{name}`", side.value, instead
+
+
+def _value_rows() -> Iterable[tuple[str, ...]]:
+    for name, values in KAFKA_VALUES.items():
+        for value, (_, reason) in values.items():
+            yield f"`{name}={value}`", reason
 
 
 def _maps(option: Option) -> str:

@@ -13,7 +13,7 @@ What only a cluster can tell (which partitions there are, whether an offset is i
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -26,8 +26,11 @@ from sparklog.core.types import Offset, PartitionIndex
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST: Final = -1
 _EARLIEST: Final = -2
+_NUMBERS: Final = {"earliest": _EARLIEST, "latest": _LATEST}
 
-OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
+FROM_EARLIEST: Final = ("earliest",)  # the words that may start a batch
+TO_LATEST: Final = ("latest",)  # and those that may end it
+ANY_WORD: Final = ("earliest", "latest")
 TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":1735689600000,"1":"2025-01-01T00:00:00Z"}}'
 PARTITIONS_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[2]}'
 _TIMESTAMP_FORM: Final = "milliseconds since the epoch, or ISO 8601 with a zone like 2025-01-01T00:00:00Z"
@@ -83,19 +86,30 @@ class PerPartition(msgspec.Struct, frozen=True):
 OffsetSpec = EveryPartition | PerPartition
 
 
-def parse_offsets(option: str, text: str) -> OffsetSpec:
-    """`earliest`, `latest` or offsets by partition; raises `InvalidOption` that names `option`."""
+def offsets_form(words: Sequence[str]) -> str:
+    """What is legal where these words are, in words that fit after "wanted"."""
+    first, last = _NUMBERS[words[0]], _NUMBERS[words[-1]]
+    return f"{', '.join(words)} or offsets by partition like " + (
+        f'{{"topicA":{{"0":23,"1":{last}}},"topicB":{{"0":{first}}}}}'
+    )
+
+
+def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> OffsetSpec:
+    """`earliest`, `latest` or offsets by partition; raises `InvalidOption` that names `option`.
+
+    Errors offer only `words`; the other one is read all the same, for `check_batch_range` to refuse with its reason.
+    """
     word = text.strip().lower()
     if word == "earliest":
         return EveryPartition(Earliest())
     if word == "latest":
         return EveryPartition(Latest())
-    wanted = f"earliest, latest or offsets by partition like {OFFSETS_EXAMPLE}"
+    wanted = offsets_form(words)
     table = _by_topic(option, text, wanted)
     return PerPartition(
         {
             topic: {
-                partition: _offset_position(f"{option}: {topic}-{partition}", value)
+                partition: _offset_position(f"{option}: {topic}-{partition}", value, words)
                 for partition, value in _by_partition(option, topic, inner, wanted)
             }
             for topic, inner in table.items()
@@ -167,8 +181,18 @@ def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, 
 def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end: OffsetSpec) -> None:
     """Refuse what no cluster could make legal for a batch: a start at latest, an end at earliest, an end before
     its start, different partitions at both ends. Raises `InvalidOption`."""
-    _refuse_position(start_option, start, Latest, "a batch read can't start at latest (-1)")
-    _refuse_position(end_option, end, Earliest, "a batch read can't end at earliest (-2)")
+    _refuse_position(
+        start_option,
+        start,
+        Latest,
+        f"a batch read can't start at latest (-1): wanted {offsets_form(FROM_EARLIEST)}, or a startingTimestamp",
+    )
+    _refuse_position(
+        end_option,
+        end,
+        Earliest,
+        f"a batch read can't end at earliest (-2): wanted {offsets_form(TO_LATEST)}, or an endingTimestamp",
+    )
     if isinstance(start, PerPartition) and isinstance(end, PerPartition):
         if start.partitions() != end.partitions():
             raise InvalidOption(
@@ -236,10 +260,13 @@ def _partition(raw: object) -> PartitionIndex | None:
     return PartitionIndex(value) if value is not None and value >= 0 and str(value) == str(raw) else None
 
 
-def _offset_position(where: str, raw: object) -> Position:
-    value = read_integer(raw, 64) if isinstance(raw, int) else None
+def _offset_position(where: str, raw: object, words: Sequence[str]) -> Position:
+    value = read_integer(raw, 64) if isinstance(raw, (int, str)) else None
     if value is None or value < _EARLIEST:
-        raise InvalidOption(f"{where}: wanted an offset >= 0, -1 (latest) or -2 (earliest), found {shown(raw)}")
+        legal = " or ".join(f"{_NUMBERS[word]} ({word})" for word in reversed(words))
+        raise InvalidOption(
+            f"{where}: wanted an offset >= 0{', ' if len(words) > 1 else ' or '}{legal}, found {shown(raw)}"
+        )
     if value == _LATEST:
         return Latest()
     return Earliest() if value == _EARLIEST else AtOffset(Offset(value))

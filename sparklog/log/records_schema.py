@@ -6,13 +6,14 @@ schemas exactly. The read schema is that of Spark's Kafka source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pat
 
-from sparklog.core.config_key import did_you_mean
+from sparklog.core.config_key import did_you_mean, nearest
 from sparklog.core.errors import InvalidInput
 
 OBJECT_FORMAT: Final = b"1"  # of the layout of data objects; another layout gets another number
@@ -42,6 +43,7 @@ READ_COLUMNS: Final = tuple(name for name in READ_SCHEMA.names if name != "heade
 
 WRITTEN_COLUMNS: Final = ("topic", "partition", "key", "value", "headers", "timestamp")
 IGNORED_COLUMNS: Final = ("offset", "timestampType")  # so that what was read can be written again
+_LIKENESS: Final = 0.8  # of a misspelt column: rows may well have columns like action, position or time
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -62,8 +64,9 @@ def read_schema(columns: Iterable[str]) -> pa.Schema:
 def canonical(rows: Rows) -> Rows:
     """Written rows with the columns key, value, headers, timestamp of `RAW_SCHEMA` (null where absent).
 
-    `topic` (string) and `partition` (int32) follow if they were given. Columns that already have the right type
-    are taken over without a copy. Raises InvalidInput that names the column, what was wanted and what was found.
+    `topic` (string) and `partition` (int32) follow if they were given; columns that are not the log's are left out.
+    Columns that already have the right type are taken over without a copy. Raises InvalidInput that names the column,
+    what was wanted and what was found.
     """
     names = rows.schema.names
     _check_names(names)
@@ -82,13 +85,45 @@ def canonical(rows: Rows) -> Rows:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _check_names(names: list[str]) -> None:
-    for name in names:
-        if name not in WRITTEN_COLUMNS and name not in IGNORED_COLUMNS:
+def columns_left_out(names: Sequence[str]) -> tuple[str, ...]:
+    """The columns of rows to write that are not the log's: no part of the write, as in Spark's Kafka connector.
+
+    Raises InvalidInput if one is most likely a misspelt column of the log.
+    """
+    return _left_out(tuple(names))
+
+
+def left_out_warning(names: Sequence[str]) -> str | None:
+    """One line that names the columns which a write leaves out; None if there is none. Raises as `columns_left_out`."""
+    left_out = columns_left_out(names)
+    if not left_out:
+        return None
+    return f"columns that are not written: {', '.join(left_out)} (a log has {', '.join(WRITTEN_COLUMNS)})"
+
+
+@lru_cache(maxsize=64)  # it is asked for each batch, and comparing many names takes longer than a small batch
+def _left_out(names: tuple[str, ...]) -> tuple[str, ...]:
+    others = tuple(dict.fromkeys(name for name in names if name not in (*WRITTEN_COLUMNS, *IGNORED_COLUMNS)))
+    for name in others:
+        meant = _misspelt(name)
+        if meant is not None:
             raise InvalidInput(
-                f"column {name!r} can't be written: a log has {', '.join(WRITTEN_COLUMNS)}"
-                f"{did_you_mean(name, WRITTEN_COLUMNS)}"
+                f"column {name!r} can't be written: a log has {', '.join(WRITTEN_COLUMNS)}; did you mean {meant}? "
+                "Rename the column, or drop it"
             )
+    return others
+
+
+def _misspelt(name: str) -> str | None:
+    """The column of a log that this name is like: nearly the same letters, or the same in another order."""
+    letters = sorted(name.lower())
+    turned = next((each for each in WRITTEN_COLUMNS if sorted(each) == letters), None)
+    return turned or nearest(name, WRITTEN_COLUMNS, _LIKENESS)
+
+
+def _check_names(names: list[str]) -> None:
+    columns_left_out(names)
+    for name in WRITTEN_COLUMNS:
         if names.count(name) > 1:
             raise InvalidInput(f"column {name!r} is there twice")
     if "value" not in names:
@@ -148,6 +183,13 @@ _ACCEPTED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
 }
 
 
+_HINTS: Final = {
+    "key": "; cast it",
+    "value": "; cast it, or make text of it with to_json",
+    "timestamp": "; cast it, or drop it: a record without one gets the task's clock",
+}
+
+
 def _converted(rows: pa.RecordBatch | pa.Table, name: str) -> Any:
     column = rows.column(name)
     wanted = (RAW_SCHEMA if name in RAW_SCHEMA.names else READ_SCHEMA).field(name).type
@@ -157,7 +199,7 @@ def _converted(rows: pa.RecordBatch | pa.Table, name: str) -> Any:
     fits, legal = _ACCEPTED[name]
     if not fits(found):
         zoneless = pat.is_timestamp(found) and name == "timestamp"
-        hint = " (TimestampNTZ is refused: give it a zone)" if zoneless else ""
+        hint = " (TimestampNTZ is refused: give it a zone)" if zoneless else _HINTS.get(name, "")
         raise InvalidInput(f"column {name!r}: wanted {legal}, found {found}{hint}")
     try:
         # Nanoseconds lose their last three digits; no other unit may lose anything.

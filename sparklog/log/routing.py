@@ -42,7 +42,10 @@ def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """
     column = rows.column("topic")
     if column.null_count:
-        raise InvalidInput(f"column 'topic': wanted a topic in each row, found {column.null_count} nulls")
+        nulls = f"{column.null_count} null{'s' if column.null_count > 1 else ''}"
+        raise InvalidInput(
+            f"column 'topic': wanted a topic in each row, found {nulls}; the option topic names one for all"
+        )
     rest = rows.drop_columns(["topic"])
     topics = column.dictionary_encode()
     names = topics.dictionary.to_pylist()
@@ -151,8 +154,8 @@ def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.A
     for found in (bounds["min"], bounds["max"]):
         if not 0 <= found < partitions:
             raise UnknownTopicOrPartition(
-                f"column 'partition': wanted 0 to {partitions - 1}, found {found}: "
-                f"topic {topic} has {partitions} partitions"
+                f"column 'partition': wanted 0 to {partitions - 1}, found {found} for topic {topic}: leave it out, and "
+                "keys choose the partition"
             )
     return given
 

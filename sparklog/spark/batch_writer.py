@@ -31,6 +31,7 @@ from sparklog.core.given_options import warning_of
 from sparklog.core.options import WriteOptions
 from sparklog.core.records import CommandResult
 from sparklog.core.types import TimestampSource, TopicId
+from sparklog.log.records_schema import left_out_warning
 from sparklog.log.stores import Stores
 from sparklog.spark.schema import check_written
 from sparklog.storage.keys import data_key
@@ -65,19 +66,21 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
         )
         transaction = options.transaction
         before = None if transaction is None else state.applications.get(transaction.app_id)
-    done = before is not None and transaction is not None and transaction.version <= before.version
+    done = None
+    if before is not None and transaction is not None and transaction.version <= before.version:
+        done = before.version
     if not options.acks_all and options.topic is not None and "partition" not in schema.fieldNames():
         _check_leader_only({options.topic: plan.topics[options.topic].partitions})
-    warning = warning_of(options.ignored)
-    if warning is not None:
-        log.warning("%s", warning)
+    for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
+        if warning is not None:
+            log.warning("%s", warning)
     return BatchWriter(options.for_tasks(), msgspec.msgpack.encode(plan), done)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """See the module. `done`: the application's version was written before, so there is nothing to do."""
+    """See the module. `done`: the version that the application has written already, if there is nothing left to do."""
 
-    def __init__(self, options: WriteOptions, plan: bytes, done: bool) -> None:
+    def __init__(self, options: WriteOptions, plan: bytes, done: int | None) -> None:
         self.options = options
         self.plan = plan
         self.done = done
@@ -86,7 +89,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Upload the rows of one task attempt; nothing of them is visible yet. Raises as `write_rows`."""
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
-        written = TaskWritten() if self.done else write_rows(self._plan(), iterator, task=task)
+        written = write_rows(self._plan(), iterator, task=task) if self.done is None else TaskWritten()
         return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -95,8 +98,8 @@ class BatchWriter(DataSourceArrowWriter):
         Calling it again with the same messages changes nothing. Raises the command's error (nothing was changed),
         or OutcomeUnknown that says how to find out.
         """
-        if self.done:
-            self._log_skipped()
+        if self.done is not None:
+            self._warn_of_skipping(self.done)
             return
         plan = self._plan()
         sent = sorted(_all_of(messages), key=lambda each: each.spark_partition)
@@ -148,18 +151,21 @@ class BatchWriter(DataSourceArrowWriter):
             f"and txnVersion {transaction.version}, which adds nothing if it did, or {find}"
         )
 
-    def _log_skipped(self) -> None:
+    def _warn_of_skipping(self, there: int) -> None:
         transaction = self.options.transaction
         if transaction is not None:
-            log.info(
-                "application %r wrote version %d or a later one before: nothing to do",
+            log.warning(
+                "nothing was written: txnAppId %r has written txnVersion %d already, and this write is version %d; "
+                "rows that are new need a version above %d",
                 transaction.app_id,
+                there,
                 transaction.version,
+                there,
             )
 
     def _log_written(self, plan: WritePlan, command: Append, result: CommandResult) -> None:
         log.info(
-            "sparklog write %s: %d records in %d objects, committed in entry %d",
+            "sparklog write %s: records: %d, objects: %d, committed in entry %d",
             self._name(plan),
             result.records,
             len(command.objects),
@@ -171,16 +177,20 @@ def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]
     sent = [each for each in messages if isinstance(each, TaskMessage)]
     if len(sent) < len(messages):
         raise InvalidInput(
-            f"wanted what {len(messages)} tasks wrote, Spark brought {len(sent)} messages: rows are missing"
+            f"wanted a message from each task, Spark brought {len(sent)} of {len(messages)}: rows are missing"
         )
     return sent
 
 
 def _check_leader_only(partitions: dict[str, int]) -> None:
     """`acks=1` is one partition's promise: several could be seen in part."""
-    if sum(partitions.values()) > 1:
-        found = ", ".join(f"{count} of {topic}" for topic, count in sorted(partitions.items()))
-        raise InvalidInput(f"acks=1 writes to one partition, found {found}: use acks=all, or give a column 'partition'")
+    total = sum(partitions.values())
+    if total > 1:
+        found = ", ".join(f"{topic}: {count}" for topic, count in sorted(partitions.items()))
+        raise InvalidInput(
+            f"acks=1 writes to one partition, found {total} partitions ({found}): use acks=all, or give a column "
+            "'partition'"
+        )
 
 
 def _touched(plan: WritePlan, command: Append) -> dict[str, int]:

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from sparklog.core.config_key import did_you_mean
 from sparklog.core.errors import InvalidInput
-from sparklog.log.records_schema import IGNORED_COLUMNS, WRITTEN_COLUMNS, canonical
+from sparklog.log.records_schema import IGNORED_COLUMNS, canonical
 
 RECORDS_SCHEMA: Final = StructType(
     [
@@ -70,15 +70,12 @@ def check_written(schema: StructType, topic: str | None) -> None:
     for each in schema:
         if each.name in IGNORED_COLUMNS:
             continue
-        if each.name in WRITTEN_COLUMNS:
-            try:
-                arrow_type = to_arrow_type(each.dataType, timezone="UTC")
-            except PySparkException:
-                raise InvalidInput(
-                    f"column {each.name!r}: type {each.dataType.simpleString()} can't be written"
-                ) from None
-        else:
-            arrow_type = pa.null()  # refused by its name, whatever its type
+        try:
+            arrow_type = to_arrow_type(each.dataType, timezone="UTC")
+        except PySparkException:  # Spark hands over whole rows, so it fails on columns that are left out as well
+            raise InvalidInput(
+                f"column {each.name!r}: type {each.dataType.simpleString()} can't be written: cast or drop it"
+            ) from None
         arrays.append(pa.array([], arrow_type))
         fields.append(pa.field(each.name, arrow_type))
     canonical(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))

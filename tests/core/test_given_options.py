@@ -26,14 +26,49 @@ def test_names_match_without_case(name: str) -> None:
     [
         ("startingOffset", Side.BATCH_READ, "not an option of a batch read; did you mean startingOffsets?"),
         ("txnversoin", Side.BATCH_WRITE, "not an option of a batch write; did you mean txnVersion?"),
-        ("topic", Side.BATCH_READ, "not an option of a batch read, but of a batch write"),
-        ("subscribe", Side.BATCH_WRITE, "not an option of a batch write, but of a batch read"),
+        ("bootstrap.servers", Side.BATCH_READ, "not an option of a batch read; did you mean kafka.bootstrap.servers?"),
+        ("checkpointLocatoin", Side.BATCH_WRITE, "not an option of a batch write; did you mean checkpointLocation?"),
         ("zzz", Side.BATCH_WRITE, "not an option of a batch write; there are cluster, cluster.token, topic, acks"),
         ("path", Side.BATCH_READ, "a batch read takes no path; name the cluster with the option cluster and its topic"),
     ],
 )
 def test_unknown_option_is_refused_and_the_nearest_offered(name: str, side: Side, told: str) -> None:
     assert refusal({name: "1"}, side).startswith(f"{name}: {told}")
+
+
+def test_options_of_the_other_side_and_of_streams_change_nothing_and_are_named() -> None:
+    stream = {"checkpointlocation": "/c", "querYName": "q", "maxOffsetsPerTrigger": "5", "groupid": "g"}
+    write = GivenOptions({"includeheaders": "maybe", "startingOffsets": "latest", **stream}, Side.BATCH_WRITE)
+    assert write.names() == []
+    assert write.ignored() == (
+        Ignored("checkpointLocation", "a batch has no checkpoint"),
+        Ignored("groupId", "a batch read commits nothing to a group"),
+        Ignored("includeHeaders", "an option of a batch read"),
+        Ignored("maxOffsetsPerTrigger", "a batch has no triggers"),
+        Ignored("queryName", "a batch is no streaming query"),
+        Ignored("startingOffsets", "an option of a batch read"),
+    )
+    read = GivenOptions({"topic": "t", "kafka.acks": "0", "TXNAPPID": "a", **stream}, Side.BATCH_READ)
+    assert [
+        each.name for each in read.ignored() if each.name not in ("checkpointLocation", "groupId", "queryName")
+    ] == [
+        "kafka.acks",
+        "maxOffsetsPerTrigger",
+        "topic",
+        "txnAppId",
+    ]
+
+
+@pytest.mark.parametrize("side", list(Side))
+@pytest.mark.parametrize("name", ["path", "paths"])
+def test_a_path_is_ignored_beside_a_cluster_and_never_taken_for_one(name: str, side: Side) -> None:
+    """Of `load(path)` and `save(path)`: with an address from the environment alone, the user may mean another log."""
+    for address in ("cluster", "kafka.bootstrap.servers"):
+        given = GivenOptions({name: "/a", address: "/c"}, side)
+        assert given.cluster(None) == "/c"
+        assert given.ignored() == (Ignored(name, "the option cluster says where the log lies"),)
+    with pytest.raises(InvalidOption, match=f"{name}: a {side} takes no path; name the cluster with the option"):
+        GivenOptions({name: "/a"}, side).cluster("/from/the/environment")
 
 
 @pytest.mark.parametrize("side", list(Side))
@@ -61,8 +96,8 @@ def test_other_settings_of_kafka_are_ignored_with_one_warning() -> None:
 
 
 def test_kafkas_acks_and_compression_map_to_the_writers_options() -> None:
-    given = GivenOptions({"kafka.acks": "1", "Kafka.Compression.Type": "lz4"}, Side.BATCH_WRITE)
-    assert (given.text("acks"), given.text("compression"), given.ignored()) == ("1", "lz4", ())
+    given = GivenOptions({"kafka.acks": "all", "Kafka.Compression.Type": "lz4"}, Side.BATCH_WRITE)
+    assert (given.text("acks"), given.text("compression"), given.ignored()) == ("all", "lz4", ())
     assert "acks" not in GivenOptions({"kafka.acks": "1"}, Side.BATCH_READ)
 
 

@@ -39,7 +39,7 @@ def test_defaults_of_a_batch_read_are_sparks() -> None:
     assert (options.start_option, options.end_option) == ("startingOffsets", "endingOffsets")
     assert options.fail_on_data_loss
     assert not options.start_at_latest_if_none
-    assert (options.min_partitions, options.max_records_per_partition) == (None, None)
+    assert (options.min_partitions, options.max_records_per_partition) == (None, 1_000_000)
     assert options.max_bytes_per_partition == 128 << 20
     assert options.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
     assert (options.metadata, options.ignored) == (None, ())
@@ -198,11 +198,11 @@ def test_all_options_of_a_write_are_typed() -> None:
     ("raw", "told"),
     [
         ({"acks": "0"}, "acks: wanted one of all, -1, 1, found '0': a Spark write is one commit"),
-        ({"kafka.acks": "0"}, "acks: wanted one of all, -1, 1, found '0': a Spark write is one commit"),
+        ({"kafka.acks": "2"}, "acks (from kafka.acks): wanted one of all, -1, 1, found '2'"),
         ({"acks": "2"}, "acks: wanted one of all, -1, 1, found '2'"),
         ({"acks": "1", "txnAppId": "a", "txnVersion": "1"}, "acks: wanted all beside txnAppId"),
         ({"compression": "gzip"}, "compression: wanted one of zstd, lz4, none, found 'gzip'"),
-        ({"kafka.compression.type": "gzip"}, "compression (from kafka.compression.type): wanted one of zstd"),
+        ({"kafka.compression.type": "zip"}, "compression (from kafka.compression.type): wanted one of zstd"),
         ({"timeoutMs": "0"}, "timeoutMs: wanted an integer >= 1 (milliseconds), found '0'"),
         ({"txnAppId": "a"}, "txnVersion: wanted txnAppId and txnVersion together, found only txnAppId"),
         ({"txnVersion": "1"}, "txnAppId: wanted txnAppId and txnVersion together, found only txnVersion"),
@@ -216,6 +216,46 @@ def test_bad_options_of_a_write_are_refused_by_name(raw: dict[str, str], told: s
     with pytest.raises(InvalidOption) as raised:
         write(**raw)
     assert raised.value.message.startswith(told)
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all", "-1"])
+def test_any_acks_of_a_kafka_job_become_the_stronger_guarantee(acks: str) -> None:
+    """Also beside txnAppId and over many partitions, where sparklog's own acks=1 is refused."""
+    options = write(**{"kafka.acks": acks, "txnAppId": "a", "txnVersion": "1"})
+    assert options.acks_all
+    reason = "a Spark write is one commit, so acks=all is given"
+    assert options.ignored == ((Ignored(f"kafka.acks={acks}", reason),) if acks in "01" else ())
+
+
+@pytest.mark.parametrize(("codec", "kept"), [("gzip", None), ("Snappy", None), ("lz4", "lz4"), ("none", "none")])
+def test_a_codec_of_kafka_that_sparklog_has_not_becomes_the_default(codec: str, kept: str | None) -> None:
+    options = write(**{"Kafka.Compression.Type": codec})
+    assert options.compression == kept
+    assert [each.name for each in options.ignored] == ([] if kept else [f"Kafka.Compression.Type={codec.lower()}"])
+
+
+@pytest.mark.parametrize(
+    "text", ["latest", "soon", "{", '{"t":5}', '{"t":{"0":-3}}', '{"t":{"0":-1}}', '{"t":{"0":"x"}}']
+)
+def test_what_a_batch_refuses_at_one_end_is_never_offered_there(text: str) -> None:
+    with pytest.raises(InvalidOption) as raised:
+        read_orders(startingOffsets=text)
+    wanted = raised.value.message.partition("wanted ")[2].partition("found")[0]
+    assert wanted.startswith(("earliest or offsets by partition like", "an offset >= 0 or -2 (earliest)"))
+    assert "latest" not in wanted
+    assert "-1" not in wanted
+    with pytest.raises(InvalidOption) as raised:
+        read_orders(endingOffsets=text.replace("latest", "earliest").replace("-1", "-2"))
+    wanted = raised.value.message.partition("wanted ")[2].partition("found")[0]
+    assert wanted.startswith(("latest or offsets by partition like", "an offset >= 0 or -1 (latest)"))
+    assert "earliest" not in wanted
+    assert "-2" not in wanted
+
+
+def test_a_read_that_names_its_topic_as_a_write_does_is_told_the_option() -> None:
+    with pytest.raises(InvalidOption, match="found none of them; topic is where a write goes: a read names it with s"):
+        read(topic="orders")
+    assert read(topic="orders", subscribe="bills").subscription == SubscribeTopics(("bills",))
 
 
 # M: P-03

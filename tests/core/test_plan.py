@@ -67,6 +67,12 @@ def test_a_partition_that_is_not_there_is_told_with_those_that_are(log: DecidedL
         partition_of(log.state, orders(log), partition)
 
 
+def test_a_topic_of_one_partition_is_told_so(log: DecidedLog) -> None:
+    log.submit(CreateTopic("single", assignment=((A,),)))
+    with pytest.raises(UnknownTopicOrPartition, match=r"wanted partition 1 of topic single, it has only partition 0$"):
+        partition_of(log.state, topic_of(log.state, "single"), 1)
+
+
 # ---- ranges -----------------------------------------------------------------------------------------
 
 

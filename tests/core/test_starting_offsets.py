@@ -35,7 +35,7 @@ def test_words_mean_every_partition_and_match_without_case() -> None:
 
 
 def test_offsets_by_partition_know_latest_and_earliest() -> None:
-    spec = parse_offsets("o", '{"a":{"0":23,"1":-2},"b":{"0":-1}}')
+    spec = parse_offsets("o", '{"a":{"0":"23","1":-2},"b":{"0":-1}}')
     assert (spec.at("a", 0), spec.at("a", 1), spec.at("b", 0)) == (AtOffset(Offset(23)), Earliest(), Latest())
     assert isinstance(spec, PerPartition)
     assert spec.partitions() == {("a", 0), ("a", 1), ("b", 0)}
@@ -73,7 +73,8 @@ def test_any_offsets_by_partition_are_read_back(table: dict[str, dict[int, int]]
         ('{"a":{"0":-3}}', "o: a-0: wanted an offset >= 0, -1 (latest) or -2 (earliest), found -3"),
         ('{"a":{"0":1.5}}', "o: a-0: wanted an offset >= 0, -1 (latest) or -2 (earliest), found 1.5"),
         ('{"a":{"0":true}}', "found True"),
-        ('{"a":{"0":"5"}}', "found '5'"),
+        ('{"a":{"0":"5x"}}', "found '5x'"),
+        ('{"a":{"0":null}}', "found None"),
         ('{"a":{"0":9223372036854775808}}', "found 9223372036854775808"),
         ('{"a":{"0":NaN}}', "found nan"),
     ],
@@ -182,7 +183,7 @@ def offsets(text: str) -> OffsetSpec:
 def test_ranges_that_no_cluster_can_serve_are_refused(start: OffsetSpec, end: OffsetSpec, told: str) -> None:
     with pytest.raises(InvalidOption) as raised:
         check_batch_range("start", start, "end", end)
-    assert raised.value.message == told
+    assert raised.value.message.startswith(told)
 
 
 @pytest.mark.parametrize(

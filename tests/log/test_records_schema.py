@@ -6,7 +6,16 @@ import pyarrow as pa
 import pytest
 
 from sparklog.core.errors import InvalidInput
-from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_COLUMNS, READ_SCHEMA, canonical, read_schema
+from sparklog.log.records_schema import (
+    HEADERS,
+    RAW_SCHEMA,
+    READ_COLUMNS,
+    READ_SCHEMA,
+    canonical,
+    columns_left_out,
+    left_out_warning,
+    read_schema,
+)
 
 PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
 NOT_NULL = pa.list_(
@@ -145,11 +154,30 @@ def test_a_table_gives_a_table():
         ({"headers": pa.array([[]], pa.list_view(PAIR))}, "'headers': wanted list.*, found list_view"),
         ({"headers": pa.array([[{"key": 1, "value": b""}]])}, "'headers': wanted list"),
         ({"vlaue": pa.array([b""])}, "'vlaue' can't be written.*did you mean value"),
+        ({"ValUe": pa.array([b""])}, "'ValUe' can't be written.*did you mean value"),
+        ({"kye": pa.array([b""])}, "'kye' can't be written.*did you mean key"),
+        ({"header": pa.array([b""])}, "'header' can't be written.*did you mean headers"),
+        ({"time_stamp": pa.array([b""])}, "'time_stamp' can't be written.*did you mean timestamp.*Rename .* or drop"),
     ],
 )
 def test_wrong_column_is_named_with_what_was_wanted_and_found(columns: dict[str, pa.Array], message: str):
     with pytest.raises(InvalidInput, match=message):
         canonical(batch(**columns))
+
+
+def test_columns_that_are_not_the_logs_are_left_out_whatever_their_type():
+    others = {"id": pa.array([1]), "action": pa.array(["x"]), "position": pa.array([[1.5]]), "time": pa.array([None])}
+    rows = batch(**others)
+    assert canonical(rows).schema.names == RAW_SCHEMA.names
+    twice = pa.RecordBatch.from_arrays([*rows.columns, pa.array([2])], names=[*rows.schema.names, "id"])
+    assert columns_left_out(twice.schema.names) == ("id", "action", "position", "time")
+    assert canonical(twice).schema.names == RAW_SCHEMA.names
+    warning = left_out_warning(rows.schema.names)
+    assert (
+        warning == "columns that are not written: id, action, position, time (a log has topic, partition, key, "
+        "value, headers, timestamp)"
+    )
+    assert left_out_warning(["value", "offset", "timestampType"]) is None
 
 
 def test_missing_value_is_refused():

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import IntegerType, StructType
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
@@ -209,7 +209,6 @@ def test_wrong_columns_are_refused_before_any_task(
         ("'a' as value", {"topic": "no/pe"}, "INVALID_TOPIC_EXCEPTION"),
         ("'a' as value", {"topic": "t", "txnAppId": "x"}, "INVALID_OPTION"),
         ("'a' as value", {"topic": "t", "compresion": "lz4"}, "did you mean compression"),
-        ("'a' as value", {"topic": "t", "subscribe": "t"}, "not an option of a batch write"),
         ("'a' as value", {"topic": "t", "cluster": "/nowhere/at/all"}, "CLUSTER_NOT_FOUND: no cluster at file:///now"),
     ],
 )
@@ -249,7 +248,7 @@ def test_offsets_follow_the_spark_partition_whatever_order_tasks_finish_in(clust
 def test_a_commit_without_the_message_of_a_task_is_refused(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
     writer = begun(cluster)
-    with pytest.raises(InvalidInput, match="wanted what 2 tasks wrote, Spark brought 1"):
+    with pytest.raises(InvalidInput, match="wanted a message from each task, Spark brought 1 of 2"):
         writer.commit([ran(writer, batch("a")), None])
     assert values(cluster) == []
 
@@ -318,7 +317,7 @@ def test_a_version_without_rows_is_written_all_the_same(cluster: Cluster) -> Non
         empty = begun(cluster, txnAppId="job", txnVersion=7)
         empty.commit([ran(empty)])
     late = begun(cluster, txnAppId="job", txnVersion=7)
-    assert late.done
+    assert late.done == 7
     late.commit([ran(late, batch("late"))])
     assert values(cluster) == []
     following = begun(cluster, txnAppId="job", txnVersion=8)
@@ -372,12 +371,14 @@ def test_unknown_outcome_names_the_write_and_what_to_do(cluster: Cluster, monkey
 # M: P-03
 def test_acks_1_is_for_one_partition(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=2)
-    with pytest.raises(InvalidInput, match="acks=1 writes to one partition, found 2 of t"):
+    with pytest.raises(
+        InvalidInput, match="acks=1 writes to one partition, found 2 partitions \\(t: 2\\): use acks=all"
+    ):
         begun(cluster, acks="1")
     routed = VALUES.add("partition", IntegerType())
     writer = begun(cluster, routed, acks="1")
     one, both = (batch("a", "b", partition=pa.array(each, pa.int32())) for each in ([1, 1], [0, 1]))
-    with pytest.raises(InvalidInput, match="found 2 of t"):
+    with pytest.raises(InvalidInput, match="found 2 partitions"):
         writer.commit([ran(writer, both)])
     writer.commit([ran(writer, one)])
     assert values(cluster, 1) == ["a", "b"]
@@ -431,6 +432,42 @@ def test_options_without_effect_are_warned_of_once(cluster: Cluster, caplog: pyt
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert "kafka.batch.size" in record.message
     assert "kafka.linger.ms" in record.message
+
+
+def test_columns_that_are_not_the_logs_are_warned_of_once_by_name(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create_topic("t", partitions=1)
+    writer = begun(cluster, StructType().add("id", "long").add("value", "string").add("tags", ArrayType(StringType())))
+    writer.commit([ran(writer, batch("a", id=pa.array([1])), task=task) for task in range(2)])
+    cluster.append("t", pa.table({"id": pa.array([1]), "value": ["b"]}))
+    driver, embedded = [each.message for each in caplog.records if each.levelno == logging.WARNING]
+    assert driver.startswith("columns that are not written: id, tags (a log has topic, partition, key, value")
+    assert embedded.startswith("columns that are not written: id (a log has")
+    assert values(cluster) == ["a", "a", "b"]
+
+
+def test_a_version_that_is_skipped_is_warned_of_with_the_one_that_is_there(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create_topic("t", partitions=1)
+    for version in (7, 3):
+        writer = begun(cluster, txnAppId="job", txnVersion=version)
+        writer.commit([ran(writer, batch("a"))])
+    (warning,) = [each.message for each in caplog.records if each.levelno == logging.WARNING]
+    assert warning.startswith(
+        "nothing was written: txnAppId 'job' has written txnVersion 7 already, and this write is version 3"
+    )
+
+
+def test_acks_of_a_kafka_job_never_refuse_many_partitions(cluster: Cluster) -> None:
+    cluster.create_topic("t", partitions=2)
+    for acks in ("0", "1"):
+        writer = begun(cluster, **{"kafka.acks": acks})
+        writer.commit([ran(writer, batch(*"abcdefgh", key=pa.array([*"abcdefgh"])))])
+    assert len(values(cluster, 0)) + len(values(cluster, 1)) == 16
+    assert values(cluster, 0)
+    assert values(cluster, 1)
 
 
 def test_objects_on_an_executors_own_disk_are_never_committed(

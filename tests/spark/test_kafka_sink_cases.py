@@ -54,7 +54,7 @@ def test_batch_partition_column_and_partitioner_priorities(
 
 
 def test_batch_null_topic_field_value_and_no_topic_option(spark: SparkSession, cluster: Cluster, write: Write) -> None:
-    with pytest.raises(PySparkException, match="column 'topic': wanted a topic in each row, found 1 nulls"):
+    with pytest.raises(PySparkException, match="column 'topic': wanted a topic in each row, found 1 null;"):
         write(spark.sql("select cast(null as string) as topic, '1' as value"))
 
 

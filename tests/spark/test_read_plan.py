@@ -179,6 +179,16 @@ def test_tasks_hold_every_offset_once_and_in_order(
         )
 
 
+def test_a_bulk_read_of_small_records_is_several_tasks_and_a_small_read_is_one() -> None:
+    with new_cluster() as made:
+        made.create_topic("t", partitions=6)
+        for count, tasks in ((1_000, 1), (1_499_000, 2)):
+            made.append("t", pa.table({"value": pa.repeat(b"small", count)}))
+            plan = planned(made, subscribe="t")
+            assert len(plan.tasks) == tasks
+            assert all(sum(each.end - each.start for each in task) <= 1_000_000 for task in plan.tasks)
+
+
 # M: I-03
 def test_the_whole_plan_stands_at_one_chain_position(cluster: Cluster) -> None:
     plan = planned(cluster, subscribe="t", maxRecordsPerPartition=1)
