@@ -14,7 +14,7 @@ _own = False
 
 
 def begin_own_mounts() -> bool:
-    """Let this thread, and what it starts, have mounts of its own from now on; False if this machine does not let it."""
+    """Give this thread, and what it starts, mounts of its own from now on; False if the machine does not allow it."""
     global _own
     if not _own and sys.platform == "linux" and os.getuid() == 0 and shutil.which("mount"):
         _own = ctypes.CDLL(None).unshare(_CLONE_NEWNS) == 0
