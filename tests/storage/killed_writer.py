@@ -1,9 +1,10 @@
-"""A process that writes one object and kills itself (SIGKILL) at one system call of it.
+"""Writes objects in processes that kill themselves (SIGKILL) at one system call of it.
 
-    python killed_writer.py ROOT KEY PIECES STEP MOMENT
+    python -m tests.storage.killed_writer
 
-PIECES bodies of one upload; STEP counts the system calls of the put from 0; MOMENT is before, half (a write
-that wrote half of its bytes) or after. Ends with 0 if there is no such step.
+One request a line on stdin: "PIECES STEP MOMENT KEY ROOT". A child is forked (all is imported once) and writes PIECES
+bodies in one upload; STEP counts the system calls of the put from 0; MOMENT is before, half (a write that wrote half of
+its bytes) or after. Answer: the child's exit status as `os.waitpid` gives it, 0 if there is no such step.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import itertools
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -42,14 +44,29 @@ def kill_at(step: int, moment: str) -> None:
         setattr(os, name, deadly(name, getattr(os, name)))
 
 
-def main() -> None:
-    root, key, pieces, step, moment = sys.argv[1:]
+def write(root: str, key: str, pieces: int, step: int, moment: str) -> None:
     store = LocalStore(root)
-    kill_at(int(step), moment)
+    kill_at(step, moment)
     with store.upload(key) as upload:
-        for _ in range(int(pieces)):
+        for _ in range(pieces):
             upload.write(PIECE)
         upload.publish()
+
+
+def main() -> None:
+    for line in sys.stdin:
+        pieces, step, moment, key, root = line.rstrip("\n").split(" ", 4)
+        child = os.fork()
+        if child == 0:
+            status = 99
+            try:
+                write(root, key, int(pieces), int(step), moment)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        print(os.waitpid(child, 0)[1], flush=True)
 
 
 if __name__ == "__main__":

@@ -76,29 +76,46 @@ def _is_whole_or_absent(store: LocalStore, key: str, body: bytes) -> bool:
 # ---- killed -------------------------------------------------------------------------------------
 
 
-def _run_writer(root: Path, key: str, pieces: int, step: int, moment: str) -> int:
-    arguments = [root, key, pieces, step, moment]
-    return subprocess.run(
-        [sys.executable, "-m", "tests.storage.killed_writer", *map(str, arguments)], cwd=PROJECT, check=False
-    ).returncode
+@pytest.fixture(scope="module")
+def killer() -> Iterator[subprocess.Popen[str]]:
+    """A process that writes an object in a child of its own for each request."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.storage.killed_writer"],
+        cwd=PROJECT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def _run_writer(killer: subprocess.Popen[str], root: Path, key: str, pieces: int, step: int, moment: str) -> int:
+    """The signal that ended it, or 0."""
+    assert killer.stdin is not None
+    assert killer.stdout is not None
+    killer.stdin.write(f"{pieces} {step} {moment} {key} {root}\n")
+    killer.stdin.flush()
+    return int(killer.stdout.readline())
 
 
 # M: F-01 (kills)
 @pytest.mark.parametrize("moment", ["before", "half", "after"])
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_a_writer_killed_at_any_step_leaves_the_object_absent_or_whole(
-    tmp_path: Path, pieces: int, moment: str
+    killer: subprocess.Popen[str], tmp_path: Path, pieces: int, moment: str
 ) -> None:
     body = PIECE * pieces
     seen: list[bool] = []
     for step in range(100):
         root = tmp_path / str(step) / "store"
-        code = _run_writer(root, "dir/object", pieces, step, moment)
+        code = _run_writer(killer, root, "dir/object", pieces, step, moment)
         store = LocalStore(str(root))
         whole = _is_whole_or_absent(store, "dir/object", body)
         if code == 0:
             break
-        assert code == -signal.SIGKILL
+        assert code == signal.SIGKILL
         seen.append(whole)
         # The next writer goes on: it makes the object, or finds the whole one.
         if whole:
