@@ -21,6 +21,7 @@ from sparklog.core.errors import (
     RequestTimedOut,
     StoreUnavailable,
 )
+from sparklog.core.readable import duration
 from sparklog.core.records import Appended, AppendedByReference
 from sparklog.core.types import CommandId, EntryNumber, NewObject, NewSlice, ProducerSpan
 from sparklog.storage.keys import command_key
@@ -81,7 +82,7 @@ def write_body(
         except (OutcomeUnknown, StoreUnavailable, KeyNotFound) as error:
             if deadline.passed():
                 raise RequestTimedOut(
-                    f"{key} at {store.url} could not be written in {deadline.timeout_ms} ms: {error}"
+                    f"{key} at {store.url} could not be written in {duration(deadline.timeout_ms)}: {error}"
                 ) from error
         deadline.clock.pause(pause_ms)
     raise AssertionError("pauses never end")

@@ -9,16 +9,15 @@ import typer
 
 from sparklog.cli.output import (
     connect,
-    counted,
     done,
     ending,
     print_json,
     print_values,
     show_document,
-    size_of,
     table,
 )
 from sparklog.cli.settings import settings
+from sparklog.core.readable import amount, counted
 
 if TYPE_CHECKING:
     from sparklog.chain.entry import Entry
@@ -97,7 +96,7 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             count = counted(sum(each.end - each.start for each in record.ranges), "record")
             first = record.ranges[0]
             more = f" and {len(record.ranges) - 1} more" if len(record.ranges) > 1 else ""
-            size = size_of(sum(each.size_bytes for each in record.ranges))
+            size = amount(sum(each.size_bytes for each in record.ranges))
             return f"{count}, {size} appended to {place(first.topic_id, first.partition)}{more}"
         case records.SlicesSwapped():
             where = f"{place(record.topic_id, record.partition)} [{record.start}, {record.end})"

@@ -8,7 +8,6 @@ import typer
 
 from sparklog.cli.output import (
     connect,
-    counted,
     done,
     ending,
     human,
@@ -20,6 +19,7 @@ from sparklog.cli.output import (
     status,
 )
 from sparklog.cli.settings import settings
+from sparklog.core.readable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +118,7 @@ def health() -> None:
         ]
         position = _position(cluster, state)
         if (behind := position["entries_since_snapshot"]) > STALE_SNAPSHOT_ENTRIES:
-            wrong.append(f"no snapshot for {behind} entries: sparklog chain snapshot")
+            wrong.append(f"no snapshot for {counted(behind, 'entry')}: sparklog chain snapshot")
         document: dict[str, Any] = {
             "healthy": not wrong,
             "wrong": wrong,

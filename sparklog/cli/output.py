@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklog.cli.settings import settings
 from sparklog.core.errors import InvalidOption
+from sparklog.core.readable import amount, point_in_time
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
@@ -123,38 +124,12 @@ def human(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name.endswith("_ms"):
-        return time_of(value)
+        return point_in_time(value)
     if name.endswith("_bytes"):
-        return size_of(value)
+        return amount(value)
     if isinstance(value, (list, tuple)):
         return ", ".join(str(each) for each in value) or "-"
     return str(value)
-
-
-def time_of(at_ms: int) -> str:
-    """2013-01-31T23:59:59.000Z; what no calendar reaches stays a number."""
-    from datetime import UTC, datetime, timedelta
-
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
-    except OverflowError:
-        return f"{at_ms} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def size_of(size_bytes: int) -> str:
-    """12.3 MiB."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
-def counted(number: int, noun: str) -> str:
-    """1 record, 2 records."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def one_line(text: str) -> str:

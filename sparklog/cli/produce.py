@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from sparklog.cli.output import connect, counted, done, ending
+from sparklog.cli.output import connect, done, ending
 from sparklog.core.config_key import did_you_mean
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
+from sparklog.core.readable import amount, counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,7 +164,7 @@ def line_groups(read: Read, most_lines: int, linger_ms: int, clock: Clock) -> It
         begun.append(rest)
         begun_bytes += len(rest)
         if begun_bytes > LONGEST_LINE_BYTES:
-            raise InvalidInput(f"line {number + 1}: wanted at most {LONGEST_LINE_BYTES} bytes, found more")
+            raise InvalidInput(f"line {number + 1}: wanted at most {amount(LONGEST_LINE_BYTES)}, found more")
         if chunk == b"" and begun_bytes:
             lines.append(b"".join(begun).removesuffix(b"\r"))
         if lines and (not chunk or clock.monotonic_ms() >= first_ms + linger_ms):

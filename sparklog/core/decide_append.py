@@ -14,6 +14,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.producers import joined, repeated_batch
+from sparklog.core.readable import counted
 from sparklog.core.records import Appended, AppendedRange, At, CommandResult
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
@@ -181,7 +182,8 @@ def _check_partitions(state: ClusterState, command: Append) -> None:
             fewest[each.topic_id] = state.topic_config(state.topics[each.topic_id]).min_insync_replicas
         if len(partition.isr) < fewest[each.topic_id]:
             raise NotEnoughReplicas(
-                f"{where(state, topic_partition)} is in sync on {len(partition.isr)} stores {list(partition.isr)}, its "
+                f"{where(state, topic_partition)} is in sync on {counted(len(partition.isr), 'store')} "
+                f"({', '.join(partition.isr)}), its "
                 f"topic wants {fewest[each.topic_id]} (min.insync.replicas)"
             )
         missing = [store for store in partition.isr if store not in holders[each.object_index]]

@@ -13,6 +13,7 @@ from sparklog.core.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from sparklog.core.readable import counted
 from sparklog.core.records import (
     At,
     ClusterCreated,
@@ -81,7 +82,8 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
     topic = existing_topic(state, command.topic_id)
     if command.total <= topic.partitions:
         raise InvalidPartitions(
-            f"topic {topic.name} has {topic.partitions} partitions; they can only grow, found {command.total}"
+            f"topic {topic.name} has {counted(topic.partitions, 'partition')}; "
+            f"they can only grow, found {command.total}"
         )
     _check_count(command.total)
     more = command.total - topic.partitions
@@ -89,10 +91,12 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
     if command.assignment is not None:
         _check_assignment(state, command.assignment)
         if len(command.assignment) != more:
-            raise InvalidReplicaAssignment(f"{more} partitions are added, the assignment has {len(command.assignment)}")
+            raise InvalidReplicaAssignment(
+                f"wanted an assignment of {counted(more, 'new partition')}, found one of {len(command.assignment)}"
+            )
         if len(command.assignment[0]) != factor:
             raise InvalidReplicaAssignment(
-                f"each partition of topic {topic.name} has {factor} replicas, the assignment has "
+                f"each partition of topic {topic.name} has {counted(factor, 'replica')}, the assignment has "
                 f"{len(command.assignment[0])}"
             )
         assignment = command.assignment

@@ -125,7 +125,7 @@ def test_a_body_whose_put_went_wrong_is_put_again(chain: Member, fault: Fault) -
 def test_a_body_that_can_not_be_put_is_a_time_out_and_nothing_landed(chain: Member) -> None:
     chain.store.plan(Fault.LOST, "put_if_absent", COMMANDS, times=1_000)
     submission = chain.begin(append(slices=LARGE))
-    with pytest.raises(RequestTimedOut, match=r"meta/commands/.* could not be written in 10000 ms"):
+    with pytest.raises(RequestTimedOut, match=r"meta/commands/.* could not be written in 10 seconds"):
         chain.submit(submission)
     chain.store.planned.clear()
     assert chain.submit(submission).n == 2
