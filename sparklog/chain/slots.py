@@ -72,7 +72,9 @@ def claim_slot(store: ObjectStore, entry: Entry, deadline: Deadline) -> Won | Lo
             if found == body:
                 return Won(body)
             try:
-                decode_entry(entry.n, found)  # a damaged entry is an error here, before anything is decided from it
+                decode_entry(
+                    entry.n, found, store.url
+                )  # a damaged entry is an error here, before anything is decided from it
                 return Lost(found)
             except ChainDamaged as damaged:
                 damaged_reads += 1

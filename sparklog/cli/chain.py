@@ -41,7 +41,7 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
             last, names = state.n, _names(state)
         for n in range(max(0, last - num + 1), last + 1):
             try:
-                entry = decode_entry(n, follower.store.get(entry_key(n)))
+                entry = decode_entry(n, follower.store.get(entry_key(n)), follower.store.url)
             except KeyNotFound:
                 continue  # a snapshot covers it, and it was deleted
             if settings.json:

@@ -144,7 +144,11 @@ def test_leaders_are_spread_over_the_stores_and_begin_elsewhere_for_each_topic(l
         (AddPartitions(TOPIC, 2), InvalidPartitions, "has 2 partitions; they can only grow, found 2"),
         (AddPartitions(TOPIC, 1), InvalidPartitions, "they can only grow, found 1"),
         (AddPartitions(TOPIC, 100_001), InvalidPartitions, "found 100001"),
-        (AddPartitions(TOPIC, 4, ((A,),)), InvalidReplicaAssignment, "wanted an assignment of 2 new partitions, found one of 1"),
+        (
+            AddPartitions(TOPIC, 4, ((A,),)),
+            InvalidReplicaAssignment,
+            "wanted an assignment of 2 new partitions, found one of 1",
+        ),
         (AddPartitions(TOPIC, 100_001, ((A,),)), InvalidPartitions, "found 100001"),
         (AddPartitions(TOPIC, 3, ((C,),)), InvalidReplicaAssignment, r"found \['c'\]"),
         (
