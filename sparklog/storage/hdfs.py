@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreUnavailable
+from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.storage.deadline import Deadline
 from sparklog.storage.folders import first_after
 from sparklog.storage.hdfs_client import CallFailed, HdfsAddress, HdfsCalls, Kind
@@ -205,8 +205,9 @@ class HdfsStore:
             return self._absent(key)
         return self._unavailable(f"read {self._named(key)}", failed)
 
-    def _unavailable(self, wanted: str, failed: CallFailed) -> StoreUnavailable:
-        return StoreUnavailable(f"wanted to {wanted}, found: {failed.reason}")
+    def _unavailable(self, wanted: str, failed: CallFailed) -> SparklogError:
+        message = f"wanted to {wanted}, found: {failed.reason}"
+        return StoreAccessDenied(message) if failed.kind is Kind.DENIED else StoreUnavailable(message)
 
     def _absent(self, key: str) -> KeyNotFound:
         return KeyNotFound(f"wanted {key}, found nothing at {self._named(key)}")

@@ -28,7 +28,7 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.folders import first_after
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
-from sparklog.storage.local_errors import LINK_REFUSED, reason, write_error
+from sparklog.storage.local_errors import LINK_REFUSED, read_error, reason, write_error
 from sparklog.storage.local_upload import LocalUpload
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
@@ -216,7 +216,7 @@ class LocalStore:
     def _read_error(self, key: str, error: OSError) -> SparklogError:
         if isinstance(error, _ABSENT):
             return self._absent(key)
-        return StoreUnavailable(f"wanted to read {self._path(key)}, found: {reason(error)}")
+        return read_error(f"read {self._path(key)}", error)
 
     def _absent(self, key: str) -> KeyNotFound:
         return KeyNotFound(f"wanted {key}, found nothing at {self._path(key)}")
@@ -237,7 +237,7 @@ class LocalStore:
         except _ABSENT:
             return []
         except OSError as error:
-            raise StoreUnavailable(f"wanted to list {path}, found: {reason(error)}") from error
+            raise read_error(f"list {path}", error) from error
 
     def _walk(self, folder: str, begin: str) -> Iterator[StoredKey]:
         for name in self._names(folder):

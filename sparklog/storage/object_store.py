@@ -83,18 +83,18 @@ class ObjectStore(Protocol):
         ...
 
     def get(self, key: str) -> memoryview:
-        """The whole object. Raises KeyNotFound, StoreUnavailable."""
+        """The whole object. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         ...
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """The bytes [start, end) of each range, in the order asked for, at full length.
 
-        Raises KeyNotFound, StoreUnavailable; Damaged if the object ends before a range does.
+        Raises KeyNotFound, StoreUnavailable, StoreAccessDenied; Damaged if the object ends before a range does.
         """
         ...
 
     def size(self, key: str) -> int:
-        """Length in bytes. Raises KeyNotFound, StoreUnavailable."""
+        """Length in bytes. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         ...
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
