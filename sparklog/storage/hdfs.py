@@ -139,6 +139,10 @@ class HdfsStore:
                 return
             raise write_error(f"delete {self._named(key)}", failed) from failed
 
+    def free_bytes(self) -> int | None:
+        """None: HDFS does not tell what is left of disks and quotas."""
+        return None
+
     def remove_abandoned(self, before_ms: int) -> int:
         """Drop the temporaries that were begun before `before_ms` (ms since the epoch). Returns how many.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -164,6 +165,13 @@ class LocalStore:
             return
         except OSError as error:
             raise write_error(f"delete {path}", error) from error
+
+    def free_bytes(self) -> int | None:
+        """What this user may still write on the disk, None if the directory is not there or can't be asked."""
+        try:
+            return shutil.disk_usage(self._root).free
+        except OSError:
+            return None
 
     def remove_abandoned(self, before_ms: int) -> int:
         """Drop the temporaries that were last written before `before_ms` (ms since the epoch). Returns how many.

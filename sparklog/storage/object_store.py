@@ -109,6 +109,10 @@ class ObjectStore(Protocol):
         """Remove one object by its exact key. An absent key is no error. Raises StoreUnavailable, StoreReadOnly."""
         ...
 
+    def free_bytes(self) -> int | None:
+        """How much can still be written; None if the store does not say. Never raises."""
+        ...
+
     def remove_abandoned(self, before_ms: int) -> int:
         """Drop what uploads left that began before `before_ms` and were never published. Returns how many."""
         ...

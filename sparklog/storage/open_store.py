@@ -64,6 +64,11 @@ def absolute_url(url: str) -> str:
     return open_store(url).url
 
 
+def has_timeout(url: str) -> bool:
+    """Whether the store at this absolute address is a server's, which has the setting timeout_ms."""
+    return url.startswith(("s3://", "hdfs://"))
+
+
 def is_relative(store_url: str) -> bool:
     """Whether the address of a store counts from its cluster's."""
     return not (store_url.startswith(("/", "~")) or _SCHEME.match(store_url) or _KAFKA_ADDRESS.fullmatch(store_url))
