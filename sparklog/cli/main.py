@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import typer
+from typer.completion import shell_complete
 
 from sparklog import __version__
 from sparklog.cli import chain, cluster, consume, job, produce, segment, topic
@@ -18,12 +19,12 @@ from sparklog.cli.settings import settings
 from sparklog.core.errors import SparklogError
 
 DEBUG = "SPARKLOG_DEBUG"  # set to anything: errors come with their traceback
+COMPLETE = "_SPARKLOG_COMPLETE"  # set by the shell's completion: what it asks for
 
 app = typer.Typer(
     name="sparklog",
     help="A partitioned log on object storage: Kafka's semantics, Delta's atomic commits, Arrow's open columns.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # with it, --help takes half as long again, and [a, b) is read as markup
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -101,10 +102,14 @@ def _commands() -> Any:
 def _invoke(arguments: list[str]) -> int:
     """Not `app()`: that answers a closed pipe by itself, with exit code 1."""
     try:
+        if instruction := os.environ.get(COMPLETE):
+            return shell_complete(_commands(), {}, "sparklog", COMPLETE, instruction)
         with _commands().make_context("sparklog", arguments) as context:
             _commands().invoke(context)
     except typer.Exit as exit_:
         return exit_.exit_code
+    except SystemExit as exit_:  # typer ends so after --install-completion and --show-completion
+        return int(exit_.code or 0)
     return 0
 
 
