@@ -161,8 +161,10 @@ def write(
     Of a txnAppId the last version is shown, which is kept for ever. A write of unknown outcome that is not there
     did not land, if FLOOR has not passed it.
     """
-    from sparklog.core.errors import NotFound
+    from sparklog.core.errors import InvalidOption, NotFound
 
+    if not write_id:
+        raise InvalidOption("ID: wanted a command id, a writeId or a txnAppId, found an empty one")
     with connect() as cluster, cluster.connection.follower.current() as found:
         rows = [
             _write(found, command_id, result)

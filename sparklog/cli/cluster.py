@@ -53,7 +53,7 @@ def init(
     from sparklog.client.bootstrap import init_cluster
     from sparklog.storage.open_store import absolute_url
 
-    stores = {name: str(url) for name, url in key_values(store, "--store").items()}
+    stores = {name: str(url) for name, url in key_values(store, "--store", "ID=URL").items()}
     url = absolute_url(settings.cluster())
     chain_id = init_cluster(url, stores=stores or None, config=key_values(cluster_config, "--cluster-config"))
     done(f"created cluster {chain_id} at {url}", {"chain_id": chain_id, "cluster": url})

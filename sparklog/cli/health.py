@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sparklog.cli.output import ending, human, now_ms, print_json, print_values, status
+from sparklog.cli.output import ending, human, now_ms, print_json, print_traceback_if_wanted, print_values, status
 from sparklog.cli.settings import settings
 from sparklog.core.readable import amount, counted, point_in_time
 
@@ -38,6 +38,7 @@ def health() -> None:
     try:
         cluster = _connected()
     except (TryAgain, StoreAccessDenied, Damaged) as error:
+        print_traceback_if_wanted()
         _show_unreadable(str(error))
         raise typer.Exit(5) from error
     with cluster, cluster.connection.follower.current() as state:

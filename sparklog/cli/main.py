@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -14,11 +13,10 @@ from typer.completion import shell_complete
 
 from sparklog import __version__
 from sparklog.cli import chain, cluster, consume, job, produce, segment, topic
-from sparklog.cli.output import ending, one_line
+from sparklog.cli.output import DEBUG, ending, one_line, print_traceback_if_wanted
 from sparklog.cli.settings import settings
 from sparklog.core.errors import SparklogError
 
-DEBUG = "SPARKLOG_DEBUG"  # set to anything: errors come with their traceback
 COMPLETE = "_SPARKLOG_COMPLETE"  # set by the shell's completion: what it asks for
 
 app = typer.Typer(
@@ -121,8 +119,7 @@ def _misused(usage: str) -> int:
 
 
 def _failed(line: str, exit_code: int) -> int:
-    if os.environ.get(DEBUG):
-        traceback.print_exc()
+    print_traceback_if_wanted()
     sys.stdout.flush()
     print(one_line(line), file=sys.stderr)
     return exit_code

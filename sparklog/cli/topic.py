@@ -192,7 +192,7 @@ def alter(
 
     changed = parse_topic_config(key_values(set_, "--set"))
     if both := sorted(set(changed) & set(delete)):
-        raise InvalidOption(f"--set and --delete: {', '.join(both)} stands in both")
+        raise InvalidOption(f"--set and --delete: {', '.join(both)} is in both")
     if not changed and not delete:
         raise InvalidOption("what is to change? give --set KEY=VALUE or --delete KEY")
     with connect() as cluster:

@@ -34,8 +34,9 @@ class Connection:
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput.
         """
         if url.startswith(("http://", "https://")):
+            shown = url if "@" not in url else f"{url.partition('://')[0]}://…"  # before an @ may stand a password
             raise InvalidInput(
-                f"{url} is the address of a coordinator; this version connects to the place of the metadata itself "
+                f"{shown} is the address of a coordinator; this version connects to the place of the metadata itself "
                 "(a path, file:///path, s3://bucket/prefix or hdfs://host/path)"
             )
         self.url = absolute_url(url)

@@ -14,7 +14,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.producers import joined, repeated_batch
-from sparklog.core.readable import counted
+from sparklog.core.readable import counted, numbered
 from sparklog.core.records import Appended, AppendedRange, At, CommandResult
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
@@ -202,7 +202,7 @@ def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> 
         found = (
             f"topic id {topic_partition.topic_id} is not in the cluster (the topic was deleted, or created again)"
             if topic is None
-            else f"topic {topic.name} has partitions 0 to {topic.partitions - 1}"
+            else f"topic {topic.name} has {numbered(topic.partitions)}"
         )
         raise UnknownTopicOrPartition(f"wanted partition {topic_partition.partition}, {found}")
     return partition

@@ -26,6 +26,7 @@ from sparklog.core.records import (
 )
 from sparklog.core.replicas import Assignment, assign
 from sparklog.core.state import ClusterState, Topic
+from sparklog.core.store_ids import check_store_ids
 from sparklog.core.topic_config import merge_topic_config, parse_topic_config
 from sparklog.core.topic_names import check_no_collision, check_topic_name
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
@@ -39,9 +40,7 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
         raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {state.chain_id} at the address")
     if not command.stores:
         raise InvalidInput("a cluster needs at least one store, found none")
-    ids = [each.store for each in command.stores]
-    if len(set(ids)) != len(ids):
-        raise InvalidInput(f"each store of a cluster needs an id of its own, found {ids}")
+    check_store_ids(each.store for each in command.stores)
     created: Record = ClusterCreated(command.chain_id, parse_cluster_config(command.config))
     registered = (
         StoreRegistered(each.store, number, each.url, each.incarnation, each.zone)
@@ -134,7 +133,9 @@ def _check_count(partitions: int) -> None:
 def _spread(state: ClusterState, partitions: int, replication_factor: int, first: int = 0) -> Assignment:
     _check_count(partitions)
     stores = tuple(state.stores)
-    if not 1 <= replication_factor <= len(stores):
+    if replication_factor < 1:
+        raise InvalidReplicationFactor(f"wanted a replication factor of at least 1, found {replication_factor}")
+    if replication_factor > len(stores):
         raise InvalidReplicationFactor(
             f"replication factor {replication_factor} needs as many stores, the cluster has {len(stores)}: "
             f"{', '.join(stores)}"

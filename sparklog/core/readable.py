@@ -15,6 +15,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
+def numbered(count: int) -> str:
+    """The numbers of so many partitions: partitions 0 to 5, or only partition 0."""
+    return "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
+
+
 def plural(noun: str) -> str:
     """records, entries, batches."""
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":

@@ -222,9 +222,22 @@ class LocalStore:
             os.close(fd)
 
     def _read_error(self, key: str, error: OSError) -> SparklogError:
+        if isinstance(error, NotADirectoryError) and (found := self._no_directory()):
+            return found
         if isinstance(error, _ABSENT):
             return self._absent(key)
         return read_error(f"read {self._path(key)}", error)
+
+    def _no_directory(self) -> InvalidInput | None:
+        """The error if a file is where the store's directory should be, or on the way to it."""
+        try:
+            if stat.S_ISDIR(os.stat(self._root).st_mode):
+                return None
+        except FileNotFoundError:
+            return None
+        except OSError:
+            pass
+        return InvalidInput(f"wanted a directory for a store, found a file at {self._root}, or on the way to it")
 
     def _absent(self, key: str) -> KeyNotFound:
         return KeyNotFound(f"wanted {key}, found nothing at {self._path(key)}")
@@ -242,7 +255,9 @@ class LocalStore:
                 return sorted(
                     f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if is_key_part(entry.name)
                 )
-        except _ABSENT:
+        except _ABSENT as error:
+            if isinstance(error, NotADirectoryError) and (found := self._no_directory()):
+                raise found from error
             return []
         except OSError as error:
             raise read_error(f"list {path}", error) from error

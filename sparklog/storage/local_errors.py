@@ -31,6 +31,8 @@ def reason(error: OSError) -> str:
 def read_error(wanted: str, error: OSError) -> SparklogError:
     """The error for a read that failed, of what is not known to be absent."""
     message = f"wanted to {wanted}, found: {reason(error)}"
+    if error.errno in _BAD_PATH:
+        return InvalidInput(f"{message}; a store is in a directory, its path is no longer than the file system takes")
     if error.errno in _DENIED:
         return StoreAccessDenied(f"{message}; the user of this process may not read there")
     return StoreUnavailable(message)

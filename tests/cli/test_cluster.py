@@ -28,8 +28,8 @@ def test_a_cluster_is_made_with_its_stores_and_config(nowhere: Cli) -> None:
     [
         (("-c", "num.partition=3"), "did you mean num.partitions"),
         (("-c", "retention.ms=3"), "log.retention.ms"),
-        (("--store", "a"), "--store: wanted KEY=VALUE"),
-        (("--store", "a=x", "--store", "a=y"), "stands there twice"),
+        (("--store", "a"), "--store: wanted ID=URL, found 'a'"),
+        (("--store", "a=x", "--store", "a=y"), "is given twice"),
     ],
 )
 def test_a_cluster_with_wrong_settings_is_not_made(nowhere: Cli, arguments: tuple[str, ...], text: str) -> None:

@@ -128,7 +128,7 @@ def test_leaders_are_spread_over_the_stores_and_begin_elsewhere_for_each_topic(l
         (CreateTopic("t", -1), InvalidPartitions, "found -1"),
         (CreateTopic("t", 100_001), InvalidPartitions, "found 100001"),
         (CreateTopic("t", 1, 3), InvalidReplicationFactor, "the cluster has 2: a, b"),
-        (CreateTopic("t", 1, 0), InvalidReplicationFactor, "replication factor 0"),
+        (CreateTopic("t", 1, 0), InvalidReplicationFactor, "at least 1, found 0"),
         (CreateTopic("t", config={"retention.mss": "1"}), InvalidConfig, r"did you mean retention\.ms"),
         (CreateTopic("t", 1, assignment=((A,),)), InvalidReplicaAssignment, "gives partitions and replication factor"),
         (CreateTopic("t", None, 1, assignment=((A,),)), InvalidReplicaAssignment, "gives partitions and replication"),

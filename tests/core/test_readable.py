@@ -9,6 +9,7 @@ from sparklog.core.readable import (
     counted,
     duration,
     exact_amount,
+    numbered,
     point_in_time,
     point_in_time_us,
     setting_bytes,
@@ -76,6 +77,10 @@ def test_times_are_iso_in_utc_and_stay_numbers_beyond_the_calendar() -> None:
     assert point_in_time_us(1_359_676_799_001_000) == "2013-01-31T23:59:59.001Z"
     assert point_in_time_us(1) == "1970-01-01T00:00:00.000001Z"
     assert point_in_time_us(2**62) == f"{2**62} us"
+
+
+def test_partitions_are_numbered_from_0() -> None:
+    assert [numbered(each) for each in (1, 2, 6)] == ["only partition 0", "partitions 0 to 1", "partitions 0 to 5"]
 
 
 def test_a_setting_is_shown_as_it_is_written_and_as_it_is_read() -> None:
