@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sparklog.chain.clock import Deadline, pauses
+from sparklog.chain.damage import damage
 from sparklog.core.commands import Append
 from sparklog.core.errors import (
     ChainDamaged,
@@ -21,6 +22,7 @@ from sparklog.core.errors import (
     RequestTimedOut,
     StoreUnavailable,
 )
+from sparklog.core.readable import counted, duration, exact_amount
 from sparklog.core.records import Appended, AppendedByReference
 from sparklog.core.types import CommandId, EntryNumber, NewObject, NewSlice, ProducerSpan
 from sparklog.storage.keys import command_key
@@ -81,7 +83,7 @@ def write_body(
         except (OutcomeUnknown, StoreUnavailable, KeyNotFound) as error:
             if deadline.passed():
                 raise RequestTimedOut(
-                    f"{key} at {store.url} could not be written in {deadline.timeout_ms} ms: {error}"
+                    f"{key} at {store.url} could not be written in {duration(deadline.timeout_ms)}: {error}"
                 ) from error
         deadline.clock.pause(pause_ms)
     raise AssertionError("pauses never end")
@@ -95,13 +97,11 @@ def read_body(
     try:
         body = store.get(key)
     except KeyNotFound as error:
-        raise ChainDamaged(f"{key}: entry {n} names it, it is not there") from error
+        raise damage(key, f"entry {n} names it, it is not there", store.url) from error
     found = hashlib.sha256(body).hexdigest()
     if found != record.body_sha256:
-        raise ChainDamaged(
-            f"{key}: entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}, "
-            f"found {len(body)} bytes with {found}"
-        )
+        wanted = f"entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}"
+        raise damage(key, f"{wanted}, found {len(body)} bytes with {found}", store.url)
     objects, slices = decode_body(body)
     return Append(objects, slices, (), record.application, record.label)
 
@@ -113,9 +113,9 @@ def _own(key: str, found: bytes, command: Append) -> bytes:
     except (ValueError, KeyError, msgspec.MsgspecError):  # Arrow's errors are ValueErrors
         same = False
     if not same:
-        raise ChainDamaged(
-            f"{key}: wanted this command's own {len(command.slices)} slices, found {len(found)} bytes of something else"
-        )
+        wanted = f"wanted this command's own {counted(len(command.slices), 'slice')}"
+        what = f"{wanted}, found {exact_amount(len(found))} of something else"
+        raise ChainDamaged(f"{key}: {what}; nothing names it yet: move it away, then write again")
     return found
 
 

@@ -32,6 +32,7 @@ from sparklog.core.errors import (
     RequestTimedOut,
     SparklogError,
 )
+from sparklog.core.readable import duration
 from sparklog.core.records import Appended, AppliedCommand, At, CommandResult, Record
 from sparklog.core.types import CommandId, EntryNumber
 
@@ -368,7 +369,7 @@ def _expire(group: Sequence[_Waiting]) -> None:
         _fail(
             [each],
             RequestTimedOut(
-                f"command {each.submission.command_id} found every slot taken for {each.deadline.timeout_ms} ms"
+                f"command {each.submission.command_id} found every slot taken for {duration(each.deadline.timeout_ms)}"
             ),
         )
 

@@ -6,8 +6,9 @@ import hashlib
 
 import msgspec
 
+from sparklog.chain.damage import damage
 from sparklog.chain.framing import frame, unframe
-from sparklog.core.errors import ChainDamaged, InvalidInput
+from sparklog.core.errors import InvalidInput
 from sparklog.core.records import AppliedCommand, At
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
@@ -62,16 +63,16 @@ def check_readable(command: AppliedCommand) -> None:
         raise InvalidInput(f"command {command.command_id} holds a value of the wrong type or size: {error}") from error
 
 
-def decode_entry(n: int, body: bytes | memoryview) -> Entry:
-    """The entry in slot `n`. Raises ChainDamaged, UnsupportedVersion."""
+def decode_entry(n: int, body: bytes | memoryview, store_url: str = "") -> Entry:
+    """The entry in slot `n`, as it was read from the store at `store_url`. Raises ChainDamaged, UnsupportedVersion."""
     key = entry_key(n)
-    payload = unframe("entry", body, key)
+    payload = unframe("entry", body, key, store_url)
     try:
         entry = _decoder.decode(payload)
     except msgspec.DecodeError as error:
-        raise ChainDamaged(f"{key}: the entry's checksum is right but it can't be read: {error}") from error
+        raise damage(key, f"its checksum is right, but it can't be read: {error}", store_url) from error
     if entry.n != n:
-        raise ChainDamaged(f"{key}: wanted entry {n}, found entry {entry.n}")
+        raise damage(key, f"wanted entry {n}, found entry {entry.n}", store_url)
     return entry
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from sparklog.chain import snapshot
 from sparklog.chain.command_body import read_body
+from sparklog.chain.damage import PUT_BACK, damage
 from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, hash_of
 from sparklog.chain.void_marks import Voided, check_not_void
 from sparklog.core.apply import apply_command
@@ -89,17 +90,19 @@ class Follower:
                     if self.snapshot_n <= before:
                         raise ChainDamaged(
                             f"{self.store.url}: block {entry_block(self.state.n + 1)} is marked as deleted, "
-                            "but no snapshot covers it"
+                            f"but no snapshot covers it: the snapshot behind it is missing; {PUT_BACK}"
                         ) from None
 
     def apply_body(self, n: int, body: bytes | memoryview, expanded: Mapping[CommandId, Record] | None = None) -> Entry:
         """Change the state by the body of entry `n`, whose block is known not to be void. Raises ChainDamaged."""
-        entry = decode_entry(n, body)
+        entry = decode_entry(n, body, self.store.url)
         if entry.previous != self.entry_hash or (self.state.chain_id and entry.chain_id != self.state.chain_id):
             check_not_void(self.store, n)
-            raise ChainDamaged(
-                f"{entry_key(n)}: wanted chain {self.state.chain_id} after hash {self.entry_hash}, "
-                f"found chain {entry.chain_id} after {entry.previous}"
+            raise damage(
+                entry_key(n),
+                f"wanted chain {self.state.chain_id} after hash {self.entry_hash}, "
+                f"found chain {entry.chain_id} after {entry.previous}",
+                self.store.url,
             )
         appends = self._appends(entry, expanded or {})
         try:
@@ -180,9 +183,8 @@ class Follower:
                 return
             self.catch_up()
             if self.state.n == n:
-                raise ChainDamaged(
-                    f"{entry_key(n + 1)} at {self.store.url} is missing, but entry {parse_entry_key(beyond)} is there"
-                )
+                there = f"it is missing, but entry {parse_entry_key(beyond)} is there"
+                raise damage(entry_key(n + 1), there, self.store.url)
 
 
 def _expanded(

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import google_crc32c
 
-from sparklog.core.errors import ChainDamaged, UnsupportedVersion
+from sparklog.chain.damage import damage
+from sparklog.core.errors import UnsupportedVersion
+from sparklog.core.readable import exact_amount
 from sparklog.core.state import FORMAT
 
 
@@ -19,26 +21,30 @@ def frame(kind: str, payload: bytes) -> bytes:
     return b"sparklog-%s %d %08x %d\n" % (kind.encode(), FORMAT, google_crc32c.value(payload), len(payload)) + payload
 
 
-def unframe(kind: str, body: bytes | memoryview, key: str) -> bytes:
-    """The payload. Raises ChainDamaged (key, wanted, found), UnsupportedVersion."""
+def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") -> bytes:
+    """The payload of what was read from `key`. Raises ChainDamaged (key, wanted, found), UnsupportedVersion."""
     whole = bytes(body)
     head, newline, payload = whole.partition(b"\n")
     words = head.split(b" ")
     if not newline or len(words) != 4 or words[0] != f"sparklog-{kind}".encode():
-        raise ChainDamaged(f"{key}: wanted a line 'sparklog-{kind} format checksum length' first, found {head[:60]!r}")
+        wanted = f"wanted a line 'sparklog-{kind} format checksum length' first"
+        raise damage(key, f"{wanted}, found {_text(head)!r} in {exact_amount(len(whole))}", store_url)
     if words[1] != b"%d" % FORMAT:
         if words[1].isdigit() and int(words[1]) > FORMAT and words[2:] == _check_words(payload):
             raise UnsupportedVersion(
                 f"{key}: this version of sparklog reads format {FORMAT}, found format {int(words[1])}: "
                 "use a newer sparklog"
             )
-        raise ChainDamaged(f"{key}: wanted format {FORMAT}, found {words[1]!r}")
+        raise damage(key, f"wanted format {FORMAT}, found {_text(words[1])!r}", store_url)
     if words[2:] != _check_words(payload):
-        raise ChainDamaged(
-            f"{key}: at byte {len(head) + 1} wanted {words[3]!r} bytes with CRC32C {words[2]!r}, "
-            f"found {len(payload)} bytes with {google_crc32c.value(payload):08x}"
-        )
+        wanted = f"behind its first line wanted {_text(words[3])} bytes with CRC32C {_text(words[2])}"
+        found = f"found {len(payload)} bytes with {google_crc32c.value(payload):08x}"
+        raise damage(key, f"{wanted}, {found}", store_url)
     return payload
+
+
+def _text(head: bytes) -> str:
+    return head[:60].decode(errors="replace")
 
 
 def _check_words(payload: bytes) -> list[bytes]:

@@ -23,6 +23,7 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
+from sparklog.core.readable import duration
 from sparklog.storage.keys import entry_key
 from sparklog.storage.object_store import ObjectStore
 
@@ -71,7 +72,9 @@ def claim_slot(store: ObjectStore, entry: Entry, deadline: Deadline) -> Won | Lo
             if found == body:
                 return Won(body)
             try:
-                decode_entry(entry.n, found)  # a damaged entry is an error here, before anything is decided from it
+                decode_entry(
+                    entry.n, found, store.url
+                )  # a damaged entry is an error here, before anything is decided from it
                 return Lost(found)
             except ChainDamaged as damaged:
                 damaged_reads += 1
@@ -80,7 +83,7 @@ def claim_slot(store: ObjectStore, entry: Entry, deadline: Deadline) -> Won | Lo
         if deadline.passed():
             if in_doubt:
                 raise _unknown(key, deadline)
-            raise RequestTimedOut(f"{key} at {store.url} could not be written in {deadline.timeout_ms} ms")
+            raise RequestTimedOut(f"{key} at {store.url} could not be written in {duration(deadline.timeout_ms)}")
         deadline.clock.pause(pause_ms)
     raise AssertionError("pauses never end")
 
@@ -104,6 +107,6 @@ def _block_counts(store: ObjectStore, n: int) -> bool:
 
 def _unknown(key: str, deadline: Deadline) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"{key} was sent, but whether it is there and counts could not be read in {deadline.timeout_ms} ms",
+        f"{key} was sent, but whether it is there and counts could not be read in {duration(deadline.timeout_ms)}",
         landed=Landed.UNKNOWN,
     )

@@ -19,11 +19,13 @@ import google_crc32c
 import msgspec
 import numpy as np
 
+from sparklog.chain.damage import damage, damaged_chunk
 from sparklog.chain.framing import frame, unframe
 from sparklog.core import object_table, slice_table
 from sparklog.core.column_blocks import Block, Column
-from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
+from sparklog.core.errors import KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
+from sparklog.core.readable import exact_amount
 from sparklog.core.records import CommandResult, JobRan
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import (
@@ -174,7 +176,7 @@ def _put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
         except KeyNotFound as error:
             raise StoreUnavailable(f"{key} at {store.url} was refused as taken, and is not there") from error
         if found != len(body):
-            raise ChainDamaged(f"{key} at {store.url}: wanted {len(body)} bytes, found {found}") from None
+            raise damage(key, f"wanted {exact_amount(len(body))}, found {exact_amount(found)}", store.url) from None
 
 
 def newest(store: ObjectStore) -> Manifest | None:
@@ -182,25 +184,25 @@ def newest(store: ObjectStore) -> Manifest | None:
     key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
     if key is None:
         return None
-    payload = unframe("snapshot", store.get(key), key)
+    payload = unframe("snapshot", store.get(key), key, store.url)
     try:
         manifest = msgspec.json.decode(payload, type=Manifest)
     except msgspec.DecodeError as error:
-        raise ChainDamaged(f"{key}: the snapshot's checksum is right but it can't be read: {error}") from error
+        raise damage(key, f"its checksum is right, but it can't be read: {error}", store.url) from error
     if manifest.n != parse_snapshot_key(key):
-        raise ChainDamaged(f"{key}: wanted the snapshot of entry {parse_snapshot_key(key)}, found {manifest.n}")
+        raise damage(key, f"wanted the snapshot of entry {parse_snapshot_key(key)}, found {manifest.n}", store.url)
     return manifest
 
 
 def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
     """The state that the snapshot holds. Raises ChainDamaged if a chunk is missing, cut or altered."""
     with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
-        slices = pool.map(lambda chunk: _block(store, chunk, slice_table.DTYPES), manifest.slices)
-        objects = pool.map(lambda chunk: _block(store, chunk, object_table.DTYPES), manifest.objects)
-        topics = _unpacked(store, manifest.topics, tuple[Topic, ...])
-        partitions = _unpacked(store, manifest.partitions, tuple[Partition, ...])
-        results = _unpacked(store, manifest.results, dict[CommandId, CommandResult])
-        small = _unpacked(store, manifest.small, SmallState)
+        slices = pool.map(lambda chunk: _block(store, manifest.n, chunk, slice_table.DTYPES), manifest.slices)
+        objects = pool.map(lambda chunk: _block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
+        topics = _unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
+        partitions = _unpacked(store, manifest.n, manifest.partitions, tuple[Partition, ...])
+        results = _unpacked(store, manifest.n, manifest.results, dict[CommandId, CommandResult])
+        small = _unpacked(store, manifest.n, manifest.small, SmallState)
         return ClusterState(
             n=manifest.n,
             time_ms=manifest.time_ms,
@@ -265,28 +267,29 @@ def _packed(value: object, prepared: dict[str, bytes], known: Mapping[str, Table
     return chunk
 
 
-def _unpacked(store: ObjectStore, chunk: TableChunk, kind: Callable[..., T] | type[T]) -> T:
-    body = _body(store, chunk)
+def _unpacked(store: ObjectStore, n: int, chunk: TableChunk, kind: Callable[..., T] | type[T]) -> T:
+    body = _body(store, n, chunk)
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        raise ChainDamaged(f"{chunk_key(chunk.sha256)}: checksum right, but it can't be read: {error}") from error
+        found = f"its checksum is right, but it can't be read: {error}"
+        raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
 
 
-def _body(store: ObjectStore, chunk: TableChunk) -> memoryview:
+def _body(store: ObjectStore, n: int, chunk: TableChunk) -> memoryview:
+    """The bytes of a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
     import pyarrow as pa
 
     key = chunk_key(chunk.sha256)
     try:
         body = store.get(key)
     except KeyNotFound as error:
-        raise ChainDamaged(f"{key}: the newest snapshot names it, it is not there") from error
+        raise damaged_chunk(snapshot_key(n), key, "it is not there", store.url) from error
     found = google_crc32c.value(pa.py_buffer(body))
     if len(body) != chunk.size_bytes or found != chunk.crc32c:
-        raise ChainDamaged(
-            f"{key}: wanted {chunk.size_bytes} bytes with CRC32C {chunk.crc32c:08x}, "
-            f"found {len(body)} bytes with {found:08x}"
-        )
+        wanted = f"wanted {chunk.size_bytes} bytes with CRC32C {chunk.crc32c:08x}"
+        text = f"{wanted}, found {len(body)} bytes with {found:08x}"
+        raise damaged_chunk(snapshot_key(n), key, text, store.url)
     return body
 
 
@@ -300,10 +303,10 @@ def _encode_columns(columns: Mapping[str, Column]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _block(store: ObjectStore, chunk: TableChunk, dtypes: Mapping[str, str]) -> Block:
+def _block(store: ObjectStore, n: int, chunk: TableChunk, dtypes: Mapping[str, str]) -> Block:
     import pyarrow as pa
 
-    batch: Any = pa.ipc.open_file(pa.py_buffer(_body(store, chunk))).get_batch(0)
+    batch: Any = pa.ipc.open_file(pa.py_buffer(_body(store, n, chunk))).get_batch(0)
     columns = {name: batch.column(name).to_numpy(zero_copy_only=True) for name in dtypes}
     dead = None
     if chunk.dead:

@@ -9,16 +9,15 @@ import typer
 
 from sparklog.cli.output import (
     connect,
-    counted,
     done,
     ending,
     print_json,
     print_values,
     show_document,
-    size_of,
     table,
 )
 from sparklog.cli.settings import settings
+from sparklog.core.readable import amount, counted
 
 if TYPE_CHECKING:
     from sparklog.chain.entry import Entry
@@ -42,7 +41,7 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
             last, names = state.n, _names(state)
         for n in range(max(0, last - num + 1), last + 1):
             try:
-                entry = decode_entry(n, follower.store.get(entry_key(n)))
+                entry = decode_entry(n, follower.store.get(entry_key(n)), follower.store.url)
             except KeyNotFound:
                 continue  # a snapshot covers it, and it was deleted
             if settings.json:
@@ -97,7 +96,7 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             count = counted(sum(each.end - each.start for each in record.ranges), "record")
             first = record.ranges[0]
             more = f" and {len(record.ranges) - 1} more" if len(record.ranges) > 1 else ""
-            size = size_of(sum(each.size_bytes for each in record.ranges))
+            size = amount(sum(each.size_bytes for each in record.ranges))
             return f"{count}, {size} appended to {place(first.topic_id, first.partition)}{more}"
         case records.SlicesSwapped():
             where = f"{place(record.topic_id, record.partition)} [{record.start}, {record.end})"
@@ -162,8 +161,10 @@ def write(
     Of a txnAppId the last version is shown, which is kept for ever. A write of unknown outcome that is not there
     did not land, if FLOOR has not passed it.
     """
-    from sparklog.core.errors import NotFound
+    from sparklog.core.errors import InvalidOption, NotFound
 
+    if not write_id:
+        raise InvalidOption("ID: wanted a command id, a writeId or a txnAppId, found an empty one")
     with connect() as cluster, cluster.connection.follower.current() as found:
         rows = [
             _write(found, command_id, result)

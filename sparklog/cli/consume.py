@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from sparklog.core.state import Partition
 
 FOLLOW_PAUSE_MS = 200
+_NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() takes 1_0 and digits of other scripts, too
 
 EPILOG = ending(
     "sparklog consume orders",
@@ -162,10 +164,9 @@ def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> t
         at = [cluster.offset_for_time(topic, partition.partition, each) for each in times_of(offset[1:])]
         bounds = [high if each is None else each for each in at]
         return bounds[0], bounds[1] if len(bounds) > 1 else None
-    try:
-        number = int(offset)
-    except ValueError:
-        raise InvalidOption(f"--offset: wanted start, end, N, -N or @TIME[:TIME], found {offset!r}") from None
+    if _NUMBER.fullmatch(offset) is None:
+        raise InvalidOption(f"--offset: wanted start, end, N, -N or @TIME[:TIME], found {offset!r}")
+    number = int(offset)
     if offset.startswith("-"):
         return max(low, high + number), None
     if not low <= number <= high:

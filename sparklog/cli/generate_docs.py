@@ -42,6 +42,11 @@ def render_cli() -> str:
         "nothing else: there times are milliseconds (`_ms`) and sizes bytes (`_bytes`).",
         "",
         "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict or fenced, 5 unhealthy, 130 after Ctrl-C.",
+        "",
+        "## Completion",
+        "",
+        "`sparklog --install-completion` makes the shell that you type it in (bash, zsh or fish) complete nouns, verbs",
+        "and options with the Tab key, from the next terminal on; `sparklog --show-completion` prints what that adds.",
     ]
     for path, command in _commands(typer.main.get_command(app), ("sparklog",)):
         lines += ["", f"## `{' '.join(path)}`", "", inspect.cleandoc(command.help or "")]

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import typer
+from typer.completion import shell_complete
 
 from sparklog import __version__
 from sparklog.cli import chain, cluster, consume, job, produce, segment, topic
-from sparklog.cli.output import ending, one_line
+from sparklog.cli.output import DEBUG, ending, one_line, print_traceback_if_wanted
 from sparklog.cli.settings import settings
 from sparklog.core.errors import SparklogError
 
-DEBUG = "SPARKLOG_DEBUG"  # set to anything: errors come with their traceback
+COMPLETE = "_SPARKLOG_COMPLETE"  # set by the shell's completion: what it asks for
 
 app = typer.Typer(
     name="sparklog",
     help="A partitioned log on object storage: Kafka's semantics, Delta's atomic commits, Arrow's open columns.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # with it, --help takes half as long again, and [a, b) is read as markup
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -101,10 +100,14 @@ def _commands() -> Any:
 def _invoke(arguments: list[str]) -> int:
     """Not `app()`: that answers a closed pipe by itself, with exit code 1."""
     try:
+        if instruction := os.environ.get(COMPLETE):
+            return shell_complete(_commands(), {}, "sparklog", COMPLETE, instruction)
         with _commands().make_context("sparklog", arguments) as context:
             _commands().invoke(context)
     except typer.Exit as exit_:
         return exit_.exit_code
+    except SystemExit as exit_:  # typer ends so after --install-completion and --show-completion
+        return int(exit_.code or 0)
     return 0
 
 
@@ -116,8 +119,7 @@ def _misused(usage: str) -> int:
 
 
 def _failed(line: str, exit_code: int) -> int:
-    if os.environ.get(DEBUG):
-        traceback.print_exc()
+    print_traceback_if_wanted()
     sys.stdout.flush()
     print(one_line(line), file=sys.stderr)
     return exit_code

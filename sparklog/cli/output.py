@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparklog.cli.settings import settings
 from sparklog.core.errors import InvalidOption
+from sparklog.core.readable import amount, point_in_time
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
 
 Row = Mapping[str, Any]
 
+DEBUG = "SPARKLOG_DEBUG"  # set to anything: errors come with their traceback
 COMMON_OPTIONS = "Also: --cluster URL, --config FILE, --format table|json (sparklog --help)."
 
 
@@ -94,6 +98,12 @@ def print_warning(text: str) -> None:
     print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
+def print_traceback_if_wanted() -> None:
+    """Where the error that is being handled came from, on stderr, if SPARKLOG_DEBUG is set."""
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
+
+
 def status(text: str) -> None:
     """A line on stderr that says what takes a while now, for people who watch."""
     if sys.stderr.isatty():
@@ -123,38 +133,12 @@ def human(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name.endswith("_ms"):
-        return time_of(value)
+        return point_in_time(value)
     if name.endswith("_bytes"):
-        return size_of(value)
+        return amount(value)
     if isinstance(value, (list, tuple)):
         return ", ".join(str(each) for each in value) or "-"
     return str(value)
-
-
-def time_of(at_ms: int) -> str:
-    """2013-01-31T23:59:59.000Z; what no calendar reaches stays a number."""
-    from datetime import UTC, datetime, timedelta
-
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
-    except OverflowError:
-        return f"{at_ms} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def size_of(size_bytes: int) -> str:
-    """12.3 MiB."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
-def counted(number: int, noun: str) -> str:
-    """1 record, 2 records."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def one_line(text: str) -> str:
@@ -162,14 +146,14 @@ def one_line(text: str) -> str:
     return " ".join(text.split("\n")) if "\n" in text else text
 
 
-def key_values(given: Sequence[str], option: str) -> dict[str, object]:
-    """KEY=VALUE arguments as a map. Raises InvalidOption for another form, or a key that stands there twice."""
+def key_values(given: Sequence[str], option: str, form: str = "KEY=VALUE") -> dict[str, object]:
+    """KEY=VALUE arguments as a map. Raises InvalidOption for another form, or a key that is given twice."""
     found: dict[str, object] = {}
     for each in given:
         key, equals, value = each.partition("=")
         if not equals or not key:
-            raise InvalidOption(f"{option}: wanted KEY=VALUE, found {each!r}")
+            raise InvalidOption(f"{option}: wanted {form}, found {each!r}")
         if key in found:
-            raise InvalidOption(f"{option}: {key} stands there twice")
+            raise InvalidOption(f"{option}: {key} is given twice")
         found[key] = value
     return found

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from sparklog.cli.output import connect, counted, done, ending
+from sparklog.cli.output import connect, done, ending
 from sparklog.core.config_key import did_you_mean
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
+from sparklog.core.readable import counted, exact_amount
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparklog.chain.clock import Clock
+    from sparklog.client.cluster import Cluster
     from sparklog.core.records import CommandResult
 
 # Gives the next bytes of the input: b"" at its end, None if nothing came within so many ms (None: wait for ever).
@@ -78,7 +80,7 @@ def produce(
     records = commits = 0
     ranges: dict[int, list[list[int]]] = {}
     with connect() as cluster:
-        cluster.describe(topic)  # before anybody types a line
+        _check_target(cluster, topic, partition, compression)
         try:
             for lines in line_groups(stdin_reader(), batch, linger_ms, SystemClock()):
                 first = records + 1
@@ -108,6 +110,19 @@ def produce(
             ],
         },
     )
+
+
+def _check_target(cluster: Cluster, topic: str, partition: int | None, compression: str | None) -> None:
+    """Refuse what no record could be written to, before anybody types a line."""
+    from sparklog.core.plan import partition_of, topic_of
+    from sparklog.log.batch import check_compression
+
+    with cluster.connection.follower.current() as state:
+        found = topic_of(state, topic)
+        if partition is not None:
+            partition_of(state, found, partition)
+    if compression is not None:
+        check_compression(compression)
 
 
 def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
@@ -163,7 +178,7 @@ def line_groups(read: Read, most_lines: int, linger_ms: int, clock: Clock) -> It
         begun.append(rest)
         begun_bytes += len(rest)
         if begun_bytes > LONGEST_LINE_BYTES:
-            raise InvalidInput(f"line {number + 1}: wanted at most {LONGEST_LINE_BYTES} bytes, found more")
+            raise InvalidInput(f"line {number + 1}: wanted at most {exact_amount(LONGEST_LINE_BYTES)}, found more")
         if chunk == b"" and begun_bytes:
             lines.append(b"".join(begun).removesuffix(b"\r"))
         if lines and (not chunk or clock.monotonic_ms() >= first_ms + linger_ms):
@@ -198,8 +213,7 @@ def json_columns(lines: list[bytes], first: int, base64: bool) -> dict[str, list
         columns["key"].append(_bytes(record.key, base64, number, "key"))
         columns["value"].append(_bytes(record.value, base64, number, "value"))
         columns["partition"].append(record.partition)
-        in_us = None if record.timestamp is None else record.timestamp * 1000
-        columns["timestamp"].append(in_us if record.timestamp_us is None else record.timestamp_us)
+        columns["timestamp"].append(_timestamp_us(record, number))
         headers = [(each.key, _bytes(each.value, base64, number, "header")) for each in record.headers or ()]
         columns["headers"].append(headers or None)
     return {
@@ -237,6 +251,17 @@ def _json_record(line: bytes, number: int) -> JsonRecord:
         raise InvalidInput(f"line {number}: {error}{near}; found {_shown(line)}") from error
     except msgspec.DecodeError as error:
         raise InvalidInput(f"line {number}: wanted a JSON object, found {_shown(line)} ({error})") from error
+
+
+def _timestamp_us(record: JsonRecord, number: int) -> int | None:
+    if record.timestamp_us is None:
+        return None if record.timestamp is None else record.timestamp * 1000
+    if record.timestamp is not None and record.timestamp != record.timestamp_us // 1000:
+        raise InvalidInput(
+            f"line {number}: wanted timestamp (ms) and timestamp_us to say the same time, found {record.timestamp} and "
+            f"{record.timestamp_us}: leave one out"
+        )
+    return record.timestamp_us
 
 
 def _bytes(raw: msgspec.Raw, base64: bool, number: int, what: str) -> bytes | None:

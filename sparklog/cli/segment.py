@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -11,6 +11,8 @@ import typer
 from sparklog.cli.consume import JsonLines
 from sparklog.cli.output import connect, ending, print_json, print_warning, show_rows, table
 from sparklog.cli.settings import settings
+from sparklog.core.errors import SparklogError
+from sparklog.core.readable import counted
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
@@ -79,29 +81,56 @@ def dump(
 ) -> None:
     """The batches of slices, as their object's index has them; the bytes of each are read and its CRC32C compared.
 
-    Exit 5 if one is damaged or gone; the others are shown all the same.
+    Exit 5 if one is damaged or gone, 1 if a store does not let itself be read; the others are shown all the same.
     """
-    from sparklog.core.errors import Damaged
     from sparklog.core.plan import partition_of, topic_of
 
     with connect() as cluster:
         with cluster.connection.follower.current() as state:
             found = partition_of(state, topic_of(state, topic), partition)
             parts = list(_slices(state, found, offset, num))
-        rows = [row for part in parts for row in _batches(cluster, topic, part)]
+        failures: dict[int, SparklogError] = {}
+        rows = [row for part in parts for row in _batches(cluster, topic, part, failures)]
         if not (settings.json and records):
             if settings.json:
                 print_json(rows)
             else:
-                print(table(rows) if rows else f"{topic}-{partition} has no records there")
-        if damaged := [row for row in rows if row["checksum"] != "ok"]:
-            raise Damaged(f"{len(damaged)} of {len(rows)} batches can't be used, the first: {damaged[0]['checksum']}")
+                print(_shown(rows) if rows else f"{topic}-{partition} has no records there")
+        if failures:
+            raise _failure(f"{topic}-{partition}", rows, failures)
         if records and parts:
             start = max(parts[0].slice.start, found.log_start, offset)
             end = min(parts[-1].slice.end, found.high_watermark)
             lines = JsonLines(base64=False)
             for batch in cluster.scan(topic, partition=partition, start=start, end=end, include_headers=True):
                 sys.stdout.buffer.write(lines.of(batch))
+
+
+def _shown(rows: list[dict[str, Any]]) -> str:
+    """A table, in which a checksum is one word, and below it what is wrong, a line for each batch."""
+    words = [{**row, "checksum": "ok" if row["checksum"] == "ok" else "FAILED"} for row in rows]
+    wrong = [f"[{row['start']}, {row['end']}): {row['checksum']}" for row in rows if row["checksum"] != "ok"]
+    return "\n".join([table(words), *wrong])
+
+
+def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, SparklogError]) -> SparklogError:
+    """The error for the batches that can't be used, by their first offsets. What can't be read is not damaged."""
+    from sparklog.core.errors import Damaged, DataLoss, KeyNotFound
+
+    bad = [error for error in failures.values() if isinstance(error, (Damaged, KeyNotFound))]
+    error = bad[0] if bad else next(iter(failures.values()))
+    start = next(each for each, found in failures.items() if found is error)
+    row = next(each for each in rows if each["start"] == start)
+    share = f"{len(failures)} of {counted(len(rows), 'batch')}"
+    message = (
+        f"{share} can't be used, the first: {place} offsets [{start}, {row['end']}) on store {row['store']}: "
+        f"{error.message}"
+    )
+    if not bad:
+        return type(error)(message)
+    what = f"put {row['object']} back from a backup, or read on at {row['end']}"
+    kind = Damaged if isinstance(error, Damaged) else DataLoss
+    return kind(f"{message}; {what}")
 
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
@@ -116,26 +145,34 @@ def _slices(state: ClusterState, partition: Partition, offset: int, most: int | 
         yield SliceToRead(each, named_object(state, each))
 
 
-def _batches(cluster: Cluster, topic: str, part: SliceToRead) -> Iterator[dict[str, Any]]:
-    """A row for each batch of a slice. `checksum` is "ok" or says what is wrong with its bytes."""
-    from sparklog.core.errors import SparklogError
+def _batches(
+    cluster: Cluster, topic: str, part: SliceToRead, failures: dict[int, SparklogError]
+) -> Iterator[dict[str, Any]]:
+    """A row for each batch of a slice. `checksum` is "ok" or says what is wrong with its bytes: see `failures`."""
     from sparklog.storage.keys import data_key
 
     key = data_key(part.object.object, topic)
     with cluster.connection.follower.current() as state:
         store = cluster.connection.stores(state).holding(part.object)[0]
+    of = {"store": part.object.object.holders[0].store, "object": key}
     try:
         index = _index(store, key, part)
     except SparklogError as error:  # neither the index nor the object can be used: all that is known is the slice
+        failures[part.slice.start] = error
         whole = (part.slice.start, part.slice.end, part.slice.position, part.slice.length)
-        yield _row(*whole, part.slice.min_timestamp_us, part.slice.max_timestamp_us, None, str(error), key)
+        yield _row(*whole, part.slice.min_timestamp_us, part.slice.max_timestamp_us, None, str(error)) | of
         return
     base = part.slice.start - int(index.first_record[part.slice.first_batch])
     for at in range(part.slice.first_batch, part.slice.first_batch + part.slice.batches):
         start = int(base + index.first_record[at])
         row = (start, start + int(index.records[at]), int(index.position[at]), int(index.length[at]))
         bounds = int(index.min_timestamp_us[at]), int(index.max_timestamp_us[at])
-        yield _row(*row, *bounds, int(index.crc32c[at]), _checksum(store, key, index, at), key)
+        checksum = "ok"
+        try:
+            _verify(store, key, index, at)
+        except SparklogError as error:
+            failures[start], checksum = error, str(error)
+        yield _row(*row, *bounds, int(index.crc32c[at]), checksum) | of
 
 
 def _row(
@@ -147,7 +184,6 @@ def _row(
     newest_us: int,
     crc32c: int | None,
     checksum: str,
-    key: str,
 ) -> dict[str, Any]:
     return {
         "start": start,
@@ -159,7 +195,6 @@ def _row(
         "newest_ms": newest_us // 1000,
         "crc32c": None if crc32c is None else f"{crc32c:08x}",
         "checksum": checksum,
-        "object": key,
     }
 
 
@@ -173,20 +208,17 @@ def _index(store: ObjectStore, key: str, part: SliceToRead) -> Index:
     try:
         return decode_index(index_key(key), store.get(index_key(key)), part.object.object)
     except (KeyNotFound, Damaged) as error:
-        print_warning(f"the index is rebuilt from its object: {error}")
-        return read_index(store, key, part.object)
+        rebuilt = read_index(store, key, part.object)
+        print_warning(f"the index was rebuilt from its object: {error}")
+        return rebuilt
 
 
-def _checksum(store: ObjectStore, key: str, index: Index, at: int) -> str:
+def _verify(store: ObjectStore, key: str, index: Index, at: int) -> None:
+    """Raises what reading a batch raises, and Damaged if its bytes are not those that its checksum was made of."""
     import pyarrow as pa
 
-    from sparklog.core.errors import SparklogError
     from sparklog.log.batch import verify
 
     position, length = int(index.position[at]), int(index.length[at])
-    try:
-        (body,) = store.get_ranges(key, [(position, position + length)])
-        verify(pa.py_buffer(body), int(index.crc32c[at]), "record batch", key, position)
-    except SparklogError as error:
-        return str(error)
-    return "ok"
+    (body,) = store.get_ranges(key, [(position, position + length)])
+    verify(pa.py_buffer(body), int(index.crc32c[at]), "record batch", key, position)

@@ -8,7 +8,6 @@ import typer
 
 from sparklog.cli.output import (
     connect,
-    counted,
     done,
     ending,
     key_values,
@@ -19,6 +18,7 @@ from sparklog.cli.output import (
     table,
 )
 from sparklog.cli.settings import settings
+from sparklog.core.readable import counted
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
@@ -192,7 +192,7 @@ def alter(
 
     changed = parse_topic_config(key_values(set_, "--set"))
     if both := sorted(set(changed) & set(delete)):
-        raise InvalidOption(f"--set and --delete: {', '.join(both)} stands in both")
+        raise InvalidOption(f"--set and --delete: {', '.join(both)} is in both")
     if not changed and not delete:
         raise InvalidOption("what is to change? give --set KEY=VALUE or --delete KEY")
     with connect() as cluster:
@@ -225,7 +225,7 @@ def add_partitions(
         if not dry_run:
             cluster.add_partitions(topic, total)
     done(
-        f"topic {topic} {'would have' if dry_run else 'has'} {total} partitions, it had {found.partitions}",
+        f"topic {topic} {'would have' if dry_run else 'has'} {counted(total, 'partition')}, it had {found.partitions}",
         {"topic": topic, "partitions": total, "before": found.partitions, "dry_run": dry_run},
     )
 

@@ -23,6 +23,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
 )
 from sparklog.core.storage_settings import storage_settings
+from sparklog.core.store_ids import check_store_ids
 from sparklog.core.types import StoreId
 from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
@@ -31,6 +32,7 @@ from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import absolute_url
 from sparklog.storage.probe import check_store
 
+_MEMORY = "memory://"
 DEFAULT_STORE = StoreId("local")  # the one store of a cluster that names none: its own root
 
 
@@ -65,11 +67,11 @@ def init_cluster(
     if follower.state.n >= 0:
         raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {follower.state.chain_id} at {root}")
     named = {StoreId(each): address for each, address in (stores or {DEFAULT_STORE: "."}).items()}
-    if not named or any(not each for each in named):
-        raise InvalidInput("a cluster needs at least one store, as ID=URL")
+    check_store_ids(named)
     settings = parse_cluster_config(config or {})
     chain_id = _left_by_a_failed_init(follower.store) or uuid.uuid4().hex
     targets = {store: open_registered(root, store, address, reached) for store, address in named.items()}
+    _check_addresses(follower.store, targets)
     for target in {each.url: each for each in (follower.store, *targets.values())}.values():
         check_store(target, uuid.uuid4().hex)
     registered = tuple(
@@ -78,6 +80,21 @@ def init_cluster(
     committer = Committer(follower, author or default_author())
     committer.submit(committer.begin(CreateCluster(chain_id, registered, settings)))
     return chain_id
+
+
+def _check_addresses(metadata: ObjectStore, targets: Mapping[StoreId, ObjectStore]) -> None:
+    """Refuse two stores at one address, which would be one copy, and one that ends with this process."""
+    seen: dict[str, StoreId] = {}
+    for store, target in targets.items():
+        if target.url in seen:
+            raise InvalidInput(
+                f"wanted stores at addresses of their own, found {seen[target.url]} and {store} at {target.url}"
+            )
+        seen[target.url] = store
+        if target.url.startswith(_MEMORY) and not metadata.url.startswith(_MEMORY):
+            raise InvalidInput(
+                f"store {store} at {target.url} would end with this process, the cluster at {metadata.url} not"
+            )
 
 
 def _left_by_a_failed_init(place: ObjectStore) -> str | None:

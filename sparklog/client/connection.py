@@ -19,7 +19,7 @@ from sparklog.core.storage_settings import StorageSettings
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.stores import StorePlaces, Stores, open_metadata, places_to_carry
 from sparklog.storage.config_file import settings_here
-from sparklog.storage.open_store import absolute_url
+from sparklog.storage.open_store import absolute_url, has_timeout, join_url
 
 _PLATFORMS_OWN = StorageSettings()
 _Key = tuple[int, str, bytes]  # process, address, settings
@@ -34,8 +34,9 @@ class Connection:
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput.
         """
         if url.startswith(("http://", "https://")):
+            shown = url if "@" not in url else f"{url.partition('://')[0]}://…"  # before an @ may stand a password
             raise InvalidInput(
-                f"{url} is the address of a coordinator; this version connects to the place of the metadata itself "
+                f"{shown} is the address of a coordinator; this version connects to the place of the metadata itself "
                 "(a path, file:///path, s3://bucket/prefix or hdfs://host/path)"
             )
         self.url = absolute_url(url)
@@ -53,6 +54,16 @@ class Connection:
             self._stores = Stores(StorePlaces(self.url, {each.store: each.url for each in registered}, self._settings))
             self._registered = registered
         return self._stores
+
+    def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:
+        """The same, opened anew: their calls to servers give up after `timeout_ms`."""
+        urls = {each.store: each.url for each in state.stores.values()}
+        hasty = {
+            f"{store.lower()}.timeout_ms": str(timeout_ms)
+            for store, url in urls.items()
+            if has_timeout(join_url(self.url, url))
+        }
+        return Stores(StorePlaces(self.url, urls, StorageSettings(hasty).over(self._settings)))
 
     def places(self, state: ClusterState) -> StorePlaces:
         """The same for tasks: without secrets."""

@@ -27,6 +27,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.producers import sequence_after, span_of
+from sparklog.core.readable import point_in_time_us
 from sparklog.core.state import ClusterState
 from sparklog.core.types import (
     CommandId,
@@ -231,13 +232,13 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if planned.oldest_us is not None and low < planned.oldest_us:
         raise InvalidRecord(
-            f"topic {planned.name} takes timestamps from {planned.oldest_us} us on "
-            f"(message.timestamp.before.max.ms), found {low} us"
+            f"topic {planned.name} takes timestamps from {point_in_time_us(planned.oldest_us)} on "
+            f"(message.timestamp.before.max.ms), found {point_in_time_us(low)}"
         )
     if planned.newest_us is not None and high > planned.newest_us:
         raise InvalidRecord(
-            f"topic {planned.name} takes timestamps up to {planned.newest_us} us "
-            f"(message.timestamp.after.max.ms), found {high} us"
+            f"topic {planned.name} takes timestamps up to {point_in_time_us(planned.newest_us)} "
+            f"(message.timestamp.after.max.ms), found {point_in_time_us(high)}"
         )
 
 

@@ -14,6 +14,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.producers import joined, repeated_batch
+from sparklog.core.readable import counted, numbered
 from sparklog.core.records import Appended, AppendedRange, At, CommandResult
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
@@ -181,7 +182,8 @@ def _check_partitions(state: ClusterState, command: Append) -> None:
             fewest[each.topic_id] = state.topic_config(state.topics[each.topic_id]).min_insync_replicas
         if len(partition.isr) < fewest[each.topic_id]:
             raise NotEnoughReplicas(
-                f"{where(state, topic_partition)} is in sync on {len(partition.isr)} stores {list(partition.isr)}, its "
+                f"{where(state, topic_partition)} is in sync on {counted(len(partition.isr), 'store')} "
+                f"({', '.join(partition.isr)}), its "
                 f"topic wants {fewest[each.topic_id]} (min.insync.replicas)"
             )
         missing = [store for store in partition.isr if store not in holders[each.object_index]]
@@ -200,7 +202,7 @@ def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> 
         found = (
             f"topic id {topic_partition.topic_id} is not in the cluster (the topic was deleted, or created again)"
             if topic is None
-            else f"topic {topic.name} has partitions 0 to {topic.partitions - 1}"
+            else f"topic {topic.name} has {numbered(topic.partitions)}"
         )
         raise UnknownTopicOrPartition(f"wanted partition {topic_partition.partition}, {found}")
     return partition

@@ -13,6 +13,7 @@ from sparklog.core.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from sparklog.core.readable import counted
 from sparklog.core.records import (
     At,
     ClusterCreated,
@@ -25,6 +26,7 @@ from sparklog.core.records import (
 )
 from sparklog.core.replicas import Assignment, assign
 from sparklog.core.state import ClusterState, Topic
+from sparklog.core.store_ids import check_store_ids
 from sparklog.core.topic_config import merge_topic_config, parse_topic_config
 from sparklog.core.topic_names import check_no_collision, check_topic_name
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
@@ -38,9 +40,7 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
         raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {state.chain_id} at the address")
     if not command.stores:
         raise InvalidInput("a cluster needs at least one store, found none")
-    ids = [each.store for each in command.stores]
-    if len(set(ids)) != len(ids):
-        raise InvalidInput(f"each store of a cluster needs an id of its own, found {ids}")
+    check_store_ids(each.store for each in command.stores)
     created: Record = ClusterCreated(command.chain_id, parse_cluster_config(command.config))
     registered = (
         StoreRegistered(each.store, number, each.url, each.incarnation, each.zone)
@@ -81,7 +81,8 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
     topic = existing_topic(state, command.topic_id)
     if command.total <= topic.partitions:
         raise InvalidPartitions(
-            f"topic {topic.name} has {topic.partitions} partitions; they can only grow, found {command.total}"
+            f"topic {topic.name} has {counted(topic.partitions, 'partition')}; "
+            f"they can only grow, found {command.total}"
         )
     _check_count(command.total)
     more = command.total - topic.partitions
@@ -89,10 +90,12 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
     if command.assignment is not None:
         _check_assignment(state, command.assignment)
         if len(command.assignment) != more:
-            raise InvalidReplicaAssignment(f"{more} partitions are added, the assignment has {len(command.assignment)}")
+            raise InvalidReplicaAssignment(
+                f"wanted an assignment of {counted(more, 'new partition')}, found one of {len(command.assignment)}"
+            )
         if len(command.assignment[0]) != factor:
             raise InvalidReplicaAssignment(
-                f"each partition of topic {topic.name} has {factor} replicas, the assignment has "
+                f"each partition of topic {topic.name} has {counted(factor, 'replica')}, the assignment has "
                 f"{len(command.assignment[0])}"
             )
         assignment = command.assignment
@@ -130,7 +133,9 @@ def _check_count(partitions: int) -> None:
 def _spread(state: ClusterState, partitions: int, replication_factor: int, first: int = 0) -> Assignment:
     _check_count(partitions)
     stores = tuple(state.stores)
-    if not 1 <= replication_factor <= len(stores):
+    if replication_factor < 1:
+        raise InvalidReplicationFactor(f"wanted a replication factor of at least 1, found {replication_factor}")
+    if replication_factor > len(stores):
         raise InvalidReplicationFactor(
             f"replication factor {replication_factor} needs as many stores, the cluster has {len(stores)}: "
             f"{', '.join(stores)}"

@@ -267,6 +267,12 @@ class StoreReadOnly(SparklogError):
     code = "STORE_READ_ONLY"
 
 
+class StoreAccessDenied(SparklogError):
+    """A store lets nobody read there as whom this process asks: correct its rights or its access keys."""
+
+    code = "STORE_ACCESS_DENIED"
+
+
 class StoreFull(SparklogError):
     """A store has no space left; nothing was written."""
 

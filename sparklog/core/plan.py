@@ -8,6 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.readable import numbered
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import NamedObject, Offset, OffsetRange, PartitionIndex, Slice, TopicId, TopicPartition
@@ -59,8 +60,9 @@ def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition
     """A partition of a topic. Raises UnknownTopicOrPartition."""
     found = state.partition(topic.topic_id, partition)
     if found is None:
-        there = f"partitions 0 to {topic.partitions - 1}" if topic.partitions > 1 else "only partition 0"
-        raise UnknownTopicOrPartition(f"wanted partition {partition} of topic {topic.name}, it has {there}")
+        raise UnknownTopicOrPartition(
+            f"wanted partition {partition} of topic {topic.name}, it has {numbered(topic.partitions)}"
+        )
     return found
 
 

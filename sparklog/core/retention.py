@@ -7,6 +7,7 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
+from sparklog.core.readable import setting_bytes, setting_ms
 from sparklog.core.state import ClusterState, Partition, Retired, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
@@ -46,9 +47,10 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
     count = max(by_time, by_size)
     if count == 0:
         return None
-    reason = (
-        f"retention.ms={config.retention_ms}" if by_time >= by_size else f"retention.bytes={config.retention_bytes}"
-    )
+    if config.retention_ms is not None and by_time >= by_size:
+        reason = setting_ms("retention.ms", config.retention_ms)
+    else:
+        reason = setting_bytes("retention.bytes", config.retention_bytes or 0)
     gone_before = max(0, int(partition.log_start - slices["start"][0]))  # a log start may lie inside a slice
     return RetentionCut(
         topic.name,

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from sparklog.core.readable import counted, setting_bytes, setting_ms
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.topic_config import TopicConfig
@@ -57,7 +58,7 @@ def plan_roll(
             rows = slices.rows(low + begin, low + end)
             reason = _reason(rows, config, now_ms, everything=everything)
             if reason is None and low + end < high:
-                reason = f"segment.bytes={config.segment_bytes}, with the next slice"
+                reason = f"{setting_bytes('segment.bytes', config.segment_bytes)}, with the next slice"
             if reason is None and high < len(slices):
                 reason = "nothing can be joined to it any more"
             if reason is not None:
@@ -69,11 +70,11 @@ def _reason(rows: SliceColumns, config: TopicConfig, now_ms: int, *, everything:
     """Why these slices are due by themselves, or None."""
     columns = rows.columns
     if int(columns["length"].sum()) >= config.segment_bytes:
-        return f"segment.bytes={config.segment_bytes}"
+        return setting_bytes("segment.bytes", config.segment_bytes)
     if len(rows) >= MOST_SLICES:
-        return f"{len(rows)} slices"
+        return counted(len(rows), "slice")
     if now_ms - int(columns["append_time_ms"][0]) >= config.segment_ms:
-        return f"segment.ms={config.segment_ms}"
+        return setting_ms("segment.ms", config.segment_ms)
     return "all was asked for" if everything else None
 
 

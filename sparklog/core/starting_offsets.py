@@ -21,6 +21,7 @@ import msgspec
 
 from sparklog.core.config_key import LONG_MAX, read_integer, shown
 from sparklog.core.errors import InvalidOption
+from sparklog.core.readable import point_in_time_us
 from sparklog.core.types import Offset, PartitionIndex
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -291,7 +292,7 @@ def _check_order(start_option: str, start: Position, end_option: str, end: Posit
     if isinstance(start, AtTimestamp) and isinstance(end, AtTimestamp) and start.timestamp_us > end.timestamp_us:
         raise InvalidOption(
             f"{start_option} and {end_option}: wanted a start not after the end, "
-            f"found start {start.timestamp_us} us > end {end.timestamp_us} us since the epoch for {place}"
+            f"found start {point_in_time_us(start.timestamp_us)} > end {point_in_time_us(end.timestamp_us)} for {place}"
         )
 
 

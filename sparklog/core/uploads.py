@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from sparklog.core.errors import InvalidInput
 from sparklog.core.producers import SEQUENCES, sequence_after
+from sparklog.core.readable import counted
 from sparklog.core.types import NewObject, NewSlice, ObjectKind, ProducerSpan
 
 _UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
@@ -36,7 +37,7 @@ def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind
         if count >= _RECORDS_END:
             raise InvalidInput(f"one command has fewer than 2^48 {what}, found {count}")
     if len(named) != len(objects):
-        raise InvalidInput(f"{len(objects)} objects are named, but slices of only {len(named)}")
+        raise InvalidInput(f"{counted(len(objects), 'object')} of a command, but slices of only {len(named)}")
 
 
 def _check_object(each: NewObject, kind: ObjectKind) -> None:
@@ -80,5 +81,6 @@ def _check_span(span: ProducerSpan, records: int) -> None:
     )
     if not fits or span.last_sequence != sequence_after(span.first_sequence, records - 1):
         raise InvalidInput(
-            f"a producer's slice of {records} records needs an id, an epoch and as many sequence numbers, found {span}"
+            f"a producer's slice of {counted(records, 'record')} needs an id, an epoch and as many sequence "
+            f"numbers, found {span}"
         )

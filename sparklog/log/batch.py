@@ -41,6 +41,12 @@ class EncodedBatch:
     crc32c: int
 
 
+def check_compression(name: str) -> None:
+    """Raise InvalidInput if batches can't be stored so."""
+    if name not in ("zstd", "lz4", "none"):
+        raise InvalidInput(f"compression: wanted zstd, lz4 or none, found {name!r}")
+
+
 class BatchEncoder:
     """Encodes batches of `RAW_SCHEMA` one after the other. Not safe for threads.
 
@@ -49,8 +55,7 @@ class BatchEncoder:
     """
 
     def __init__(self, compression: str) -> None:
-        if compression not in ("zstd", "lz4", "none"):
-            raise InvalidInput(f"compression: wanted zstd, lz4 or none, found {compression!r}")
+        check_compression(compression)
         self._codec = None if compression == "none" else compression
         self._arena: _Arena | None = None
 

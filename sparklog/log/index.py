@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged, UnsupportedVersion
+from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import NewObject
 from sparklog.log.batch import PARTITION_KEY, crc32c, timestamp_bounds, verify
 from sparklog.log.ipc_file import FILE_START
@@ -111,7 +112,7 @@ def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
     """
     buffer = pa.py_buffer(body)
     if buffer.size != named.index_size_bytes:
-        raise Damaged(f"index {key}: wanted {named.index_size_bytes} bytes, found {buffer.size}")
+        raise Damaged(f"index {key}: wanted {counted(named.index_size_bytes, 'byte')}, found {buffer.size:,}")
     verify(buffer, named.index_crc32c, "index", key, 0)
     reader = pa.ipc.open_file(buffer)
     found = (reader.schema.metadata or {}).get(INDEX_FORMAT_KEY)
@@ -129,7 +130,7 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
     """
     buffer = pa.py_buffer(body)
     if buffer.size != named.size_bytes:
-        raise Damaged(f"object {key}: wanted {named.size_bytes} bytes, found {buffer.size}")
+        raise Damaged(f"object {key}: wanted {exact_amount(named.size_bytes)}, found {exact_amount(buffer.size)}")
     verify(buffer, named.crc32c, "object", key, 0)
     source = pa.BufferReader(buffer)
     source.seek(len(FILE_START))

@@ -18,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged, KeyNotFound, UnsupportedVersion
+from sparklog.core.readable import counted
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
 from sparklog.log.batch import decode, timestamps_us
 from sparklog.log.index import Index, decode_index, rebuild_index
 from sparklog.log.read_ahead import bodies
+from sparklog.log.read_errors import damage_of
 from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
 from sparklog.storage.keys import index_key
 from sparklog.storage.object_store import ObjectStore
@@ -61,12 +63,13 @@ def read_slice(
         for first in range(start, end, _ROWS_WITHOUT_BODY):
             yield overlay.batch(Offset(first), min(end - first, _ROWS_WITHOUT_BODY), None)
         return
-    index = _index_of_slice(store, object_key, named, slice)
+    with damage_of(slice.start, slice.end):
+        index = _index_of_slice(store, object_key, named, slice)
     # Positions within the slice: of the range, and of each batch's first record.
     low, high = start - slice.start, end - slice.start
     firsts = index.first_record
     begin, stop = _batches_of(index, low, high)
-    for at, batch in _read_batches(store, object_key, index, begin, stop, overlay.stored_columns, there):
+    for at, batch in _read_batches(store, object_key, slice.start, index, begin, stop, overlay.stored_columns, there):
         first = int(firsts[at])
         cut_start, cut_end = max(low - first, 0), min(high - first, batch.num_rows)
         if cut_end - cut_start < batch.num_rows:
@@ -106,11 +109,12 @@ def first_offset_at_or_after(
         return Offset(begin) if slice.append_time_ms * 1000 >= timestamp_us else None
     if slice.max_timestamp_us < timestamp_us:
         return None
-    index = _index_of_slice(store, object_key, named, slice)
+    with damage_of(slice.start, slice.end):
+        index = _index_of_slice(store, object_key, named, slice)
     low = begin - slice.start
     first_batch = int(np.searchsorted(index.first_record, low, side="right")) - 1
     for at in (np.flatnonzero(index.max_timestamp_us[first_batch:] >= timestamp_us) + first_batch).tolist():
-        ((_, batch),) = _read_batches(store, object_key, index, at, at + 1, ["timestamp"])
+        ((_, batch),) = _read_batches(store, object_key, slice.start, index, at, at + 1, ["timestamp"])
         first = int(index.first_record[at])
         skipped = max(low - first, 0)
         late_enough = timestamps_us(batch.column(0))[skipped:] >= timestamp_us
@@ -168,7 +172,7 @@ def _index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, sli
     """The rows of the index for the slice's batches, with `first_record` counted from the slice's first record."""
     if slice.records != slice.end - slice.start:
         raise UnsupportedVersion(
-            f"slice [{slice.start}, {slice.end}) in {object_key} holds {slice.records} records: "
+            f"slice [{slice.start}, {slice.end}) in {object_key} holds {counted(slice.records, 'record')}: "
             "this version of sparklog does not read compacted segments"
         )
     whole = read_index(store, object_key, named)
@@ -181,8 +185,8 @@ def _index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, sli
         if (records, begin, end) == (slice.records, slice.position, slice.position + slice.length):
             return Index(**{name: getattr(index, name) for name in Index.__slots__} | {"first_record": first_record})
     raise Damaged(
-        f"index of {object_key}: wanted {slice.batches} batches from number {slice.first_batch} on, with "
-        f"{slice.records} records in bytes [{slice.position}, {slice.position + slice.length}); found others"
+        f"index of {object_key}: wanted {counted(slice.batches, 'batch')} from number {slice.first_batch} on, with "
+        f"{counted(slice.records, 'record')} in bytes [{slice.position}, {slice.position + slice.length}); found others"
     )
 
 
@@ -209,23 +213,33 @@ def _reads(index: Index, begin: int, stop: int) -> tuple[list[Any], list[tuple[i
 def _read_batches(
     store: ObjectStore,
     object_key: str,
+    base: Offset,
     index: Index,
     begin: int,
     stop: int,
     columns: Sequence[str],
     there: Sequence[memoryview] = (),
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches [begin, stop) of the index, with their numbers, read in ranges of about `RANGED_READ_BYTES`."""
+    """Batches [begin, stop) of the index, with their numbers, read in ranges of about `RANGED_READ_BYTES`.
+
+    `base` is the offset of the index's first record.
+    """
     groups, ranges = _reads(index, begin, stop)
-    for group, (start, _), body in zip(groups, ranges, bodies(store, object_key, ranges, there), strict=True):
+    firsts, ends = base + index.first_record, base + index.first_record + index.records
+    coming = bodies(store, object_key, ranges, there)
+    for group, (start, _) in zip(groups, ranges, strict=True):
+        with damage_of(int(firsts[group.start]), int(ends[group.stop - 1])):
+            body = next(coming)
         lengths, crcs, records = (column[group].tolist() for column in (index.length, index.crc32c, index.records))
         batches = decode(object_key, start, pa.py_buffer(body), lengths, crcs, columns)
-        for at, (wanted, batch) in enumerate(zip(records, batches, strict=True), start=group.start):
-            if batch.num_rows != wanted:
-                raise Damaged(
-                    f"record batch at byte {index.position[at]} of {object_key}: "
-                    f"wanted {wanted} records as its index says, found {batch.num_rows}"
-                )
+        for at, wanted in enumerate(records, start=group.start):
+            with damage_of(int(firsts[at]), int(ends[at])):
+                batch = next(batches)
+                if batch.num_rows != wanted:
+                    raise Damaged(
+                        f"record batch at byte {index.position[at]} of {object_key}: "
+                        f"wanted {counted(wanted, 'record')} as its index says, found {batch.num_rows}"
+                    )
             yield at, batch
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPartition
 from sparklog.core.murmur2 import partitions_for_keys
+from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import PartitionIndex
 from sparklog.log.batch import without_headers
 from sparklog.log.records_schema import RAW_SCHEMA
@@ -154,8 +155,8 @@ def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.A
     for found in (bounds["min"], bounds["max"]):
         if not 0 <= found < partitions:
             raise UnknownTopicOrPartition(
-                f"column 'partition': wanted 0 to {partitions - 1}, found {found} for topic {topic}: leave it out, and "
-                "keys choose the partition"
+                f"column 'partition': wanted 0 to {partitions - 1}, found {found}: topic {topic} has "
+                f"{counted(partitions, 'partition')}; leave the column out, and keys choose the partition"
             )
     return given
 
@@ -196,5 +197,6 @@ def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message
             shown = repr(key)
             raise RecordTooLarge(
                 f"topic {topic}, key {shown if len(shown) <= _SHOWN_KEY_CHARS else shown[:_SHOWN_KEY_CHARS] + '…'}: "
-                f"wanted at most {max_message_bytes} bytes of key, value and headers (max.message.bytes), found {size}"
+                f"wanted at most {exact_amount(max_message_bytes)} of key, value and headers (max.message.bytes), "
+                f"found {exact_amount(size)}"
             )

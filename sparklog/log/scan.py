@@ -15,18 +15,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from sparklog.core.errors import (
-    Damaged,
-    DataLoss,
-    KeyNotFound,
-    SparklogError,
-    StoreUnavailable,
-    UnknownTopicOrPartition,
-)
+from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.object_reader import FIRST_READS, RANGED_READ_BYTES, read_first, read_slice
 from sparklog.log.read_ahead import in_background
+from sparklog.log.read_errors import NOT_FROM_HERE, lost, placed
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key
 
@@ -47,7 +41,7 @@ def scan(
     """
     at = plan.start
     while at < plan.end:
-        lost: tuple[SliceToRead, KeyNotFound | Damaged] | None = None
+        failed: tuple[SliceToRead, KeyNotFound | Damaged] | None = None
         with closing(_SlicesAhead(plan, stores, columns)) as ahead:
             for number, part in enumerate(plan.slices):
                 if part.slice.end <= at:
@@ -58,12 +52,12 @@ def scan(
                         yield batch
                         at = Offset(max(at, part.slice.start) + batch.num_rows)
                 except (KeyNotFound, Damaged) as error:
-                    lost = (part, error)
+                    failed = (part, error)
                     break
                 at = Offset(min(part.slice.end, plan.end))
-        if lost is None:
+        if failed is None:
             return
-        plan = _plan_again(plan, at, lost, replan, fail_on_data_loss)
+        plan = _plan_again(plan, at, failed, replan, fail_on_data_loss)
         at = plan.start
 
 
@@ -125,28 +119,28 @@ def _read(
     """
     key = data_key(part.object.object, topic)
     at = max(offsets.start, part.slice.start)
-    *others, last = stores.holding(part.object)
-    for store in others:
+    holders = stores.holding(part.object)
+    for store in holders:
         try:
             rest = OffsetRange(at, offsets.end)
             for batch in read_slice(store, key, part.object, part.slice, rest, topic, columns, there):
                 yield batch
                 at = Offset(at + batch.num_rows)
             return
-        except (KeyNotFound, Damaged, StoreUnavailable):
+        except NOT_FROM_HERE as error:
             there = ()  # at stands behind what was yielded: the next holder goes on from there
-    rest = OffsetRange(at, offsets.end)
-    yield from read_slice(last, key, part.object, part.slice, rest, topic, columns, there)
+            if store is holders[-1]:
+                raise placed(error, f"{topic}-{part.slice.partition}", at, stores.named(store)) from error
 
 
 def _plan_again(
     plan: RangeToRead,
     at: Offset,
-    lost: tuple[SliceToRead, KeyNotFound | Damaged],
+    failed: tuple[SliceToRead, KeyNotFound | Damaged],
     replan: Replan,
     fail_on_data_loss: bool,
 ) -> RangeToRead:
-    part, error = lost
+    part, error = failed
     where = f"{plan.topic}-{plan.partition}"
     try:
         again = replan(plan, at)
@@ -161,7 +155,7 @@ def _plan_again(
         ) from error
     still = any(each.object.number == part.object.number and each.slice.end > again.start for each in again.slices)
     if still and isinstance(error, KeyNotFound):
-        raise DataLoss(f"{where}: records from offset {at} on are lost: {error.message}") from error
+        raise lost(where, at, min(part.slice.end, plan.end), error) from error
     if still:
         raise error
     return again

@@ -18,6 +18,7 @@ import pyarrow as pa
 from sparklog.core.commands import RewrittenSlice
 from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.core.plan import SliceToRead
+from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -175,8 +176,9 @@ def _index_rows(store: ObjectStore, key: str, part: SliceToRead) -> Index:
     found = (len(index), int(index.records.sum()), int(index.length.sum()))
     if found != (piece.batches, piece.records, piece.length):
         raise Damaged(
-            f"index of {key}: wanted {piece.batches} batches from number {piece.first_batch} on, with "
-            f"{piece.records} records in {piece.length} bytes; found {found[0]}, {found[1]} and {found[2]}"
+            f"index of {key}: wanted {counted(piece.batches, 'batch')} from number {piece.first_batch} on, with "
+            f"{counted(piece.records, 'record')} in {exact_amount(piece.length)}; "
+            f"found {found[0]}, {found[1]} and {found[2]}"
         )
     return index
 

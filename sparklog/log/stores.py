@@ -63,6 +63,11 @@ class Stores:
             )
         return found
 
+    def named(self, store: ObjectStore) -> str:
+        """An open store by its id and address, for messages."""
+        found = next((each for each, there in self._open.items() if there is store), None)
+        return f"store {found} at {store.url}" if found else f"a store at {store.url}"
+
     def holding(self, named: NamedObject) -> list[ObjectStore]:
         """The stores that held the object when it was named, the first one to be tried first."""
         known = [self.get(holder.store) for holder in named.object.holders if holder.store in self._places.urls]

@@ -7,11 +7,12 @@ from contextlib import suppress
 
 import numpy as np
 
-from sparklog.core.errors import Damaged, KeyNotFound, StoreUnavailable
+from sparklog.core.errors import KeyNotFound
 from sparklog.core.plan import SliceToRead, named_object
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.object_reader import first_offset_at_or_after
+from sparklog.log.read_errors import NOT_FROM_HERE, lost, placed
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key
 
@@ -36,7 +37,8 @@ def first_in(
 ) -> Offset | None:
     """The first offset >= `start` at or after the time among these slices, or None. Reads as few batches as it can.
 
-    Raises KeyNotFound, Damaged or StoreUnavailable if no holder of an object can tell: the error of the last one.
+    Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if no holder of an object can tell: the error of
+    the last one.
     """
     for part in found:
         offset = _first_in(part, stores, topic, timestamp_us, start)
@@ -49,6 +51,12 @@ def _first_in(part: SliceToRead, stores: Stores, topic: str, timestamp_us: int, 
     key = data_key(part.object.object, topic)
     *others, last = stores.holding(part.object)
     for store in others:
-        with suppress(KeyNotFound, Damaged, StoreUnavailable):
+        with suppress(*NOT_FROM_HERE):
             return first_offset_at_or_after(store, key, part.object, part.slice, timestamp_us, start)
-    return first_offset_at_or_after(last, key, part.object, part.slice, timestamp_us, start)
+    place, at = f"{topic}-{part.slice.partition}", max(start, part.slice.start)
+    try:
+        return first_offset_at_or_after(last, key, part.object, part.slice, timestamp_us, start)
+    except KeyNotFound as error:
+        raise lost(place, at, part.slice.end, error) from error
+    except NOT_FROM_HERE as error:
+        raise placed(error, place, at, stores.named(last)) from error

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import Connection, shared
-from sparklog.core.errors import ClusterNotFound, Damaged, DataLoss, KeyNotFound
+from sparklog.core.errors import ClusterNotFound, Damaged, DataLoss
 from sparklog.core.given_options import warning_of
 from sparklog.core.options import ReadOptions
 from sparklog.core.plan import RangeToRead
@@ -56,11 +56,8 @@ class BatchReader(DataSourceReader):
         connection = shared(self.options.cluster, self.options.storage)
         try:
             plan, places = self._plan(connection)
-        except (KeyNotFound, Damaged):  # deleted between catching up and the look-up: the next state has its successor
-            try:
-                plan, places = self._plan(connection)
-            except KeyNotFound as error:
-                raise DataLoss(f"a look-up by time met an object that its store does not have: {error}") from error
+        except Damaged:  # deleted between catching up and the look-up: the next state has its successor
+            plan, places = self._plan(connection)
         warning = warning_of(self.options.ignored)
         for each in [*plan.warnings, *([warning] if warning is not None else [])]:
             log.warning("%s", each)

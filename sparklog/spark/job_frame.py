@@ -30,13 +30,14 @@ from sparklog.core.cluster_config import effective_cluster
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.errors import Landed, SparklogError, WriteExpired
 from sparklog.core.plan import topic_of
+from sparklog.core.readable import point_in_time
 from sparklog.core.records import CommandResult
 from sparklog.core.retention import due_for_deletion
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import EntryNumber
 from sparklog.log.object_deletion import Deleted, ObjectToDelete, delete_objects
 from sparklog.log.stores import StorePlaces, Stores
-from sparklog.spark.job_output import JobOutput, point_in_time
+from sparklog.spark.job_output import JobOutput
 from sparklog.spark.job_report import DeletionResult, JobReport, Outcome, PartitionResult, Work, total
 from sparklog.spark.job_tasks import Session, TaskRunner
 from sparklog.storage.keys import data_key

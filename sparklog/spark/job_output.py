@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
 from rich.table import Table
 
 from sparklog.chain.clock import Clock
+from sparklog.core.readable import amount, counted
 from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work
 
 ROWS_SHOWN = 40
@@ -41,8 +41,8 @@ class JobOutput:
             self._console.print(f"{title}: nothing is due")
         if deletion.objects:
             self._console.print(
-                f"to be deleted, their delay has passed: {deletion.objects:,} objects, {amount(deletion.size_bytes)}, "
-                f"{deletion.requests:,} requests"
+                f"to be deleted, their delay has passed: {counted(deletion.objects, 'object')}, "
+                f"{amount(deletion.size_bytes)}, {counted(deletion.requests, 'request')}"
             )
         for note in notes:
             self._console.print(note)
@@ -64,8 +64,9 @@ class JobOutput:
             self._console.print(message, markup=False)
         done, deleted = report.done, report.deletion.done
         self._console.print(
-            f"{report.job}: {done.objects:,} objects, {done.records:,} records, {amount(done.size_bytes)} done; "
-            f"{deleted.objects:,} retired objects deleted ({amount(deleted.size_bytes)}); "
+            f"{report.job}: {counted(done.objects, 'object')}, {counted(done.records, 'record')}, "
+            f"{amount(done.size_bytes)} done; "
+            f"{counted(deleted.objects, 'retired object')} deleted ({amount(deleted.size_bytes)}); "
             f"{report.failed:,} failed; FLOOR is {report.floor}"
         )
 
@@ -94,22 +95,3 @@ class JobOutput:
 def _stderr() -> Console:
     console = Console(stderr=True, highlight=False)
     return console if console.is_terminal else Console(stderr=True, highlight=False, width=WIDTH)
-
-
-def point_in_time(at_ms: int) -> str:
-    """A time for people: ISO 8601 in UTC; what no calendar reaches stays a number."""
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
-    except OverflowError:
-        return f"{at_ms} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def amount(size_bytes: int) -> str:
-    """A number of bytes for people."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
-        size /= 1024
-    return f"{size:,.1f} TiB"

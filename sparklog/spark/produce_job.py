@@ -23,9 +23,9 @@ from sparklog.client.connection import Connection
 from sparklog.core.config_key import did_you_mean
 from sparklog.core.errors import Conflict, InvalidPartitions, UnknownTopicOrPartition
 from sparklog.core.options import WriteOptions, parse_write_options
+from sparklog.core.readable import amount
 from sparklog.core.records import CommandResult
 from sparklog.core.topic_config import parse_topic_config
-from sparklog.spark.job_output import amount
 from sparklog.spark.produce_preview import preview
 from sparklog.spark.produce_rows import RowMapping, check_mapping, written_rows
 from sparklog.spark.produce_source import Source, checked, open_source

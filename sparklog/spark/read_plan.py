@@ -11,6 +11,7 @@ from typing import Final
 from sparklog.core.errors import InvalidOption, OffsetOutOfRange
 from sparklog.core.options import AssignPartitions, ReadOptions, SubscribeTopics, Subscription
 from sparklog.core.plan import RangeToRead, check_range, pack, partition_of, plan_range, topic_of, weigh
+from sparklog.core.readable import point_in_time_us
 from sparklog.core.starting_offsets import AtOffset, AtTimestamp, Earliest, Latest, Position, check_names_all
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import EntryNumber, Offset, OffsetRange
@@ -139,10 +140,10 @@ def _start(topic: Topic, partition: Partition, options: ReadOptions, found: Foun
         return offset
     if options.start_at_latest_if_none:
         return partition.high_watermark
-    timestamp_us = position.timestamp_us if isinstance(position, AtTimestamp) else None
+    wanted = point_in_time_us(position.timestamp_us) if isinstance(position, AtTimestamp) else "its timestamp"
     raise OffsetOutOfRange(
         f"{topic.name}-{partition.partition}: no offset matched from {options.start_option}: wanted a record at or "
-        f"after {timestamp_us} us since the epoch, found none; startingOffsetsByTimestampStrategy=latest starts at "
+        f"after {wanted}, found none; startingOffsetsByTimestampStrategy=latest starts at "
         "latest there"
     )
 

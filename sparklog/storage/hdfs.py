@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreUnavailable
+from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.storage.deadline import Deadline
 from sparklog.storage.folders import first_after
 from sparklog.storage.hdfs_client import CallFailed, HdfsAddress, HdfsCalls, Kind
@@ -139,6 +139,10 @@ class HdfsStore:
                 return
             raise write_error(f"delete {self._named(key)}", failed) from failed
 
+    def free_bytes(self) -> int | None:
+        """None: HDFS does not tell what is left of disks and quotas."""
+        return None
+
     def remove_abandoned(self, before_ms: int) -> int:
         """Drop the temporaries that were begun before `before_ms` (ms since the epoch). Returns how many.
 
@@ -205,8 +209,9 @@ class HdfsStore:
             return self._absent(key)
         return self._unavailable(f"read {self._named(key)}", failed)
 
-    def _unavailable(self, wanted: str, failed: CallFailed) -> StoreUnavailable:
-        return StoreUnavailable(f"wanted to {wanted}, found: {failed.reason}")
+    def _unavailable(self, wanted: str, failed: CallFailed) -> SparklogError:
+        message = f"wanted to {wanted}, found: {failed.reason}"
+        return StoreAccessDenied(message) if failed.kind is Kind.DENIED else StoreUnavailable(message)
 
     def _absent(self, key: str) -> KeyNotFound:
         return KeyNotFound(f"wanted {key}, found nothing at {self._named(key)}")

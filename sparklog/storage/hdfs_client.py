@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sparklog.core.config_key import ConfigKey, ValueType, did_you_mean
 from sparklog.core.errors import InvalidInput
+from sparklog.core.readable import duration
 from sparklog.storage.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class _Answer(Generic[T]):
     def wait(self, deadline: Deadline) -> T:
         """Raises CallFailed."""
         if not self._there.wait(deadline.left_s()):
-            raise CallFailed(Kind.TIMEOUT, f"no answer in {deadline.timeout_ms} ms")
+            raise CallFailed(Kind.TIMEOUT, f"no answer in {duration(deadline.timeout_ms)}")
         if self._error is not None:
             raise _call_failed(self._error) from self._error
         return self._result

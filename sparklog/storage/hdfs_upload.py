@@ -15,6 +15,7 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from sparklog.core.readable import duration
 from sparklog.storage.deadline import Deadline, tries
 from sparklog.storage.hdfs_client import CallFailed, HdfsAddress, HdfsCalls, Kind
 from sparklog.storage.object_store import Bytes
@@ -158,7 +159,7 @@ class HdfsUpload:
         for _ in tries(deadline):
             if self._calls.call(lambda client: len(client.read(temporary)), deadline) == self._written_bytes:
                 return
-        raise CallFailed(Kind.TIMEOUT, f"too few data nodes have its last block after {deadline.timeout_ms} ms")
+        raise CallFailed(Kind.TIMEOUT, f"too few data nodes have its last block after {duration(deadline.timeout_ms)}")
 
     def _not_closed(self, failed: CallFailed) -> SparklogError:
         if failed.kind is Kind.ABSENT:

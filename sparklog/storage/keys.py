@@ -130,7 +130,10 @@ def parse_entry_key(key: str) -> EntryNumber:
     """The number of the entry under `key`. Raises ChainDamaged if it is no entry's key, or in the wrong block."""
     found = _ENTRY.fullmatch(key)
     if found is None or entry_block(int(found[2])) != int(found[1]):
-        raise ChainDamaged(f"an entry is named {LOG}<16 digits>/<20 digits> inside its block, found {key!r}")
+        raise ChainDamaged(
+            f"an entry is named {LOG}<16 digits>/<20 digits> inside its block, found {key!r}: "
+            "if it is not sparklog's, move it away"
+        )
     return EntryNumber(int(found[2]))
 
 
@@ -143,7 +146,9 @@ def parse_snapshot_key(key: str) -> EntryNumber:
     """The entry after which the snapshot under `key` was taken. Raises ChainDamaged if it is no snapshot's key."""
     found = _SNAPSHOT.fullmatch(key)
     if found is None:
-        raise ChainDamaged(f"a snapshot is named {SNAPSHOTS}<20 digits>, found {key!r}")
+        raise ChainDamaged(
+            f"a snapshot is named {SNAPSHOTS}<20 digits>, found {key!r}: if it is not sparklog's, move it away"
+        )
     return EntryNumber(_NUMBER_END - 1 - int(found[1]))
 
 
@@ -174,7 +179,9 @@ def parse_void_key(key: str) -> int:
     """The block that the mark under `key` is for. Raises ChainDamaged if it is no mark's key."""
     found = _VOID.fullmatch(key)
     if found is None:
-        raise ChainDamaged(f"a void mark is named {VOID}<16 digits>, found {key!r}")
+        raise ChainDamaged(
+            f"a void mark is named {VOID}<16 digits>, found {key!r}: if it is not sparklog's, move it away"
+        )
     return int(found[1])
 
 

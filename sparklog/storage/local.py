@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,7 +29,7 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.folders import first_after
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
-from sparklog.storage.local_errors import LINK_REFUSED, reason, write_error
+from sparklog.storage.local_errors import LINK_REFUSED, read_error, reason, write_error
 from sparklog.storage.local_upload import LocalUpload
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
@@ -165,6 +166,13 @@ class LocalStore:
         except OSError as error:
             raise write_error(f"delete {path}", error) from error
 
+    def free_bytes(self) -> int | None:
+        """What this user may still write on the disk, None if the directory is not there or can't be asked."""
+        try:
+            return shutil.disk_usage(self._root).free
+        except OSError:
+            return None
+
     def remove_abandoned(self, before_ms: int) -> int:
         """Drop the temporaries that were last written before `before_ms` (ms since the epoch). Returns how many.
 
@@ -214,9 +222,22 @@ class LocalStore:
             os.close(fd)
 
     def _read_error(self, key: str, error: OSError) -> SparklogError:
+        if isinstance(error, NotADirectoryError) and (found := self._no_directory()):
+            return found
         if isinstance(error, _ABSENT):
             return self._absent(key)
-        return StoreUnavailable(f"wanted to read {self._path(key)}, found: {reason(error)}")
+        return read_error(f"read {self._path(key)}", error)
+
+    def _no_directory(self) -> InvalidInput | None:
+        """The error if a file is where the store's directory should be, or on the way to it."""
+        try:
+            if stat.S_ISDIR(os.stat(self._root).st_mode):
+                return None
+        except FileNotFoundError:
+            return None
+        except OSError:
+            pass
+        return InvalidInput(f"wanted a directory for a store, found a file at {self._root}, or on the way to it")
 
     def _absent(self, key: str) -> KeyNotFound:
         return KeyNotFound(f"wanted {key}, found nothing at {self._path(key)}")
@@ -234,10 +255,12 @@ class LocalStore:
                 return sorted(
                     f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if is_key_part(entry.name)
                 )
-        except _ABSENT:
+        except _ABSENT as error:
+            if isinstance(error, NotADirectoryError) and (found := self._no_directory()):
+                raise found from error
             return []
         except OSError as error:
-            raise StoreUnavailable(f"wanted to list {path}, found: {reason(error)}") from error
+            raise read_error(f"list {path}", error) from error
 
     def _walk(self, folder: str, begin: str) -> Iterator[StoredKey]:
         for name in self._names(folder):

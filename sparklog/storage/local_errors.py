@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import errno
 
-from sparklog.core.errors import InvalidInput, SparklogError, StoreFull, StoreReadOnly, StoreUnavailable
+from sparklog.core.errors import (
+    InvalidInput,
+    SparklogError,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+_DENIED = {errno.EACCES, errno.EPERM}
+_READ_ONLY = {errno.EROFS} | _DENIED
 _BAD_PATH = {errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 _NO_LINKS = {errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
 # With these `link` has surely not made the name. Others (EIO, ESTALE, ETIMEDOUT, …) do not say.
@@ -18,6 +26,16 @@ def reason(error: OSError) -> str:
     """One line for people, with errno's name."""
     name = errno.errorcode.get(error.errno or 0, "no errno")
     return f"{error.strerror or error} ({name})"
+
+
+def read_error(wanted: str, error: OSError) -> SparklogError:
+    """The error for a read that failed, of what is not known to be absent."""
+    message = f"wanted to {wanted}, found: {reason(error)}"
+    if error.errno in _BAD_PATH:
+        return InvalidInput(f"{message}; a store is in a directory, its path is no longer than the file system takes")
+    if error.errno in _DENIED:
+        return StoreAccessDenied(f"{message}; the user of this process may not read there")
+    return StoreUnavailable(message)
 
 
 def write_error(wanted: str, error: OSError) -> SparklogError:

@@ -120,6 +120,10 @@ class MemoryStore:
             if self._contents.objects.pop(key, None) is not None:
                 del self._contents.keys[bisect_left(self._contents.keys, key)]
 
+    def free_bytes(self) -> int | None:
+        """None: what is left belongs to everybody in the process."""
+        return None
+
     def remove_abandoned(self, before_ms: int) -> int:
         """Drop the uploads that began before `before_ms`; to publish one is StoreUnavailable then. Returns how many."""
         with self._contents.lock:

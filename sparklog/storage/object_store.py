@@ -83,18 +83,18 @@ class ObjectStore(Protocol):
         ...
 
     def get(self, key: str) -> memoryview:
-        """The whole object. Raises KeyNotFound, StoreUnavailable."""
+        """The whole object. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         ...
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """The bytes [start, end) of each range, in the order asked for, at full length.
 
-        Raises KeyNotFound, StoreUnavailable; Damaged if the object ends before a range does.
+        Raises KeyNotFound, StoreUnavailable, StoreAccessDenied; Damaged if the object ends before a range does.
         """
         ...
 
     def size(self, key: str) -> int:
-        """Length in bytes. Raises KeyNotFound, StoreUnavailable."""
+        """Length in bytes. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         ...
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
@@ -107,6 +107,10 @@ class ObjectStore(Protocol):
 
     def delete(self, key: str) -> None:
         """Remove one object by its exact key. An absent key is no error. Raises StoreUnavailable, StoreReadOnly."""
+        ...
+
+    def free_bytes(self) -> int | None:
+        """How much can still be written; None if the store does not say. Never raises."""
         ...
 
     def remove_abandoned(self, before_ms: int) -> int:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from sparklog.core.config_key import did_you_mean
 from sparklog.core.errors import InvalidInput
 from sparklog.storage.local import LocalStore
 from sparklog.storage.memory import MemoryStore
@@ -14,6 +15,8 @@ from sparklog.storage.object_store import ObjectStore
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _NO_SLASHES = re.compile(r"(?i:s3|s3a|s3n|hdfs|https?|memory):(?!/)")
+_NO_COLON = re.compile(r"(?i:file|s3|s3a|s3n|hdfs|https?|memory)//|:/")  # as directories nobody means them
+_SCHEMES = ("file", "s3", "hdfs", "memory", "http")
 _KAFKA_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
 
 
@@ -29,6 +32,8 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
         raise InvalidInput("the address of a store holds no user, key or password (no '@'), so it is not shown here")
     if _NO_SLASHES.match(url) and not _KAFKA_ADDRESS.fullmatch(url):
         raise InvalidInput(f"the address of a store has '//' behind its scheme, found {url!r}")
+    if not url.strip() or _NO_COLON.match(url):
+        raise InvalidInput(f"a store is a path, or has '://' behind its scheme, found {url!r}")
     if settings and scheme not in ("s3", "s3a", "s3n", "hdfs"):
         raise InvalidInput(f"a store at {url!r} has no settings, found {', '.join(sorted(settings))}")
     match scheme:
@@ -55,7 +60,7 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
         case _:
             raise InvalidInput(
                 "a store is a path, file:///path, s3://bucket/prefix, hdfs://host/path or memory://name, "
-                f"not {scheme}:// in {url!r}"
+                f"not {scheme}:// in {url!r}{did_you_mean(scheme, _SCHEMES)}"
             )
 
 
@@ -64,9 +69,19 @@ def absolute_url(url: str) -> str:
     return open_store(url).url
 
 
+def has_timeout(url: str) -> bool:
+    """Whether the store at this absolute address is a server's, which has the setting timeout_ms."""
+    return url.startswith(("s3://", "hdfs://"))
+
+
 def is_relative(store_url: str) -> bool:
     """Whether the address of a store counts from its cluster's."""
-    return not (store_url.startswith(("/", "~")) or _SCHEME.match(store_url) or _KAFKA_ADDRESS.fullmatch(store_url))
+    return not (
+        store_url.startswith(("/", "~"))
+        or _SCHEME.match(store_url)
+        or _NO_COLON.match(store_url)
+        or _KAFKA_ADDRESS.fullmatch(store_url)
+    )
 
 
 def join_url(cluster_url: str, store_url: str) -> str:

@@ -117,6 +117,10 @@ class S3Store:
         except Failed:
             return  # absent: S3 itself does not say so, others do
 
+    def free_bytes(self) -> int | None:
+        """None: a bucket has no end."""
+        return None
+
     def remove_abandoned(self, before_ms: int) -> int:
         """Abort the uploads below the prefix that began before `before_ms` (ms since the epoch). Returns how many.
 

@@ -7,7 +7,14 @@ import socket
 import ssl
 from typing import Any, Final
 
-from sparklog.core.errors import InvalidInput, SparklogError, StoreFull, StoreReadOnly, StoreUnavailable
+from sparklog.core.errors import (
+    InvalidInput,
+    SparklogError,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 
 _LONGEST_REASON = 200
 
@@ -87,7 +94,10 @@ class Failed(Exception):
         if self.status in (401, 403):
             if writing:
                 return StoreReadOnly(f"{where}, found that these access keys may not write there ({self.reason})")
-            return StoreUnavailable(f"{where}, found that these access keys may not read there ({self.reason})")
+            return StoreAccessDenied(
+                f"{where}, found that these access keys may not read there ({self.reason}); "
+                "S3 says so of an absent object, too, if they may not list the bucket"
+            )
         if self.status in (301, 307, 308):
             return InvalidInput(
                 f"{where}, found that the bucket {bucket!r} is elsewhere: correct region or endpoint_url"

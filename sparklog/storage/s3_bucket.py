@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.core.readable import duration
 from sparklog.storage.deadline import Deadline, tries
 from sparklog.storage.s3_answers import Failed, not_s3
 from sparklog.storage.s3_client import S3Client, client_of
@@ -163,8 +164,8 @@ class Bucket:
                 break
         if in_doubt:
             raise OutcomeUnknown(
-                f"wanted to {wanted} at {self.client.endpoint}, no definite answer came in {deadline.timeout_ms} ms, "
-                f"the last was: {last.reason}"
+                f"wanted to {wanted} at {self.client.endpoint}, no definite answer came in "
+                f"{duration(deadline.timeout_ms)}, the last was: {last.reason}"
             ) from last
         raise self.error(last, wanted, writing=True) from last
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError, StoreUnavailable
+from sparklog.core.readable import amount
 from sparklog.storage.deadline import Deadline
 from sparklog.storage.object_store import Bytes
 from sparklog.storage.s3_answers import Failed, not_s3
@@ -179,7 +180,7 @@ class S3Upload:
         number = len(self._sent) + len(self._sending) + 1
         if number > _MOST_PARTS:
             raise InvalidInput(
-                f"an object in S3 has at most {_MOST_PARTS} parts of {PART_BYTES} bytes, found more for {self._key}"
+                f"an object in S3 has at most {_MOST_PARTS} parts of {amount(PART_BYTES)}, found more for {self._key}"
             )
         body, self._part = self._part, bytearray()
         upload_id = self._upload_id

@@ -76,7 +76,10 @@ def test_a_missing_entry_in_the_middle_is_damage_and_nothing_is_written(chain: M
         chain.append()
     chain.store.inner.delete(entry_key(3))
     late = Member(FaultyStore(chain.store.inner))
-    with pytest.raises(ChainDamaged, match=r"0{19}3 at memory://.* is missing, but entry 4 is there"):
+    with pytest.raises(
+        ChainDamaged,
+        match=r"entry 3, .*/0{19}3 at memory://.*: it is missing, but entry 4 is there; put",
+    ):
         late.follower.open()
     assert late.store.count("put_if_absent") == 0
 
@@ -116,7 +119,7 @@ def test_an_entry_that_does_not_follow_the_one_before_is_damage(chain: Member) -
     found = decode_entry(2, chain.store.get(entry_key(2)))
     for changed in ({"previous": "e" * 64}, {"chain_id": "d" * 32}):
         replace(chain, 2, encode_entry(msgspec.structs.replace(found, **changed)))
-        with pytest.raises(ChainDamaged, match=r"0{19}2: wanted chain c+ after hash .*, found chain"):
+        with pytest.raises(ChainDamaged, match=r"0{19}2 at memory://.*: wanted chain c+ after hash .*, found chain"):
             late.follower.catch_up()
         assert late.follower.state.n == 1
 

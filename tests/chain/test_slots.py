@@ -126,7 +126,7 @@ def test_without_a_nonce_two_writers_of_equal_entries_would_both_win(store: Faul
 def test_a_slot_that_can_not_be_read_is_an_unknown_outcome(store: FaultyStore) -> None:
     store.plan(Fault.REPLY_LOST, "put_if_absent", KEY)
     store.plan(Fault.UNAVAILABLE, "get", KEY, times=1_000)
-    with pytest.raises(OutcomeUnknown, match="could not be read in 1000 ms") as caught:
+    with pytest.raises(OutcomeUnknown, match="could not be read in 1 second") as caught:
         claim(store)
     assert caught.value.landed is Landed.UNKNOWN
 
@@ -142,7 +142,7 @@ def test_a_key_that_exists_but_is_not_seen_may_be_ones_own(store: FaultyStore) -
 
 def test_what_was_never_sent_timed_out_and_did_not_land(store: FaultyStore) -> None:
     store.plan(Fault.UNAVAILABLE, "put_if_absent", KEY, times=1_000)
-    with pytest.raises(RequestTimedOut, match="could not be written in 1000 ms") as caught:
+    with pytest.raises(RequestTimedOut, match="could not be written in 1 second") as caught:
         claim(store)
     assert caught.value.landed is Landed.NO
     assert not list(store.inner.list_keys("meta/"))
@@ -200,7 +200,7 @@ def test_a_mark_that_can_not_be_read_leaves_the_outcome_unknown(store: FaultySto
 
 def test_a_damaged_entry_in_the_slot_is_an_error_and_nothing_is_decided_from_it(store: FaultyStore) -> None:
     store.put_if_absent(KEY, encode_entry(OTHER)[:-1])
-    with pytest.raises(ChainDamaged, match=r"wanted b'\d+' bytes"):
+    with pytest.raises(ChainDamaged, match=r"entry 5, .* wanted \d+ bytes with CRC32C .*; put this object back"):
         claim(store)
 
 

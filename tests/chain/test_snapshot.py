@@ -190,9 +190,25 @@ def test_a_missing_chunk_is_damage(chain: Member) -> None:
     for key in [each.key for each in chain.store.list_keys(CHUNKS)]:
         whole = bytes(chain.store.get(key))
         chain.store.inner.delete(key)
-        with pytest.raises(ChainDamaged, match=f"{key}: the newest snapshot names it, it is not there"):
+        with pytest.raises(ChainDamaged, match=f"{key} at memory://.*: it is not there; move .* and {key} away"):
             member(chain.store.inner)
         chain.store.inner.put_if_absent(key, whole)
+
+
+def test_a_damaged_snapshot_that_is_moved_away_is_made_again_from_the_entries(chain: Member) -> None:
+    chain.append()
+    chain.committer.write_snapshot()
+    store, wanted = chain.store.inner, contents(member(chain.store.inner).follower.state)
+    chunk = next(each.key for each in store.list_keys(CHUNKS))
+    store.delete(chunk)
+    store.put_if_absent(chunk, b"damaged")
+    with pytest.raises(ChainDamaged, match="; move ") as raised:
+        member(store)
+    for key in raised.value.message.split("; move ")[1].split(" away: ")[0].split(" and "):
+        store.delete(key)
+    again = member(store)
+    again.committer.write_snapshot()
+    assert contents(again.follower.state) == contents(member(store).follower.state) == wanted
 
 
 def test_a_chunk_that_can_not_be_read_now_is_no_damage(chain: Member) -> None:

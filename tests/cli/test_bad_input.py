@@ -36,7 +36,7 @@ PROJECT = Path(__file__).parents[2]
         (("topic", "describe", "nope"), 3, "wanted topic 'nope', the cluster has orders, tiny.one"),
         (("topic", "delete", "nope"), 3, "wanted topic 'nope', the cluster has orders, tiny.one"),
         (("produce", "nope"), 3, "wanted topic 'nope', the cluster has orders, tiny.one"),
-        (("produce", "orders", "-p", "7"), 3, "'partition': wanted 0 to 0, found 7"),
+        (("produce", "orders", "-p", "7"), 3, "wanted partition 7 of topic orders, it has only partition 0"),
         (("produce", "tiny.one"), 2, "wanted at most 20 bytes of key, value and headers (max.message.bytes), found 40"),
         (("produce", "orders", "--json"), 2, "wanted a JSON object"),
         (("consume", "nope"), 3, "wanted topic 'nope', the cluster has orders, tiny.one"),
@@ -105,6 +105,7 @@ def test_a_full_disk_is_named_and_what_was_acknowledged_is_all_there(orders: Cli
         find "$1/cluster" -path '*/.tmp/*' -type f
         cat /dev/zero > "$1/filler" 2> /dev/null
         run "$1" topic create t
+        run "$1" cluster health | grep -E '^(healthy|wrong|->)'
         rm "$1/filler"
         run "$1" topic create t
         run "$1" consume orders
@@ -119,22 +120,26 @@ def test_a_full_disk_is_named_and_what_was_acknowledged_is_all_there(orders: Cli
     assert appended > 0
     assert said[1] == "-> 1"
     assert (said[2].split(": ")[0], said[3]) == ("STORE_FULL", "-> 1")
-    assert said[4:6] == ["created topic t with 1 partition", "-> 0"]
-    assert said[6:] == ["a", "b", "c", *lines[:appended], "-> 0"]
+    assert (said[4].split(), said[6]) == (["healthy", "no"], "-> 5")
+    assert "store local: STORE_FULL: wanted to write " in said[5]
+    assert said[7:9] == ["created topic t with 1 partition", "-> 0"]
+    assert said[9:] == ["a", "b", "c", *lines[:appended], "-> 0"]
 
 
 WRITES_THEN_READS = """
     run "$1" topic create t
     echo d | run "$1" produce orders
     run "$1" job retention
+    run "$1" cluster health | grep -E '^(wrong|->)'
     run "$1" consume orders
 """
 
 
 def check_only_reads_work(said: list[str]) -> None:
-    assert [line for line in said if line.startswith("->")] == ["-> 1", "-> 1", "-> 1", "-> 0"]
+    assert [line for line in said if line.startswith("->")] == ["-> 1", "-> 1", "-> 1", "-> 5", "-> 0"]
     assert [said[at].split(": ")[0] for at in (0, 2)] == ["STORE_READ_ONLY"] * 2
-    assert "STORE_READ_ONLY" in "".join(said[4:-4])
+    assert "STORE_READ_ONLY" in "".join(said[4:-6])
+    assert said[-6].split(": ")[:2] == ["wrong                    store local", "STORE_READ_ONLY"]
     assert said[-4:-1] == ["a", "b", "c"]
 
 

@@ -193,7 +193,7 @@ def test_a_batch_with_a_record_too_large_is_not_appended_at_all(sparklog: Cli) -
         (("--key-separator", ""), 2, "needs a text"),
         (("--batch", "0"), 2, "--batch"),
         (("--partition", "-1"), 2, "--partition"),
-        (("--partition", "5"), 3, "wanted 0 to 0, found 5"),
+        (("--partition", "5"), 3, "it has only partition 0"),
         (("--compression", "gzip"), 2, "gzip"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -69,7 +71,13 @@ def test_a_flipped_bit_is_found_and_the_other_batches_are_shown(orders: Cli) -> 
     assert said.json[0] == first
     assert said.json[2] == third
     assert f"at byte {second['position']} of {second['object']}: wanted CRC32C" in said.json[1]["checksum"]
-    assert said.err.startswith("CORRUPT_MESSAGE: 1 of 3 batches can't be used, the first: ")
+    assert said.err.startswith(
+        "CORRUPT_MESSAGE: 1 of 3 batches can't be used, the first: orders-0 offsets [1, 2) on store local: record batch"
+    )
+    assert f"put {second['object']} back from a backup, or read on at 2" in said.err
+    table = orders("segment", "dump", "orders", "-n", "3").out.splitlines()
+    assert ["FAILED" in line for line in table] == [False, False, True, False, False]
+    assert table[4].startswith("[1, 2): CORRUPT_MESSAGE: record batch at byte ")
 
 
 # M: F-05
@@ -78,7 +86,7 @@ def test_a_missing_index_is_rebuilt_with_a_warning(orders: Cli) -> None:
     Path(orders.url, index_key(wanted[0]["object"])).unlink()
     said = orders("segment", "dump", "orders", "--format", "json")
     assert (said.code, said.json) == (0, wanted)
-    assert said.err.startswith("warning: the index is rebuilt from its object: KEY_NOT_FOUND")
+    assert said.err.startswith("warning: the index was rebuilt from its object: KEY_NOT_FOUND")
 
 
 def test_an_object_that_is_gone_with_its_index_leaves_its_slice(orders: Cli) -> None:
@@ -89,3 +97,21 @@ def test_an_object_that_is_gone_with_its_index_leaves_its_slice(orders: Cli) -> 
     (row,) = said.json
     assert (said.code, row["start"], row["end"], row["crc32c"]) == (5, 0, 1, None)
     assert row["checksum"].startswith("KEY_NOT_FOUND")
+    assert said.err.startswith("DATA_LOSS: 1 of 1 batch can't be used, the first: orders-0 offsets [0, 1) on store")
+
+
+def test_what_may_not_be_read_is_neither_damaged_nor_lost(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+
+    def denied(path: str, *arguments: int, **named: int) -> int:
+        if "/append/" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", denied)
+    for arguments in (("segment", "dump", "orders"), ("consume", "orders"), ("consume", "orders", "-o", "@0")):
+        said = orders(*arguments)
+        assert (said.code, said.err.split(":")[0]) == (1, "STORE_ACCESS_DENIED")
+        assert "orders-0" in said.err
+        assert "store local" in said.err
+        assert "Permission denied (EACCES); the user of this process may not read there" in said.err

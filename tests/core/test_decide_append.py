@@ -303,7 +303,7 @@ def test_a_version_is_written_without_records_too(log: DecidedLog) -> None:
 # M: P-04
 def test_fewer_stores_in_sync_than_the_topic_wants_take_no_writes(log: DecidedLog) -> None:
     log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "2"}))
-    with pytest.raises(NotEnoughReplicas, match=r"orders-0 is in sync on 1 stores \['a'\], its topic wants 2"):
+    with pytest.raises(NotEnoughReplicas, match=r"orders-0 is in sync on 1 store \(a\), its topic wants 2"):
         log.append()
     log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "1"}))
     assert log.append().ranges[0].start == 0

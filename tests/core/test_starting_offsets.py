@@ -170,13 +170,13 @@ def offsets(text: str) -> OffsetSpec:
             parse_timestamps("o", '{"t":{"0":2}}'),
             parse_timestamps("o", '{"t":{"0":1}}'),
             "start and end: wanted a start not after the end, "
-            "found start 2000 us > end 1000 us since the epoch for t-0",
+            "found start 1970-01-01T00:00:00.002Z > end 1970-01-01T00:00:00.001Z for t-0",
         ),
         (
             parse_timestamp("o", "2"),
             parse_timestamp("o", "1"),
             "start and end: wanted a start not after the end, "
-            "found start 2000 us > end 1000 us since the epoch for all partitions",
+            "found start 1970-01-01T00:00:00.002Z > end 1970-01-01T00:00:00.001Z for all partitions",
         ),
     ],
 )

@@ -114,6 +114,9 @@ class FaultyStore:
         self._read("upload", key)
         return self.inner.upload(key)
 
+    def free_bytes(self) -> int | None:
+        return self.inner.free_bytes()
+
     def remove_abandoned(self, before_ms: int) -> int:
         return self.inner.remove_abandoned(before_ms)
 

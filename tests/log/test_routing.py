@@ -88,8 +88,8 @@ def test_record_over_the_limit_is_named_with_its_key_and_size():  # M: S-06
     with pytest.raises(RecordTooLarge) as caught:
         check_sizes(batch, "orders", 1_000)
     assert "topic orders, key b'longlong" in caught.value.message
-    assert "wanted at most 1000 bytes" in caught.value.message
-    assert "found 1200" in caught.value.message
+    assert "wanted at most 1,000 bytes" in caught.value.message
+    assert "found 1,200" in caught.value.message
     assert len(caught.value.message) < 250
 
 

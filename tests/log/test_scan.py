@@ -12,10 +12,11 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
-from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreUnavailable
-from sparklog.core.types import NamedObject, Offset, PartitionIndex
+from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
+from sparklog.core.types import NamedObject, Offset, OffsetRange, PartitionIndex, TopicId, TopicPartition
 from sparklog.log import scan
 from sparklog.log.stores import Stores
+from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 
@@ -56,8 +57,35 @@ def test_a_lost_object_is_named_when_its_turn_comes(cluster: Cluster) -> None:
             store.delete(each.key)
     reading = iter(cluster.scan("t", partition=0))
     assert [next(reading)["offset"][0].as_py() for _ in range(4)] == [0, 10, 20, 30]
-    with pytest.raises((DataLoss, pa.ArrowException, Exception), match=r"offset 40 on are lost"):
+    with pytest.raises(DataLoss, match=r"t-0: records from offset 40 on are lost, up to 50"):
         next(reading)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["damaged", "gone"])
+def test_an_error_names_partition_offsets_and_store_and_what_to_run(cluster: Cluster, gone: bool) -> None:
+    store = cluster.connection.follower.store
+    with cluster.connection.follower.current() as state:
+        (key,) = (data_key(each.object, "t") for each in state.objects if each.number == 4)
+        (part,) = state.slices.find(TopicPartition(TopicId(1), PartitionIndex(0)), OffsetRange(Offset(40), Offset(50)))
+    body = bytearray(store.get(key))
+    body[part.position + 50] ^= 1
+    store.delete(key)
+    if gone:
+        store.delete(index_key(key))
+        wanted = rf"DATA_LOSS: t-0: records from offset 4\d on are lost, up to 50: wanted {key}, .*; put the"
+    else:
+        store.put_if_absent(key, body)
+        wanted = (
+            r"CORRUPT_MESSAGE: t-0 on store local at memory://.*, offsets \[40, 50\): "
+            rf"record batch at byte \d+ of {key}: wanted CRC32C "
+        )
+    run = r".* 'sparklog segment dump t -p 0 --offset 4\d'"
+    for start in (0, 45):
+        with pytest.raises(Damaged, match=wanted + run):
+            cluster.read("t", partition=0, start=start)
+    with pytest.raises(Damaged, match=wanted + run):
+        cluster.offset_for_time("t", 0, part.max_timestamp_us)
+    assert cluster.read("t", partition=0, end=40).num_rows == cluster.read("t", partition=0, start=50).num_rows == 40
 
 
 def test_an_object_that_no_store_holds_is_named_when_its_turn_comes(
@@ -77,7 +105,7 @@ def test_an_object_that_no_store_holds_is_named_when_its_turn_comes(
         next(reading)
 
 
-@pytest.mark.parametrize("error", [KeyNotFound, Damaged, StoreUnavailable])
+@pytest.mark.parametrize("error", [KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied])
 def test_records_and_times_come_from_the_next_holder_where_the_first_one_fails(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, error: type[SparklogError]
 ) -> None:

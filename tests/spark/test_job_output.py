@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from sparklog.spark.job_output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput, amount, point_in_time
+from sparklog.spark.job_output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput
 from sparklog.spark.job_report import PartitionResult, Work, total
 from tests.spark.maintained_log import StandingClock
 
@@ -25,11 +25,6 @@ def test_a_long_plan_is_cut_and_its_sums_are_of_all() -> None:
     assert "a note" in text
 
 
-def test_points_in_time_are_for_people() -> None:
-    assert point_in_time(1_391_230_800_000) == "2014-02-01T05:00:00.000Z"
-    assert point_in_time(10**18) == "1000000000000000000 ms"
-
-
 def test_progress_is_one_line_in_some_seconds() -> None:
     said, clock = io.StringIO(), StandingClock()
     output = JobOutput(Console(file=said), clock)
@@ -40,13 +35,3 @@ def test_progress_is_one_line_in_some_seconds() -> None:
     for done in range(3, 6):
         output.progress("rolled", done, 10)
     assert said.getvalue() == "rolled: 3 of 10\n"
-
-
-def test_amounts_are_for_people() -> None:
-    assert [amount(each) for each in (0, 1023, 1536, 5 << 30, 3 << 40)] == [
-        "0 B",
-        "1,023 B",
-        "1.5 KiB",
-        "5.0 GiB",
-        "3.0 TiB",
-    ]

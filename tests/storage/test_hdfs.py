@@ -18,6 +18,7 @@ from sparklog.core.errors import (
     KeyNotFound,
     Landed,
     SparklogError,
+    StoreAccessDenied,
     StoreFull,
     StoreReadOnly,
     StoreUnavailable,
@@ -232,7 +233,7 @@ def test_a_user_without_rights_is_told_so(hadoop: Hadoop, store: ObjectStore, fo
     process.start()
     errors = [told.get() for _ in range(4)]
     process.join(_JOIN_S)
-    assert [type(error) for error in errors] == [StoreReadOnly, StoreReadOnly, StoreUnavailable, InvalidInput]
+    assert [type(error) for error in errors] == [StoreReadOnly, StoreReadOnly, StoreAccessDenied, InvalidInput]
     assert all("Permission denied: user=nobody" in str(error) for error in errors[:3])
     assert "one process is one user" in str(errors[3])
 

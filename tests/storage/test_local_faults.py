@@ -22,6 +22,7 @@ from sparklog.core.errors import (
     Landed,
     OutcomeUnknown,
     SparklogError,
+    StoreAccessDenied,
     StoreFull,
     StoreReadOnly,
     StoreUnavailable,
@@ -266,8 +267,18 @@ def test_a_delete_that_fails_says_so(store: LocalStore, call: str, number: int, 
     assert list(store.list_keys("")) == []
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EMFILE])
-def test_a_read_that_fails_is_not_taken_for_an_absent_key(store: LocalStore, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.EACCES, StoreAccessDenied),
+        (errno.EPERM, StoreAccessDenied),
+        (errno.EIO, StoreUnavailable),
+        (errno.EMFILE, StoreUnavailable),
+    ],
+)
+def test_a_read_that_fails_is_taken_neither_for_an_absent_key_nor_for_damage(
+    store: LocalStore, number: int, kind: type[SparklogError]
+) -> None:
     calls: list[tuple[str, Callable[[], object]]] = [
         ("open", lambda: store.get("dir/first")),
         ("open", lambda: store.get_ranges("dir/first", [(0, 1)])),
@@ -278,7 +289,7 @@ def test_a_read_that_fails_is_not_taken_for_an_absent_key(store: LocalStore, num
         ("scandir", lambda: store.first_key_after("dir/", "")),
     ]
     for name, call in calls:
-        with _os(name, _failing(number)), pytest.raises(StoreUnavailable, match=errno.errorcode[number]):
+        with _os(name, _failing(number)), pytest.raises(kind, match=errno.errorcode[number]):
             call()
 
 

@@ -63,7 +63,7 @@ def test_an_address_has_one_spelling(address: str, url: str, monkeypatch: pytest
         ("file:relative", "file:///absolute/path"),
         ("file://~/log", "file:///absolute/path"),
         ("memory:/name", "memory://name"),
-        ("", "not empty"),
+        ("", "a store is a path"),
         ("/a\0b", "no zero byte"),
         ("~no-such-user/log", "user of this machine"),
     ],

@@ -1,0 +1,48 @@
+"""What the error of a damaged metadata chain says: which object it is about, what was wanted and found, what to do.
+
+No job deletes entries or the bodies they name, so a snapshot can always be made again from them; an entry can't.
+"""
+
+from __future__ import annotations
+
+from sparklog.core.errors import ChainDamaged
+from sparklog.storage.keys import CHUNKS, COMMANDS, LOG, SNAPSHOTS, parse_entry_key, parse_snapshot_key
+
+PUT_BACK = (
+    "put this object back from a backup, or from an older version of it in the store; until then the cluster can't be "
+    "read or written, and its data objects are as they were"
+)
+
+
+def damage(key: str, found: str, store_url: str = "") -> ChainDamaged:
+    """The error for the object under `key`: `found` says what was wanted of it and what it is."""
+    at = f" at {store_url}" if store_url else ""
+    return ChainDamaged(f"{_named(key)}{at}: {found}; {_what_to_do(key)}")
+
+
+def damaged_chunk(snapshot: str, chunk: str, found: str, store_url: str) -> ChainDamaged:
+    """The error for a chunk that the newest snapshot, under the key `snapshot`, names."""
+    return ChainDamaged(f"{_named(chunk)} at {store_url}: {found}; {_without(f'{snapshot} and {chunk}')}")
+
+
+def _named(key: str) -> str:
+    if key.startswith(LOG):
+        return f"entry {parse_entry_key(key)}, {key}"
+    if key.startswith(SNAPSHOTS):
+        return f"the snapshot of entry {parse_snapshot_key(key)}, {key}"
+    if key.startswith(CHUNKS):
+        return f"a part of a snapshot, {key}"
+    return f"the body of a large append, {key}" if key.startswith(COMMANDS) else key
+
+
+def _what_to_do(key: str) -> str:
+    if key.startswith(CHUNKS):
+        return f"move {key} away: the next snapshot writes it anew"
+    return _without(key) if key.startswith(SNAPSHOTS) else PUT_BACK
+
+
+def _without(keys: str) -> str:
+    return (
+        f"move {keys} away: the state is then built from the snapshot before it, or from the entries, and "
+        "'sparklog chain snapshot' writes a new one"
+    )

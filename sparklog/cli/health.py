@@ -1,0 +1,211 @@
+"""`sparklog cluster health`: one screen, and the numbers of it that `cluster info` shows too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sparklog.cli.output import ending, human, now_ms, print_json, print_traceback_if_wanted, print_values, status
+from sparklog.cli.settings import settings
+from sparklog.core.readable import amount, counted, point_in_time
+
+if TYPE_CHECKING:
+    from sparklog.client.cluster import Cluster
+    from sparklog.client.store_health import ClusterHealth, StoreHealth
+    from sparklog.core.state import ClusterState
+
+STALE_SNAPSHOT_ENTRIES = 10_000  # ten times what a committer lets pass before it writes the next one
+HEALTH_EPILOG = ending("sparklog cluster health || echo 'look at it'", "sparklog cluster health --format json")
+SHOWN_OBJECTS = 5  # of those that are not as they should be; JSON has all
+
+
+def health() -> None:
+    """One screen: size, what waits for roll, retention and deletion, stores, last run of each job.
+
+    Each store is asked for its mark, a small object is written, read and removed there, and a sample of the objects
+    is looked for: at most a hundred, the newest and the oldest of each topic first, with their sizes. "not checked"
+    says what was left out: the bytes of records are compared by segment dump only. A store that does not answer is
+    reported after 20 seconds.
+
+    Exit 5 if something is wrong: the metadata can't be read; a store does not answer, can't be written, or is another
+    one than was registered; an object is not there or has another size; a job failed in its last run; no snapshot
+    was written for a long time.
+    """
+    from sparklog.client.store_health import check_stores
+    from sparklog.core.errors import Damaged, StoreAccessDenied, TryAgain
+
+    try:
+        cluster = _connected()
+    except (TryAgain, StoreAccessDenied, Damaged) as error:
+        print_traceback_if_wanted()
+        _show_unreadable(str(error))
+        raise typer.Exit(5) from error
+    with cluster, cluster.connection.follower.current() as state:
+        status("asking the stores")
+        document, lists = _found(cluster, state, check_stores(cluster.connection, state))
+    if settings.json:
+        print_json({**document, **lists})
+    else:
+        print_values({**document, **_lists_in_words(lists)})
+    if not document["healthy"]:
+        raise typer.Exit(5)
+
+
+def _connected() -> Cluster:
+    """The cluster, if its metadata can be read before the deadline."""
+    from sparklog.client.cluster import connect
+    from sparklog.client.store_health import CALL_TIMEOUT_MS, DEADLINE_MS, in_time
+    from sparklog.core.storage_settings import METADATA_STORE
+    from sparklog.storage.open_store import absolute_url, has_timeout
+
+    url = settings.cluster()
+    hasty = {f"{METADATA_STORE}.timeout_ms": str(CALL_TIMEOUT_MS)} if has_timeout(absolute_url(url)) else {}
+    return in_time(lambda: connect(url, storage=hasty), DEADLINE_MS, f"the metadata at {url}")
+
+
+def _show_unreadable(error: str) -> None:
+    document: dict[str, Any] = {"healthy": False, "wrong": [f"the metadata can't be read: {error}"]}
+    if settings.json:
+        print_json(document)
+    else:
+        print_values({**document, "not checked": "anything else"})
+
+
+def _found(
+    cluster: Cluster, state: ClusterState, checked: ClusterHealth
+) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
+    """The plain values, and the lists of stores, jobs and orphans."""
+    numbers = position(cluster, state)
+    jobs = [
+        {"job": each.job, "ended_ms": each.ended_ms, "failed": each.failed_partitions} for each in state.jobs.values()
+    ]
+    wrong = [f"store {each.store}: {problem}" for each in checked.stores for problem in each.problems]
+    for each in checked.stores:
+        wrong += [f"store {each.store}: {bad}" for bad in each.bad_objects[:SHOWN_OBJECTS]]
+        if (more := len(each.bad_objects) - SHOWN_OBJECTS) > 0:
+            wrong.append(f"store {each.store}: {counted(more, 'more problem')} with sampled objects")
+    wrong += [f"job {each['job']}: {each['failed']} failed, see sparklog job status" for each in jobs if each["failed"]]
+    if (behind := numbers["entries_since_snapshot"]) > STALE_SNAPSHOT_ENTRIES:
+        wrong.append(f"no snapshot for {counted(behind, 'entry')}: sparklog chain snapshot")
+    document: dict[str, Any] = {
+        "healthy": not wrong,
+        "wrong": wrong,
+        **numbers,
+        **size(state),
+        **_waiting(state, now_ms()),
+        "objects": checked.objects,
+        "objects_sampled": checked.sampled,
+        "not_checked": _not_checked(checked),
+    }
+    return document, {"orphans": _orphans(state), "stores": [_store(each) for each in checked.stores], "jobs": jobs}
+
+
+def _store(found: StoreHealth) -> dict[str, Any]:
+    return {
+        "store": found.store,
+        "url": found.url,
+        "found": "; ".join(found.problems) or "ok",
+        "free_bytes": found.free_bytes,
+        "objects_sampled": len(found.sampled),
+        "bad_objects": found.bad_objects,
+    }
+
+
+def _not_checked(checked: ClusterHealth) -> list[str]:
+    left = checked.objects - checked.sampled
+    bytes_ = "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums"
+    return ([f"{left:,} of {counted(checked.objects, 'object')}"] if left else []) + [bytes_]
+
+
+def _lists_in_words(lists: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "orphans": _orphans_in_words(lists["orphans"]),
+        "stores": [_store_in_words(each) for each in lists["stores"]],
+        "last_runs": [
+            f"{each['job']} at {point_in_time(each['ended_ms'])}: "
+            f"{counted(each['failed'], 'failure') if each['failed'] else 'done'}"
+            for each in lists["jobs"]
+        ]
+        or "no job ran yet",
+    }
+
+
+def _store_in_words(store: dict[str, Any]) -> str:
+    found = "ok" if store["found"] == "ok" and not store["bad_objects"] else "see wrong"
+    free = "" if store["free_bytes"] is None else f", {amount(store['free_bytes'])} free"
+    bad = "" if not store["bad_objects"] else f", {counted(len(store['bad_objects']), 'problem')}"
+    sampled = counted(store["objects_sampled"], "object")
+    return f"{store['store']}: {found}{free}, {sampled} looked for{bad}"
+
+
+def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:
+    """Where the chain ends, and how far its newest snapshot is behind."""
+    from sparklog.chain.snapshot import newest
+
+    manifest = newest(cluster.connection.follower.store)
+    return {
+        "chain_position": state.n,
+        "chain_time_ms": state.time_ms,
+        "floor": state.floor,
+        "snapshot": None if manifest is None else manifest.n,
+        "snapshot_time_ms": None if manifest is None else manifest.time_ms,
+        "entries_since_snapshot": state.n - (-1 if manifest is None else manifest.n),
+    }
+
+
+def size(state: ClusterState) -> dict[str, Any]:
+    """How much the cluster holds."""
+    partitions = state.partitions.values()
+    return {
+        "topics": len(state.topics),
+        "partitions": len(partitions),
+        "records": sum(each.high_watermark - each.log_start for each in partitions),
+        "slices": len(state.slices),
+        "log_bytes": sum(each.size_bytes for each in partitions),
+    }
+
+
+def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
+    """What the next run of each job would find, by the machine's clock."""
+    from sparklog.core.retention import due_for_deletion, plan_retention
+    from sparklog.core.rolling import plan_roll
+
+    slices = records = 0
+    for partition in state.partitions.values():
+        topic = state.topics[partition.topic_id]
+        slices += sum(each.slices for each in plan_roll(state, topic, partition, at_ms))
+        cut = plan_retention(state, topic, partition, at_ms)
+        records += 0 if cut is None else cut.records
+    due = {each.number for each in due_for_deletion(state, at_ms)}
+    sizes = {each: found.size_bytes for each in state.retired if (found := state.objects.get(each)) is not None}
+    return {
+        "slices_to_roll": slices,
+        "records_past_retention": records,
+        "objects_to_delete_now": len(due),
+        "objects_to_delete_later": len(state.retired) - len(due),
+        "retired_bytes": sum(sizes.values()),
+    }
+
+
+def _orphans(state: ClusterState) -> dict[str, int] | None:
+    """What the last vacuum found; counting them now would take a listing of every store."""
+    import msgspec
+
+    last = state.jobs.get("vacuum")
+    if last is None:
+        return None
+    report = msgspec.json.decode(last.report)
+    return {
+        "at_ms": last.ended_ms,
+        "found": report["planned"]["objects"],
+        "found_bytes": report["planned"]["bytes"],
+        "deleted": report["done"]["objects"],
+    }
+
+
+def _orphans_in_words(orphans: dict[str, int] | None) -> str:
+    if orphans is None:
+        return "never counted: sparklog job vacuum counts and deletes them"
+    found, size = counted(orphans["found"], "object"), human("found_bytes", orphans["found_bytes"])
+    return f"{found}, {size}, of which {orphans['deleted']} deleted, at {human('at_ms', orphans['at_ms'])}"

@@ -1,0 +1,56 @@
+"""Which data objects to look for when not all can be: the newest and the oldest of each partition first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import msgspec
+
+from sparklog.core.plan import named_object
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.types import NamedObject, OffsetRange, PartitionIndex, Slice, TopicPartition
+
+
+class ObjectSample(msgspec.Struct, frozen=True):
+    """An object, and a slice that lies in it."""
+
+    topic: str
+    slice: Slice
+    object: NamedObject
+
+
+def sampled_objects(state: ClusterState, most: int) -> list[ObjectSample]:
+    """At most `most` objects that slices name, each once, spread evenly over topics and their partitions."""
+    topics = [_of_topic(state, topic) for topic in state.topics.values()]
+    found: dict[int, ObjectSample] = {}
+    while topics and len(found) < most:
+        left = []
+        for samples in topics:
+            sample = next((each for each in samples if each.object.number not in found), None)
+            if sample is not None and len(found) < most:
+                found[sample.object.number] = sample
+                left.append(samples)
+        topics = left
+    return list(found.values())
+
+
+def _of_topic(state: ClusterState, topic: Topic) -> Iterator[ObjectSample]:
+    """The newest slice of each partition, then the oldest of each, then the newest but one of each, and so on."""
+    partitions = []
+    for index in range(topic.partitions):
+        key = TopicPartition(topic.topic_id, PartitionIndex(index))
+        partition = state.partitions[key]
+        slices = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset))
+        if len(slices):
+            partitions.append(slices)
+    for depth in count():
+        open_ = [slices for slices in partitions if 2 * depth < len(slices)]
+        if not open_:
+            return
+        for at_newest in (True, False):
+            for slices in open_:
+                at = len(slices) - 1 - depth if at_newest else depth
+                if at_newest or at < len(slices) - 1 - depth:
+                    (found,) = slices.rows(at, at + 1)
+                    yield ObjectSample(topic.name, found, named_object(state, found))

@@ -1,0 +1,86 @@
+"""Numbers as people read them in messages and tables: counts with their noun, sizes, durations, points in time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB")
+_DURATIONS: Final = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000))
+_SIBILANTS: Final = ("s", "x", "ch", "sh")
+
+
+def counted(number: int, noun: str) -> str:
+    """1 record, 2,000 records. Regular nouns only; of several words the last one changes."""
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
+
+
+def numbered(count: int) -> str:
+    """The numbers of so many partitions: partitions 0 to 5, or only partition 0."""
+    return "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
+
+
+def plural(noun: str) -> str:
+    """records, entries, batches."""
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(_SIBILANTS) else f"{noun}s"
+
+
+def amount(size_bytes: int) -> str:
+    """A number of bytes: 12.3 MiB."""
+    size = float(size_bytes)
+    for unit in _UNITS:
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"
+
+
+def exact_amount(size_bytes: int) -> str:
+    """A number of bytes that is compared with a setting or a file: 1,048,588 bytes (1.0 MiB)."""
+    exact = counted(size_bytes, "byte")
+    return exact if size_bytes < 1024 else f"{exact} ({amount(size_bytes)})"
+
+
+def duration(length_ms: int) -> str:
+    """7 days; 1 minute 30 seconds; 1.5 seconds; 20 ms. Nothing is rounded."""
+    if length_ms < 0:
+        return f"-{duration(-length_ms)}"
+    parts, rest_ms = [], length_ms
+    for noun, unit_ms in _DURATIONS:
+        number, rest_ms = divmod(rest_ms, unit_ms)
+        if number:
+            parts.append(counted(number, noun))
+    if rest_ms >= 1000 or (parts and rest_ms):
+        parts.append("1 second" if rest_ms == 1000 else f"{rest_ms / 1000:g} seconds")
+    return " ".join(parts) or f"{rest_ms} ms"
+
+
+def point_in_time(at_ms: int) -> str:
+    """2013-01-31T23:59:59.000Z; what no calendar reaches stays a number."""
+    return _iso(at_ms * 1000) or f"{at_ms} ms"
+
+
+def point_in_time_us(at_us: int) -> str:
+    """The same of microseconds, which are shown if there are any: 2013-01-31T23:59:59.000001Z."""
+    return _iso(at_us) or f"{at_us} us"
+
+
+def setting_ms(name: str, value_ms: int) -> str:
+    """A setting in milliseconds, as it is written and as it is read: retention.ms=604800000 (7 days)."""
+    return f"{name}={value_ms}" if value_ms < 1000 else f"{name}={value_ms} ({duration(value_ms)})"
+
+
+def setting_bytes(name: str, value_bytes: int) -> str:
+    """A setting in bytes, as it is written and as it is read: segment.bytes=1073741824 (1.0 GiB)."""
+    return f"{name}={value_bytes}" if value_bytes < 1024 else f"{name}={value_bytes} ({amount(value_bytes)})"
+
+
+def _iso(at_us: int) -> str | None:
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
+    except OverflowError:
+        return None
+    timespec = "microseconds" if at_us % 1000 else "milliseconds"
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")

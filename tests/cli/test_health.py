@@ -1,0 +1,189 @@
+"""`sparklog cluster health`."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+import sparklog as library
+from sparklog.cli import health
+from sparklog.client import store_health
+from sparklog.core.commands import ReportJob
+from sparklog.core.errors import StoreFull, StoreReadOnly
+from sparklog.storage.keys import INCARNATION, index_key
+from sparklog.storage.local import LocalStore
+from sparklog.storage.object_store import Bytes
+from tests.cli.conftest import Cli
+from tests.faults.unchanged_cluster import unchanged
+
+
+def test_health_tells_what_the_next_runs_would_find(orders: Cli) -> None:
+    waiting = ("slices_to_roll", "records_past_retention", "objects_to_delete_now", "objects_to_delete_later")
+    assert [orders.json("cluster", "health")[name] for name in waiting] == [0, 0, 0, 0]
+    orders("topic", "alter", "orders", "-s", "segment.bytes=1", "-s", "retention.bytes=0")
+    assert [orders.json("cluster", "health")[name] for name in waiting] == [3, 3, 0, 0]
+    orders("topic", "delete", "orders")
+    found = orders.json("cluster", "health")
+    assert [found[name] for name in waiting] == [0, 0, 0, 3]
+    assert found["retired_bytes"] > 0
+
+
+def test_the_age_of_the_snapshot_is_shown_and_an_old_one_is_unhealthy(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = orders.json("cluster", "health")
+    assert (found["snapshot"], found["entries_since_snapshot"]) == (None, 5)
+    monkeypatch.setattr(health, "STALE_SNAPSHOT_ENTRIES", 4)
+    said = orders("cluster", "health")
+    assert said.code == 5
+    assert "no snapshot for 5 entries: sparklog chain snapshot" in said.out
+    orders("chain", "snapshot")
+    found = orders.json("cluster", "health")
+    assert (found["snapshot"], found["entries_since_snapshot"]) == (4, 0)
+    assert found["snapshot_time_ms"] == found["chain_time_ms"]
+
+
+def test_a_job_that_failed_is_unhealthy_until_it_succeeds(sparklog: Cli) -> None:
+    report = json.dumps(
+        {"planned": {"objects": 3, "bytes": 10}, "done": {"objects": 2, "bytes": 5}, "deletion": {"done": {}}}
+    )
+    with library.connect(sparklog.url) as cluster:
+        cluster.submit(ReportJob("vacuum", 0, 1000, 1, report))
+    said = sparklog("cluster", "health")
+    assert said.code == 5
+    assert "job vacuum: 1 failed, see sparklog job status" in said.out
+    assert "3 objects, 10 B, of which 2 deleted, at 1970-01-01T00:00:01.000Z" in said.out
+    with library.connect(sparklog.url) as cluster:
+        cluster.submit(ReportJob("vacuum", 0, 2000, 0, report))
+    found = sparklog.json("cluster", "health")
+    assert found["jobs"] == [{"job": "vacuum", "ended_ms": 2000, "failed": 0}]
+    assert found["orphans"] == {"at_ms": 2000, "found": 3, "found_bytes": 10, "deleted": 2}
+
+
+# M: N-02 P-07
+def test_a_store_that_was_swapped_or_wiped_is_unhealthy(sparklog: Cli) -> None:
+    mark = Path(sparklog.url, INCARNATION)
+    body = json.loads(mark.read_bytes())
+    mark.write_text(json.dumps({**body, "incarnation": "0" * 32}))
+    said = sparklog("cluster", "health", "--format", "json")
+    assert (said.code, said.json["healthy"]) == (5, False)
+    assert said.json["stores"][0]["found"].startswith("another store: ")
+    mark.unlink()
+    said = sparklog("cluster", "health")
+    assert (said.code, "store local: nothing there" in said.out) == (5, True)
+
+
+def test_a_healthy_cluster_is_left_as_it_was_and_says_what_was_not_checked(orders: Cli) -> None:
+    with unchanged(orders.url, ()):
+        found = orders.json("cluster", "health")
+    (store,) = found["stores"]
+    assert (store["store"], store["found"], store["objects_sampled"]) == ("local", "ok", 3)
+    assert store["free_bytes"] > 0
+    assert (found["healthy"], found["objects"], found["objects_sampled"]) == (True, 3, 3)
+    assert found["not_checked"] == [
+        "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums"
+    ]
+    said = orders("cluster", "health").out
+    assert " free, 3 objects looked for" in said
+    assert "never counted: sparklog job vacuum" in said
+
+
+def test_a_sample_is_counted_as_one(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_health, "MOST_SAMPLES", 2)
+    found = orders.json("cluster", "health")
+    assert (found["objects"], found["objects_sampled"], found["not_checked"][0]) == (3, 2, "1 of 3 objects")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(StoreFull("no space left"), "STORE_FULL"), (StoreReadOnly("read-only"), "STORE_READ_ONLY")]
+)
+def test_a_store_that_takes_no_writes_is_unhealthy_and_its_objects_are_looked_for_all_the_same(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str
+) -> None:
+    def refuse(store: LocalStore, key: str, body: Bytes) -> None:
+        raise error
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", refuse)
+    said = orders("cluster", "health", "--format", "json")
+    assert (said.code, said.json["healthy"], said.json["objects_sampled"]) == (5, False, 3)
+    assert said.json["wrong"] == [f"store local: {code}: {error.args[0]}"]
+
+
+def test_objects_that_are_gone_or_cut_are_unhealthy_and_named_with_topic_and_offsets(orders: Cli) -> None:
+    first, second, third = (each["object"] for each in orders.json("segment", "list", "orders"))
+    Path(orders.url, first).unlink()
+    Path(orders.url, index_key(second)).unlink()
+    body = Path(orders.url, third).read_bytes()
+    Path(orders.url, third).unlink()
+    Path(orders.url, third).write_bytes(body[:-1])
+    said = orders("cluster", "health", "--format", "json")
+    assert said.code == 5
+    assert sorted(said.json["wrong"]) == [
+        f"store local: orders-0 offsets [0, 1): {first} is not there",
+        f"store local: orders-0 offsets [1, 2): {index_key(second)} is not there "
+        "(an index: readers rebuild it from its object)",
+        f"store local: orders-0 offsets [2, 3): {third} has {len(body) - 1:,} bytes ({(len(body) - 1) / 1024:.1f} KiB),"
+        f" wanted {len(body):,} bytes ({len(body) / 1024:.1f} KiB)",
+    ]
+    assert "local: see wrong" in orders("cluster", "health").out
+
+
+def test_a_store_that_does_not_answer_is_reported_at_the_deadline_and_holds_up_no_other(
+    nowhere: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere("cluster", "init", "--store", "a=disk-a", "--store", "b=disk-b")
+    put, over = LocalStore.put_if_absent, threading.Event()
+
+    def hang(store: LocalStore, key: str, body: Bytes) -> None:
+        if store.url.endswith("disk-a"):
+            over.wait()
+        put(store, key, body)
+
+    left_s = iter([0.0, 60.0, 60.0])  # for a, b and the metadata
+    monkeypatch.setattr(store_health.Deadline, "left_s", lambda deadline: next(left_s))
+    monkeypatch.setattr(LocalStore, "put_if_absent", hang)
+    try:
+        said = nowhere("cluster", "health", "--format", "json")
+    finally:
+        over.set()
+    assert said.code == 5
+    assert {each["store"]: each["found"] for each in said.json["stores"]} == {
+        "a": "no answer in 20 seconds",
+        "b": "ok",
+        "metadata": "ok",
+    }
+
+
+def test_metadata_that_do_not_answer_are_unhealthy(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    get, over = LocalStore.get, threading.Event()
+
+    def hang(store: LocalStore, key: str) -> memoryview:
+        over.wait()
+        return get(store, key)
+
+    monkeypatch.setattr(store_health, "DEADLINE_MS", 50)
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "get", hang)
+        said = orders("cluster", "health", "--format", "json")
+        over.set()
+    wanted = f"the metadata can't be read: REQUEST_TIMED_OUT: the metadata at {orders.url}: no answer in 50 ms"
+    assert (said.code, said.json) == (5, {"healthy": False, "wrong": [wanted]})
+
+
+def test_a_damaged_chain_is_unhealthy(orders: Cli) -> None:
+    sorted(Path(orders.url, "meta/log").rglob("0*[0-9]"))[2].unlink()
+    said = orders("cluster", "health")
+    assert said.code == 5
+    assert "wrong        the metadata can't be read: CHAIN_DAMAGED: entry 1, meta/log/" in said.out
+
+
+def test_nothing_is_written_to_what_is_not_the_store_that_was_registered(nowhere: Cli, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    nowhere("cluster", "init", "--store", f"a={disk}")
+    disk.rename(tmp_path / "elsewhere")
+    said = nowhere("cluster", "health")
+    assert (said.code, disk.exists()) == (5, False)
+    assert "store a: nothing there: no INCARNATION at file://" in said.out
