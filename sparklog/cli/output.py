@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparklog.cli.settings import settings
+from sparklog.core.counting import counted as counted
 from sparklog.core.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -150,11 +151,6 @@ def size_of(size_bytes: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-def counted(number: int, noun: str) -> str:
-    """1 record, 2 records."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def one_line(text: str) -> str:
