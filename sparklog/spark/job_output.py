@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sparklog.chain.clock import Clock
+from sparklog.core.counting import counted
 from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work
 
 ROWS_SHOWN = 40
@@ -41,8 +42,8 @@ class JobOutput:
             self._console.print(f"{title}: nothing is due")
         if deletion.objects:
             self._console.print(
-                f"to be deleted, their delay has passed: {deletion.objects:,} objects, {amount(deletion.size_bytes)}, "
-                f"{deletion.requests:,} requests"
+                f"to be deleted, their delay has passed: {counted(deletion.objects, 'object')}, "
+                f"{amount(deletion.size_bytes)}, {counted(deletion.requests, 'request')}"
             )
         for note in notes:
             self._console.print(note)
@@ -64,8 +65,9 @@ class JobOutput:
             self._console.print(message, markup=False)
         done, deleted = report.done, report.deletion.done
         self._console.print(
-            f"{report.job}: {done.objects:,} objects, {done.records:,} records, {amount(done.size_bytes)} done; "
-            f"{deleted.objects:,} retired objects deleted ({amount(deleted.size_bytes)}); "
+            f"{report.job}: {counted(done.objects, 'object')}, {counted(done.records, 'record')}, "
+            f"{amount(done.size_bytes)} done; "
+            f"{counted(deleted.objects, 'retired object')} deleted ({amount(deleted.size_bytes)}); "
             f"{report.failed:,} failed; FLOOR is {report.floor}"
         )
 
@@ -89,6 +91,14 @@ class JobOutput:
                 each.reason,
             )
         self._console.print(table)
+
+
+def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
+    """Where a plan goes: stdout if it is all that was asked for; None (stderr) if it is not, or a report goes there."""
+    if not dry_run or stdout_taken:
+        return None
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
 
 
 def _stderr() -> Console:

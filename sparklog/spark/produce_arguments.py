@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
-from sparklog.spark.job_arguments import write_report
+from sparklog.core.errors import InvalidInput, InvalidOption
+from sparklog.spark.job_arguments import check_report_file, exit_code_of, job_session, write_report
+from sparklog.spark.job_output import plan_console
 from sparklog.spark.produce_bad_rows import BadRows, OnBadRow
 from sparklog.spark.produce_job import NewTopic, Target, run_produce
 from sparklog.spark.produce_rows import RowMapping
@@ -37,15 +37,22 @@ the next run goes on with it. Exit code 0 done, 1 failed, 2 usage or bad input, 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run produce from the command line and return the exit code: 0, or that of the error."""
     given = argument_parser().parse_args(argv)
-    try:
+
+    def run_and_report() -> int:
         source, mapping, target = _source(given), _mapping(given), _target(given)
-        report = run_produce(source, mapping, target, spark=quiet_session, dry_run=given.dry_run)
-        if given.report is not None:
-            write_report(report, given.report)
-    except SparklogError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return report.exit_code
+        check_report_file(given.report)
+        report = run_produce(
+            source,
+            mapping,
+            target,
+            spark=_session,
+            dry_run=given.dry_run,
+            plan=plan_console(dry_run=given.dry_run, stdout_taken=given.report == "-"),
+        )
+        write_report(report, given.report)
+        return report.exit_code
+
+    return exit_code_of(run_and_report)
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -172,20 +179,6 @@ def _pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
     return {key.strip(): value for key, _, value in pairs}
 
 
-def quiet_session() -> SparkSession:
-    """The session that spark-submit configured, or a local one: in UTC; Spark logs errors only, if nothing else is set.
-
-    Sinks and sources log in Python, so their warnings are seen all the same.
-    """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark import SparkConf
-    from pyspark.sql import SparkSession
-
-    from sparklog.spark import register
-
-    builder: Any = SparkSession.builder.appName("sparklog produce").config("spark.sql.session.timeZone", "UTC")
-    if not SparkConf().contains("spark.log.level"):
-        builder = builder.config("spark.log.level", "ERROR")
-    session: SparkSession = builder.getOrCreate()
-    register(session)
-    return session
+def _session() -> SparkSession:
+    """In UTC: times without a zone are."""
+    return job_session("produce", {"spark.sql.session.timeZone": "UTC"})

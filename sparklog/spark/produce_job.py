@@ -128,12 +128,14 @@ def run_produce(
     spark: SparkSession | Callable[[], SparkSession],
     dry_run: bool = False,
     console: Console | None = None,
+    plan: Console | None = None,
     clock: Clock | None = None,
 ) -> ProduceReport:
     """Write the rows of `source` to `target`: all of them, or nothing.
 
     `spark` is asked for when all that needs no Spark was checked. Times without a zone are taken in the session's
-    zone, which is expected to be UTC. Raises InvalidInput and its kin, NotFound, Conflict, OutcomeUnknown.
+    zone, which is expected to be UTC. `console` shows progress (default: stderr), `plan` what --dry-run finds (default:
+    the console). Raises InvalidInput and its kin, NotFound, Conflict, OutcomeUnknown.
     """
     check_mapping(mapping)
     source = checked(source)
@@ -142,7 +144,8 @@ def run_produce(
         raise InvalidOption(
             f"--on-bad-row is for CSV and JSON files: {source.name} has no rows that could be malformed"
         )
-    produce = _Produce(source, mapping, target, console or _stderr(), clock or SystemClock())
+    console = console or _stderr()
+    produce = _Produce(source, mapping, target, console, plan or console, clock or SystemClock())
     with closing(produce.connection):
         return produce.run(spark, dry_run)
 
@@ -150,8 +153,11 @@ def run_produce(
 class _Produce:
     """One run."""
 
-    def __init__(self, source: Source, mapping: RowMapping, target: Target, console: Console, clock: Clock) -> None:
-        self.source, self.mapping, self.target, self.console, self.clock = source, mapping, target, console, clock
+    def __init__(
+        self, source: Source, mapping: RowMapping, target: Target, console: Console, plan: Console, clock: Clock
+    ) -> None:
+        self.source, self.mapping, self.target, self.clock = source, mapping, target, clock
+        self.console, self.plan = console, plan
         self.write_id = f"produce-{uuid.uuid4().hex}"
         self.raw_options = _sink_options(target, self.write_id)
         self.options: WriteOptions = parse_write_options(self.raw_options)
@@ -272,19 +278,11 @@ class _Produce:
 
     def _delete_empty(self, topics: Sequence[TopicId]) -> None:
         for topic_id in topics:
-            with self.connection.follower.current() as state:
-                topic = state.topics.get(topic_id)
-                used = topic is None or any(
-                    (found := state.partition(topic_id, index)) is not None and found.log_end
-                    for index in range(topic.partitions)
-                )
-            if topic is None or used:
-                continue
             try:
-                Cluster(self.connection).submit(DeleteTopic(topic_id))
-                self._say(f"topic {topic.name} was created for this run and is empty: deleted again")
+                Cluster(self.connection).submit(DeleteTopic(topic_id, if_never_written=True))
+                self._say("the topic that was created is deleted again")
             except SparklogError as error:
-                self._say(f"topic {topic.name} was created for this run and is empty, it could not be deleted: {error}")
+                self._say(f"the topic that was created stays: {error}")
 
     # ---- after ----------------------------------------------------------------------------------
 
@@ -323,14 +321,16 @@ class _Produce:
         except Exception as error:
             raise explained(error, self.source.name) from error
         names = tuple(visible(frame).columns)
-        self._say(f"{self.source.name}: {counted(seen.records, 'row')}, columns {', '.join(names)}")
+        self._show_line(f"{self.source.name}: {counted(seen.records, 'row')}, columns {', '.join(names)}")
         place = f"topic {self.target.topic}" + ("" if there else ", which would be created")
-        self._say(f"would be written to {place}: {amount(seen.size_bytes)} of keys and values, not yet compressed")
+        self._show_line(
+            f"would be written to {place}: {amount(seen.size_bytes)} of keys and values, not yet compressed"
+        )
         if bad:
             to = "left out" if self.bad_rows.topic is None else f"written to topic {self.bad_rows.topic}"
-            self._say(f"besides, {_of_bad_rows(bad, first, f'would be {to}')}")
+            self._show_line(f"besides, {_of_bad_rows(bad, first, f'would be {to}')}")
         for line in [*seen.remarks(), *(f"  {each}" for each in seen.first)]:
-            self._say(line)
+            self._show_line(line)
         report = self._report(dry_run=True, columns=names)
         return msgspec.structs.replace(report, records=seen.records, size_bytes=seen.size_bytes, bad_rows=bad)
 
@@ -389,6 +389,9 @@ class _Produce:
 
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)
+
+    def _show_line(self, line: str) -> None:
+        self.plan.print(line, markup=False, soft_wrap=True)
 
 
 def _sink_options(target: Target, write_id: str) -> dict[str, str]:

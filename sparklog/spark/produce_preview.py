@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from sparklog.core.counting import counted
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -33,9 +35,9 @@ class Preview(msgspec.Struct, frozen=True):
     def remarks(self) -> Iterator[str]:
         """What is worth a line."""
         if self.without_key:
-            yield f"{self.without_key:,} rows have no key"
+            yield f"{counted(self.without_key, 'row')} without a key"
         if self.without_value:
-            yield f"{self.without_value:,} rows have no value: tombstones"
+            yield f"{counted(self.without_value, 'row')} without a value: tombstones"
         if self.oldest_ms is not None and self.newest_ms is not None:
             yield f"timestamps from {_time(self.oldest_ms)} to {_time(self.newest_ms)}"
         if self.partitions:

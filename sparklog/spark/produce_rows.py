@@ -94,7 +94,7 @@ def _value(frame: DataFrame, mapping: RowMapping) -> Column:
 
 
 def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
-    """Times without a zone are UTC (the session's zone), integers are milliseconds since the epoch."""
+    """Times without a zone are UTC (the session's zone), integers are milliseconds since the epoch, no text is none."""
     from pyspark.sql import functions as sql
 
     if mapping.timestamp is not None:
@@ -104,7 +104,9 @@ def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
     else:
         return None
     kind = _type(frame, column)
-    if kind in ("timestamp", "timestamp_ntz", "date", "string"):
+    if kind == "string":
+        return sql.nullif(column, sql.lit("")).cast("timestamp")
+    if kind in ("timestamp", "timestamp_ntz", "date"):
         return column.cast("timestamp")
     if kind in ("bigint", "int"):
         return sql.timestamp_millis(column)
@@ -114,13 +116,15 @@ def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
 
 
 def _partition(frame: DataFrame, mapping: RowMapping) -> Column | None:
+    from pyspark.sql import functions as sql
+
     if mapping.partition is None:
         return None
     column = quoted(column_name(frame, "--partition-column", mapping.partition))
     kind = _type(frame, column)
     if kind not in ("tinyint", "smallint", "int", "bigint", "string"):
         raise InvalidOption(f"--partition-column: wanted integers, found {mapping.partition!r} of type {kind}")
-    return column.cast("int")
+    return (sql.nullif(column, sql.lit("")) if kind == "string" else column).cast("int")
 
 
 def _text(frame: DataFrame, column: Column) -> Column:

@@ -31,10 +31,9 @@ from sparklog.spark.produce_text import (
     lines_of,
     rows_of,
     settings,
-    shown_path,
 )
 from sparklog.spark.row_expressions import columns_named, condition, quoted
-from sparklog.spark.spark_errors import explained
+from sparklog.spark.spark_errors import explained, shown_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 
 from sparklog.core.errors import InvalidInput
 from sparklog.spark.produce_bad_rows import BAD, BAD_TYPE, BadRow, refusal
+from sparklog.spark.spark_errors import shown_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,12 +65,6 @@ class Part(NamedTuple):
 Read = Callable[[Part, Iterator[bytes]], Iterator["list[str] | BadRow"]]
 
 
-def shown_path(url: str) -> str:
-    """A path as people write it."""
-    path = unquote(url)
-    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
-
-
 @contextmanager
 def settings(session: SparkSession, *, unsplit: bool, typed_folders: bool) -> Iterator[None]:
     """While rows are read: files are not cut (`unsplit`: a row may go over many lines), folders are text or typed."""
@@ -83,6 +77,9 @@ def settings(session: SparkSession, *, unsplit: bool, typed_folders: bool) -> It
         for name, value in wanted.items():
             session.conf.set(name, value)
         yield
+    except KeyboardInterrupt:
+        before.clear()  # it broke a call into Spark, and with it the connection
+        raise
     finally:
         for name, value in before.items():
             session.conf.set(name, value)
