@@ -96,7 +96,7 @@ class CsvRows:
             delimiter=dialect.sep,
             quotechar=dialect.quote or None,
             quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
-            escapechar=None if dialect.escape in ("", dialect.quote) else dialect.escape,
+            escapechar=None if dialect.escape in ("", '"', dialect.quote) else dialect.escape,
             skipinitialspace=dialect.skip_initial_space,
             strict=True,
         )

@@ -108,7 +108,7 @@ def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad
     from pyspark.sql.types import DataType, StringType, StructField, StructType
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _read_parts(batches, read, columns, stop_at_bad=stop_at_bad)
+        return read_parts(batches, read, columns, stop_at_bad=stop_at_bad)
 
     fields = [StructField(each, StringType()) for each in columns]
     fields += [lines.schema[each] for each in folders_of(lines)]
@@ -135,9 +135,10 @@ def check_first_line(name: str, line: bytes) -> None:
         raise InvalidInput(f"{name} is no text in UTF-8, its first line has zero bytes: convert it first, as by iconv")
 
 
-def _read_parts(
+def read_parts(
     batches: Iterable[pa.RecordBatch], read: Read, columns: Sequence[str], *, stop_at_bad: bool
 ) -> Iterator[pa.RecordBatch]:
+    """Task: rows from batches of `lines_of`. Raises InvalidRecord at a bad row if asked to stop."""
     for part, runs in groupby(_runs(batches), key=itemgetter(0)):
         lines = chain.from_iterable(lines for _, lines in runs)
         for rows in _gathered(read(part, checked_text(part, lines))):
