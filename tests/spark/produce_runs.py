@@ -45,12 +45,12 @@ class Runs:
         create: NewTopic | None = None,
         transaction: tuple[str, str] | None = None,
         dry_run: bool = False,
-        bad_rows: BadRows = BadRows(),
+        bad_rows: BadRows | None = None,
     ) -> ProduceReport:
         return run_produce(
             source if isinstance(source, Source) else Source(str(source)),
             mapping or RowMapping(),
-            Target(self.cluster.connection.url, "t", create, transaction, bad_rows=bad_rows),
+            Target(self.cluster.connection.url, "t", create, transaction, bad_rows=bad_rows or BadRows()),
             spark=self.spark,
             dry_run=dry_run,
             console=Console(file=self.said, width=200),
