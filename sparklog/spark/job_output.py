@@ -46,7 +46,7 @@ class JobOutput:
                 f"{amount(deletion.size_bytes)}, {counted(deletion.requests, 'request')}"
             )
         for note in notes:
-            self._console.print(note)
+            self._console.print(note, markup=False, soft_wrap=True)
         self._said = frozenset(notes)
 
     def progress(self, what: str, done: int, of: int) -> None:

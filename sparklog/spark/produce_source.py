@@ -197,7 +197,9 @@ def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -
         written = {"quote": '"', "escape": '"', "nullValue": "", "emptyValue": ""}
         good = frame.where(~is_bad())
         texts = good.select(sql.to_csv(sql.struct(*(each.alias(name) for name, each in columns.items())), written))
+        texts.persist()  # Spark looks at the first one, then at all of them
         found = frame.sparkSession.read.options(**written, inferSchema="true").csv(texts).dtypes
+        texts.unpersist()
         for name, (_, kind) in zip(names, found, strict=False):
             if kind != "string":
                 columns[name] = sql.nullif(columns[name], sql.lit("")).cast(kind)

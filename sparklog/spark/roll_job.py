@@ -26,7 +26,7 @@ TASK_BYTES = 64 << 20  # small segments share a task until they have this many s
 FEWEST_TASKS = 16  # … but work for many segments is shared out to at least so many
 MORE_SEGMENTS = (
     "segments are counted by the bytes stored now; slices larger than segment.bytes are cut into smaller batches, "
-    "which compress less, so there are usually more"
+    "which compress less, and very small ones not at all: there are more, and with a small segment.bytes many more"
 )
 _CHAIN_REQUESTS = 2  # the entry and the look for its void mark
 

@@ -119,9 +119,7 @@ def test_whatever_ends_a_job_early_is_one_line(
 
 
 @pytest.mark.spark
-def test_a_source_that_spark_finds_is_not_registered_again(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_that_is_found_is_not_registered_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark.dataSource, "register", lambda _: pytest.fail("Spark warns that it was replaced"))
     register(spark)
 

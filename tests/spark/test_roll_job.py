@@ -63,7 +63,7 @@ def test_a_plan_says_when_there_can_be_more_segments_than_it_counts(log: Maintai
     report = log.roll()
     assert report.done.objects > report.planned.objects
     assert report.notes == (roll_job.MORE_SEGMENTS,)
-    assert "which compress less, so there are usually more" in log.said.getvalue().replace("\n", " ")
+    assert "and with a small segment.bytes many more" in log.said.getvalue().replace("\n", " ")
 
 
 def test_a_slice_larger_than_segment_bytes_becomes_several_segments(log: MaintainedLog) -> None:  # M: S-06

@@ -38,7 +38,8 @@ def test_a_file_that_cannot_be_read_is_named_with_the_innermost_cause_and_what_t
     text = (
         "An error occurred while calling o84.save.\n: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] "
         "Encountered error while reading file file:///in/a%20b.csv.gz.  SQLSTATE: KD001\n\tat x.y(Z.scala:1)\n"
-        "Caused by: java.io.IOException: outer\n\tat x\nCaused by: java.io.EOFException: Unexpected end of input stream\n"
+        "Caused by: java.io.IOException: outer\n\tat x\n"
+        "Caused by: java.io.EOFException: Unexpected end of input stream\n"
         "\tat org.apache.hadoop\n\t... 90 more\n"
     )
     found = explained(RuntimeError(text), "in")
