@@ -22,6 +22,7 @@ from sparklog.core.errors import InvalidInput, Landed, SparklogError
 from sparklog.core.starting_offsets import parse_timestamp_us
 from sparklog.spark.job_output import plan_console
 from sparklog.spark.job_report import JobReport
+from sparklog.spark.spark_errors import brief
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +83,7 @@ def exit_code_of(run: Callable[[], int]) -> int:
         line, code = INTERRUPTED, 130
     except Exception as error:
         hint = "" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where"
-        line, code = f"{SparklogError.code}: {type(error).__name__}: {error}{hint}", 1
+        line, code = f"{SparklogError.code}: {type(error).__name__}: {brief(error)}{hint}", 1
     if os.environ.get(DEBUG):
         traceback.print_exc()
     print(" ".join(line.split("\n")), file=sys.stderr)

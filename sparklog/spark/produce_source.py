@@ -148,6 +148,8 @@ def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: boo
     lines = lines_of(session, path, options.of_files)
     file, first = _first_row(lines, options, path)
     names = column_names(first, file, dialect.header, folders_of(lines))
+    if len(first) == 1 and (other := next((each for each in ";\t|" if each in first[0]), None)):
+        log.warning("%s: one column, %r: if %r separates columns, give --option sep", file, first[0], other)
     unnamed = [name for name, found in zip(names, first, strict=True) if dialect.header and name != found]
     if unnamed:
         log.warning("%s: columns without a name in the header are called %s", file, ", ".join(unnamed))

@@ -12,6 +12,7 @@ from sparklog.core.errors import InvalidInput, NotFound, SparklogError
 _OURS: Final = re.compile(r"sparklog\.core\.errors\.\w+: ([A-Z_]+): ([^\n]*)")
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\] ([^\n]*)")
 _SQL_STATE: Final = re.compile(r"\.?\s*SQLSTATE: \w+.*")
+_PY4J: Final = "An error occurred while calling "
 _ABSENT: Final = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 # Spark's wrappers: the reason stands behind them.
 _WRAPPERS: Final = (
@@ -74,8 +75,14 @@ def brief(error: Exception) -> str:
     """Spark's own words in one line, without stack traces: the innermost reason that bears a condition."""
     text = str(error)
     found = [each for each in _CONDITION.finditer(text) if each[1] not in _WRAPPERS]
-    line = f"{found[0][1]}: {found[0][2]}" if found else next(iter(text.strip().splitlines()), repr(error))
+    line = f"{found[0][1]}: {found[0][2]}" if found else next(iter(_lines(text)), repr(error))
     return _SQL_STATE.sub("", line).strip()
+
+
+def _lines(text: str) -> list[str]:
+    """Without the first line of what py4j raises, which says how its call is numbered."""
+    lines = text.strip().splitlines()
+    return [each.lstrip(": ") for each in lines[1:]] if text.startswith(_PY4J) and len(lines) > 1 else lines
 
 
 def condition_of(error: Exception) -> str:

@@ -97,6 +97,26 @@ def test_options_say_how_csv_is_read_and_which_types_it_has(spark: SparkSession,
 
 
 @pytest.mark.spark
+def test_odd_files_have_the_rows_they_have_and_odd_headers_are_warned_of(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, body, columns, rows in (
+        ("header.csv", "a,b", ["a", "b"], []),
+        ("one.csv", "a b\n\n x \n", ["a b"], [(" x ",)]),
+        ("pandas.csv", ",a\r\n0,x\r\n", ["_c0", "a"], [("0", "x")]),
+        ("german.csv", "a;b\n1;2\n", ["a;b"], [("1;2",)]),
+        ("empty.json", "", [], []),
+    ):
+        (tmp_path / name).write_text(body, newline="")
+        frame = visible(open_source(checked(Source(str(tmp_path / name))), spark))
+        assert (frame.columns, [tuple(each) for each in frame.collect()]) == (columns, rows)
+    assert [each.getMessage().rpartition("/")[2] for each in caplog.records if each.name == "sparklog"] == [
+        "pandas.csv: columns without a name in the header are called _c0",
+        "german.csv: one column, 'a;b': if ';' separates columns, give --option sep",
+    ]
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("source", "kind", "message"),
     [

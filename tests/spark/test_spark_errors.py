@@ -56,6 +56,11 @@ def test_a_type_that_spark_does_not_have_comes_with_advice() -> None:
     assert "coerce_timestamps='us'" in found.message
 
 
+def test_javas_own_errors_are_told_by_what_java_says() -> None:
+    text = "An error occurred while calling o84.save.\n: java.lang.OutOfMemoryError: Java heap space\n\tat x\n"
+    assert explained(RuntimeError(text), "a.csv").message == "a.csv: java.lang.OutOfMemoryError: Java heap space"
+
+
 def test_anything_else_is_told_by_its_first_line() -> None:
     found = explained(RuntimeError("the disk is on fire\n at a\n at b"), "a.csv")
     assert (type(found), found.message, found.exit_code) == (SparklogError, "a.csv: the disk is on fire", 1)
