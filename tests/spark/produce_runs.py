@@ -22,7 +22,7 @@ from sparklog.spark.produce_source import Source
 
 @pytest.fixture
 def utc(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session as `quiet_session` makes it."""
+    """The session as the job makes it."""
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     yield spark
