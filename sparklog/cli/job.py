@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -99,19 +100,25 @@ def _run(
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    """Run a job: the plan and the closing line go to stderr, its report as JSON to stdout if that is asked for."""
-    from sparklog.spark.job_arguments import job_session, parse_now_ms, write_report
+    """Run a job. stdout is for the plan of --dry-run, or for the report as JSON if that is asked for."""
+    from sparklog.spark.job_arguments import INTERRUPTED, check_report_file, job_session, parse_now_ms, write_report
+    from sparklog.spark.job_output import plan_console
 
-    report = run(
-        cluster_url=settings.cluster(),
-        topics=topics or None,
-        now_ms=None if now is None else parse_now_ms(now),
-        dry_run=dry_run,
-        spark=lambda: job_session(name),
-    )
+    check_report_file(report_file)
+    try:
+        report = run(
+            cluster_url=settings.cluster(),
+            topics=topics or None,
+            now_ms=None if now is None else parse_now_ms(now),
+            dry_run=dry_run,
+            spark=lambda: job_session(name),
+            console=plan_console(dry_run=dry_run, stdout_taken=settings.json or report_file == "-"),
+        )
+    except KeyboardInterrupt:
+        print(INTERRUPTED, file=sys.stderr)
+        raise
     if settings.json and report_file != "-":
         print(report.to_json())
-    if report_file is not None:
-        write_report(report, report_file)
+    write_report(report, report_file)
     if report.exit_code:
         raise typer.Exit(report.exit_code)

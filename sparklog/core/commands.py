@@ -67,9 +67,12 @@ class AddPartitions(msgspec.Struct, frozen=True, tag="add-partitions"):
 
 
 class DeleteTopic(msgspec.Struct, frozen=True, tag="delete-topic"):
-    """Forget a topic. Its objects are retired and go after `file.delete.delay.ms`."""
+    """Forget a topic. Its objects are retired and go after `file.delete.delay.ms`. With `if_never_written` it is
+    refused once a record was appended.
+    """
 
     topic_id: TopicId
+    if_never_written: bool = False
 
 
 class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -6,6 +6,7 @@ from sparklog.core.cluster_config import effective_cluster, parse_cluster_config
 from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic
 from sparklog.core.errors import (
     ClusterAlreadyExists,
+    Conflict,
     InvalidInput,
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -105,8 +106,13 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
 
 
 def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> TopicDeleted:
-    """The topic is forgotten at once; its objects go after `file.delete.delay.ms`."""
+    """The topic is forgotten at once; its objects go after `file.delete.delay.ms`. Raises Conflict."""
     topic = existing_topic(state, command.topic_id)
+    if command.if_never_written and any(
+        state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))].next_offset
+        for index in range(topic.partitions)
+    ):
+        raise Conflict(f"wanted to delete topic {topic.name} if nothing was ever written to it, found records")
     return TopicDeleted(topic.topic_id, delay_begins_ms(state, at) + state.topic_config(topic).file_delete_delay_ms)
 
 

@@ -96,7 +96,7 @@ class InvalidReplicaAssignment(InvalidInput):
 
 
 class InvalidRecord(InvalidInput):
-    """A record does not fit its topic; nothing of its write was appended."""
+    """A record does not fit its topic, or a row to produce can't be read; nothing of its write was appended."""
 
     code = "INVALID_RECORD"
 

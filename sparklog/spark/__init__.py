@@ -18,7 +18,16 @@ def register(spark: SparkSession) -> None:
     """
     from sparklog.spark.source import SparklogDataSource
 
-    spark.dataSource.register(SparklogDataSource)
+    if not _is_known(spark, SparklogDataSource.name()):
+        spark.dataSource.register(SparklogDataSource)
+
+
+def _is_known(spark: SparkSession, name: str) -> bool:
+    """Whether the session finds the source: to register it again makes Spark warn that it was replaced. A Connect
+    client can't ask; there the server keeps the warning to itself.
+    """
+    session = getattr(spark, "_jsparkSession", None)
+    return session is not None and bool(session.sessionState().dataSourceManager().dataSourceExists(name))
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:

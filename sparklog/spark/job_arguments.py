@@ -1,20 +1,34 @@
-"""What every `jobs/NAME.py` does: read its arguments, make a session, run, write the report, give the exit code."""
+"""What every `jobs/NAME.py` does: read its arguments, make a session, run, write the report, give the exit code.
+
+stdout is for the plan of --dry-run, or for the report if that is sent there; messages and progress go to stderr.
+"""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
+import signal
 import sys
+import tempfile
+import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from types import FrameType, MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.errors import InvalidInput, Landed, SparklogError
 from sparklog.core.starting_offsets import parse_timestamp_us
+from sparklog.spark.job_output import plan_console
 from sparklog.spark.job_report import JobReport
+from sparklog.spark.spark_errors import brief
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+INTERRUPTED = "interrupted: what was committed stays, the rest was not done; it can be run again"
+DEBUG = "SPARKLOG_DEBUG"  # set to anything: errors come with their traceback
 
 
 class Report(Protocol):
@@ -40,22 +54,40 @@ def main(
     parser = argument_parser(name, description, flags or {})
     given = vars(parser.parse_args(argv))
     cluster, topics, now, report_file = (given.pop(each) for each in ("cluster", "topic", "now", "report"))
-    try:
+
+    def run_and_report() -> int:
         if not cluster:
             raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER")
+        check_report_file(report_file)
         report = run(
             cluster,
             topics=topics,
             now_ms=None if now is None else parse_now_ms(now),
             spark=lambda: job_session(name),
+            console=plan_console(dry_run=given["dry_run"], stdout_taken=report_file == "-"),
             **given,
         )
-        if report_file is not None:
-            write_report(report, report_file)
+        write_report(report, report_file)
+        return report.exit_code
+
+    return exit_code_of(run_and_report)
+
+
+def exit_code_of(run: Callable[[], int]) -> int:
+    """What `run` returns; an error becomes one line on stderr and its exit code, Ctrl-C one line and 130."""
+    try:
+        return run()
     except SparklogError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return report.exit_code
+        line, code = str(error), error.exit_code
+    except KeyboardInterrupt:
+        line, code = INTERRUPTED, 130
+    except Exception as error:
+        hint = "" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where"
+        line, code = f"{SparklogError.code}: {type(error).__name__}: {brief(error)}{hint}", 1
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
+    print(" ".join(line.split("\n")), file=sys.stderr)
+    return code
 
 
 def argument_parser(name: str, description: str, flags: Mapping[str, tuple[str, str]]) -> argparse.ArgumentParser:
@@ -89,27 +121,69 @@ def parse_now_ms(text: str) -> int:
     return parse_timestamp_us("--now", text) // 1000
 
 
-def write_report(report: Report, path: str) -> None:
-    """The report as JSON, into a file or to stdout."""
+def check_report_file(path: str | None) -> None:
+    """Raise InvalidInput, before anything is begun, if a report can't be written there. Leaves no file behind."""
+    if path is None or path == "-":
+        return
+    if Path(path).is_dir():
+        raise InvalidInput(f"--report: wanted a file, found the directory {path}; nothing was begun")
+    try:
+        if Path(path).exists():
+            with Path(path).open("ab"):
+                pass
+        else:
+            with tempfile.TemporaryFile(dir=Path(path).parent):
+                pass
+    except OSError as error:
+        reason = error.strerror or error
+        raise InvalidInput(f"--report: {path} can't be written ({reason}); nothing was begun") from error
+
+
+def write_report(report: Report, path: str | None) -> None:
+    """The report as JSON, into a file or to stdout; None: nowhere."""
+    if path is None:
+        return
     if path == "-":
         print(report.to_json())
         return
     try:
         Path(path).write_text(report.to_json() + "\n", encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(
-            f"the job ran, but its report could not be written to {path}: {error.strerror or error}"
+        raise SparklogError(
+            f"the job ran, and what it did stays; its report could not be written to {path}: {error.strerror or error}",
+            landed=Landed.YES,
         ) from error
 
 
-def job_session(name: str) -> SparkSession:
-    """The session that spark-submit configured, or a local one; executors run this process's Python if none is set."""
+def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    """The session that spark-submit configured, or a local one; executors run this process's Python if none is set.
+
+    Spark itself says nothing unless it is told a spark.log.level: what fails is told by the job, in a line. Sinks and
+    sources log in Python, so their warnings are seen all the same.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     from sparklog.spark import register
 
-    builder: Any = SparkSession.builder
-    session: SparkSession = builder.appName(f"sparklog {name}").getOrCreate()
+    builder: Any = SparkSession.builder.appName(f"sparklog {name}")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    conf = SparkConf()
+    if not conf.contains("spark.ui.showConsoleProgress"):
+        builder = builder.config("spark.ui.showConsoleProgress", "false")  # jobs tell how far they are
+    if not conf.contains("spark.log.level"):
+        builder = builder.config("spark.log.level", "OFF")
+        logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # Spark's errors, as JSON
+    session: SparkSession = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _interrupted)  # in the place of Spark's, which calls into the call that it breaks
     register(session)
     return session
+
+
+def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
+    """Ctrl-C: what the broken call into Spark logs is no news."""
+    logging.disable(logging.CRITICAL)
+    raise KeyboardInterrupt

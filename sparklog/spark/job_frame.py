@@ -57,6 +57,11 @@ class Job(Protocol):
     name: str
     unit: str  # what the objects of its plan are
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """After `plan`: what people should know about it."""
+        ...
+
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """What is due, a row per partition with work. Changes nothing in the log."""
         ...
@@ -206,7 +211,8 @@ def run_job(job: Job, cluster_url: str, **options: Unpack[JobOptions]) -> JobRep
         rows = job.plan(frame)
         planned = total(each.planned for each in rows)
         deletion = DeletionResult(_deletion_work(frame.due_deletions()))
-        notes = [f"ages are counted from {point_in_time(frame.now_ms)} (--now)"] if frame.now_was_given else []
+        notes = list(job.notes)
+        notes += [f"ages are counted from {point_in_time(frame.now_ms)} (--now)"] if frame.now_was_given else []
         title = f"{job.name} {frame.connection.url}"
         frame.output.plan(title, job.unit, rows, planned, deletion.planned, notes)
         if frame.dry_run:

@@ -45,7 +45,7 @@ class JobOutput:
                 f"{amount(deletion.size_bytes)}, {counted(deletion.requests, 'request')}"
             )
         for note in notes:
-            self._console.print(note)
+            self._console.print(note, markup=False, soft_wrap=True)
         self._said = frozenset(notes)
 
     def progress(self, what: str, done: int, of: int) -> None:
@@ -90,6 +90,14 @@ class JobOutput:
                 each.reason,
             )
         self._console.print(table)
+
+
+def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
+    """Where a plan goes: stdout if it is all that was asked for; None (stderr) if it is not, or a report goes there."""
+    if not dry_run or stdout_taken:
+        return None
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
 
 
 def _stderr() -> Console:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Union
 import pyarrow as pa
 
 from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.readable import counted
+from sparklog.spark.spark_errors import brief
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +49,7 @@ class TaskRunner:
         try:
             return _on_spark(self._session, task, list(payloads))
         except Exception as error:  # Spark has many kinds; to a job they all mean that these tasks did not work
-            raise SparklogError(f"Spark could not run {len(payloads)} tasks: {error}") from error
+            raise SparklogError(f"Spark could not run {counted(len(payloads), 'task')}: {brief(error)}") from error
 
 
 def _on_spark(session: SparkSession, task: Task, payloads: list[bytes]) -> list[bytes]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
-from sparklog.spark.job_arguments import write_report
+from sparklog.core.errors import InvalidInput, InvalidOption
+from sparklog.spark.job_arguments import check_report_file, exit_code_of, job_session, write_report
+from sparklog.spark.job_output import plan_console
+from sparklog.spark.produce_bad_rows import BadRows, OnBadRow
 from sparklog.spark.produce_job import NewTopic, Target, run_produce
 from sparklog.spark.produce_rows import RowMapping
 from sparklog.spark.produce_source import FORMATS, Source
@@ -17,19 +18,41 @@ from sparklog.spark.produce_source import FORMATS, Source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_READING = """\
+how files are read:
+  CSV      as Python's csv module reads it (RFC 4180): quotes doubled, values in quotes over several lines, a header,
+           every value a text ("007" stays 007), an empty value an empty text (nullValue= makes it null). All files
+           have the same header. A file is read by one task, because a value may go over lines; if none does,
+           --option multiLine=false lets several tasks read a large file.
+  JSON     one object a line; the value of a record is the object as it stands in the file. multiLine=true: one object
+           or one array of objects in a file, which is read as a whole.
+  Parquet  the columns of all files, null where a file has not one of them.
+Folders named NAME=VALUE are columns. .gz, .bz2, .zst and other files that Spark knows are unpacked.
+
+if it fails: no record is written, and a topic that --create made is deleted again. Killed, it leaves that topic, empty;
+the next run goes on with it. Exit code 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 conflict, 130 Ctrl-C.
+"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run produce from the command line and return the exit code: 0, or that of the error."""
     given = argument_parser().parse_args(argv)
-    try:
+
+    def run_and_report() -> int:
         source, mapping, target = _source(given), _mapping(given), _target(given)
-        report = run_produce(source, mapping, target, spark=quiet_session, dry_run=given.dry_run)
-        if given.report is not None:
-            write_report(report, given.report)
-    except SparklogError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return report.exit_code
+        check_report_file(given.report)
+        report = run_produce(
+            source,
+            mapping,
+            target,
+            spark=_session,
+            dry_run=given.dry_run,
+            plan=plan_console(dry_run=given.dry_run, stdout_taken=given.report == "-"),
+        )
+        write_report(report, given.report)
+        return report.exit_code
+
+    return exit_code_of(run_and_report)
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -37,6 +60,8 @@ def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="spark-submit jobs/produce.py",
         description="Write the rows of a file, a directory or a table to a topic, in one commit: all or nothing.",
+        epilog=_READING,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SOURCE", nargs="?", help="a file, a directory or a glob, local or not")
     _add_target(parser)
@@ -59,6 +84,20 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     add("--partitions", metavar="N", type=int, help="with --create: how many partitions")
     add("--config", metavar="KEY=VALUE", action="append", default=[], help="with --create: a config of the topic")
     add("--compression", metavar="C", help="zstd, lz4 or none (default: the topic's compression.type)")
+    add(
+        "--on-bad-row",
+        choices=[each.value for each in OnBadRow],
+        default=OnBadRow.FAIL.value,
+        help="a row of CSV or JSON that can't be read (too many or too few columns, a quote out of place, broken JSON, "
+        "other bytes than the encoding's): fail names its file and line and writes nothing (default); skip leaves it "
+        "out and counts it; dead-letter writes its text to --dead-letter-topic",
+    )
+    add(
+        "--dead-letter-topic",
+        metavar="T",
+        help="with --on-bad-row dead-letter: the topic for bad rows, in the same commit, with the headers file, row "
+        "and reason (--create creates it too, with one partition)",
+    )
     add("--txn-app-id", metavar="ID", help="with --txn-version: a version that was written before is not written again")
     add("--txn-version", metavar="N", help="a number that rises from run to run")
     add("--dry-run", action="store_true", help="count, and show the first rows as they would be written")
@@ -74,7 +113,9 @@ def _add_reading(group: Any) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="an option of Spark's reader, as inferSchema=true or nullValue=NA (CSV is read with header=true)",
+        help="how to read: Spark's names for CSV (header, sep, quote, escape, encoding, comment, nullValue, "
+        "inferSchema, multiLine, ignoreLeadingWhiteSpace), JSON (multiLine, encoding, …) and Parquet; for instance "
+        "inferSchema=true or nullValue=NA",
     )
     add("--where", metavar="SQL", help="only the rows for which this holds")
     add("--order-by", metavar="COL[,COL]", help="sort the rows first: offsets then follow these columns")
@@ -119,7 +160,8 @@ def _target(given: argparse.Namespace) -> Target:
         raise InvalidOption("wanted --txn-app-id and --txn-version together, found only one")
     create = NewTopic(given.partitions, _pairs("--config", given.config)) if given.create else None
     transaction = None if given.txn_app_id is None else (given.txn_app_id, given.txn_version)
-    return Target(given.cluster, given.topic, create, transaction, given.compression)
+    bad_rows = BadRows(OnBadRow(given.on_bad_row), given.dead_letter_topic)
+    return Target(given.cluster, given.topic, create, transaction, given.compression, bad_rows)
 
 
 def _names(option: str, text: str | None) -> tuple[str, ...]:
@@ -137,20 +179,6 @@ def _pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
     return {key.strip(): value for key, _, value in pairs}
 
 
-def quiet_session() -> SparkSession:
-    """The session that spark-submit configured, or a local one: in UTC; Spark logs errors only, if nothing else is set.
-
-    Sinks and sources log in Python, so their warnings are seen all the same.
-    """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark import SparkConf
-    from pyspark.sql import SparkSession
-
-    from sparklog.spark import register
-
-    builder: Any = SparkSession.builder.appName("sparklog produce").config("spark.sql.session.timeZone", "UTC")
-    if not SparkConf().contains("spark.log.level"):
-        builder = builder.config("spark.log.level", "ERROR")
-    session: SparkSession = builder.getOrCreate()
-    register(session)
-    return session
+def _session() -> SparkSession:
+    """In UTC: times without a zone are."""
+    return job_session("produce", {"spark.sql.session.timeZone": "UTC"})

@@ -2,6 +2,10 @@
 
 check what can be checked without Spark -> (written before? done) -> source -> rows as the sink takes them
 -> (--dry-run stops here) -> create the topic if asked -> one write -> report
+
+All rows are written, or none. If the write fails, a topic that this run created is deleted again while it is empty. A
+run that is killed leaves the topic, without records: the next run with --create finds it and goes on. What tasks
+uploaded for nothing is removed by vacuum.
 """
 
 from __future__ import annotations
@@ -10,9 +14,9 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,19 +24,38 @@ from sparklog.chain.clock import Clock, SystemClock
 from sparklog.chain.entry import Author
 from sparklog.client.cluster import Cluster
 from sparklog.client.connection import Connection
+from sparklog.core.commands import DeleteTopic
 from sparklog.core.config_key import did_you_mean
-from sparklog.core.errors import Conflict, InvalidPartitions, UnknownTopicOrPartition
+from sparklog.core.errors import (
+    Conflict,
+    InvalidOption,
+    InvalidPartitions,
+    OutcomeUnknown,
+    SparklogError,
+    UnknownTopicOrPartition,
+)
 from sparklog.core.options import WriteOptions, parse_write_options
-from sparklog.core.readable import amount
-from sparklog.core.records import CommandResult
+from sparklog.core.readable import amount, counted
+from sparklog.core.records import AppendedRange, CommandResult
 from sparklog.core.topic_config import parse_topic_config
+from sparklog.core.types import TopicId
+from sparklog.spark.produce_bad_rows import (
+    BAD,
+    BadRow,
+    BadRows,
+    OnBadRow,
+    has_bad_rows,
+    is_bad,
+    shown,
+    with_dead_letters,
+)
 from sparklog.spark.produce_preview import preview
-from sparklog.spark.produce_rows import RowMapping, check_mapping, written_rows
-from sparklog.spark.produce_source import Source, checked, open_source
+from sparklog.spark.produce_rows import RowMapping, check_mapping, visible, written_columns
+from sparklog.spark.produce_source import Source, checked, open_source, reading
 from sparklog.spark.spark_errors import explained
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from rich.console import Console
 
 PROGRESS_EVERY_S = 5.0
@@ -53,6 +76,7 @@ class Target(msgspec.Struct, frozen=True):
     create: NewTopic | None = None
     transaction: tuple[str, str] | None = None
     compression: str | None = None
+    bad_rows: BadRows = BadRows()
 
 
 class RangeWritten(msgspec.Struct, frozen=True):
@@ -68,6 +92,7 @@ class RangeWritten(msgspec.Struct, frozen=True):
 class ProduceReport(msgspec.Struct, frozen=True):
     """A run of produce. `records` and `bytes` are what was written, or (--dry-run) would be: then bytes of keys and
     values. `skipped`: this version of the application was written before. `entry`: of the chain, None if no rows.
+    `bad_rows` could not be read: they were left out, or went to `dead_letter_topic`; they are not in `records`.
     """
 
     source: str
@@ -84,6 +109,8 @@ class ProduceReport(msgspec.Struct, frozen=True):
     write_id: str | None = None
     entry: int | None = None
     partitions: tuple[RangeWritten, ...] = ()
+    bad_rows: int = 0
+    dead_letter_topic: str | None = None
     job: str = "produce"
     exit_code: int = 0
 
@@ -100,15 +127,24 @@ def run_produce(
     spark: SparkSession | Callable[[], SparkSession],
     dry_run: bool = False,
     console: Console | None = None,
+    plan: Console | None = None,
     clock: Clock | None = None,
 ) -> ProduceReport:
     """Write the rows of `source` to `target`: all of them, or nothing.
 
     `spark` is asked for when all that needs no Spark was checked. Times without a zone are taken in the session's
-    zone, which is expected to be UTC. Raises InvalidInput and its kin, NotFound, Conflict, OutcomeUnknown.
+    zone, which is expected to be UTC. `console` shows progress (default: stderr), `plan` what --dry-run finds (default:
+    the console). Raises InvalidInput and its kin, NotFound, Conflict, OutcomeUnknown.
     """
     check_mapping(mapping)
-    produce = _Produce(checked(source), mapping, target, console or _stderr(), clock or SystemClock())
+    source = checked(source)
+    target.bad_rows.check(target.topic)
+    if target.bad_rows.then is not OnBadRow.FAIL and not source.is_text:
+        raise InvalidOption(
+            f"--on-bad-row is for CSV and JSON files: {source.name} has no rows that could be malformed"
+        )
+    console = console or _stderr()
+    produce = _Produce(source, mapping, target, console, plan or console, clock or SystemClock())
     with closing(produce.connection):
         return produce.run(spark, dry_run)
 
@@ -116,11 +152,15 @@ def run_produce(
 class _Produce:
     """One run."""
 
-    def __init__(self, source: Source, mapping: RowMapping, target: Target, console: Console, clock: Clock) -> None:
-        self.source, self.mapping, self.target, self.console, self.clock = source, mapping, target, console, clock
+    def __init__(
+        self, source: Source, mapping: RowMapping, target: Target, console: Console, plan: Console, clock: Clock
+    ) -> None:
+        self.source, self.mapping, self.target, self.clock = source, mapping, target, clock
+        self.console, self.plan = console, plan
         self.write_id = f"produce-{uuid.uuid4().hex}"
         self.raw_options = _sink_options(target, self.write_id)
         self.options: WriteOptions = parse_write_options(self.raw_options)
+        self.bad_rows = target.bad_rows
         self.config = parse_topic_config(target.create.config) if target.create is not None else {}
         author = Author("job", f"produce@{socket.gethostname()}:{os.getpid()}")
         self.connection = Connection(self.options.cluster, author)
@@ -128,45 +168,62 @@ class _Produce:
 
     def run(self, spark: SparkSession | Callable[[], SparkSession], dry_run: bool) -> ProduceReport:
         there = self._check_topic()
+        if self.bad_rows.topic is not None and self.target.create is None:
+            self._existing(self.bad_rows.topic)
         if self._was_written():
             self._say(f"{self.target.transaction}: this version or a later one was written before, nothing to do")
             return self._report(dry_run=dry_run, skipped=True)
         session = spark() if callable(spark) else spark
-        with self._progress(session):
-            frame = open_source(self.source, session)
-            rows = written_rows(frame, self.mapping)
+        with self._progress(session), reading(self.source, session):
+            frame = open_source(self.source, session, stop_at_bad=self.bad_rows.then is OnBadRow.FAIL)
+            columns = written_columns(frame, self.mapping)
             if dry_run:
-                return self._show(frame, rows, there)
-            if not there:
-                self._create()
-            return self._write(frame, rows, created=not there)
+                return self._show(frame, columns, there)
+            with self._created_topics(there):
+                return self._write(frame, columns, created=not there)
 
-    def _write(self, frame: DataFrame, rows: DataFrame, *, created: bool) -> ProduceReport:
+    def _write(self, frame: DataFrame, columns: dict[str, Column], *, created: bool) -> ProduceReport:
         with self.connection.follower.current() as state:
             before = state.n
+        if self.bad_rows.topic is not None:
+            columns = with_dead_letters(columns, self.target.topic, self.bad_rows.topic)
+        skipped, frame_left = self._left_out(frame)
+        rows = frame_left.select(*(column.alias(name) for name, column in columns.items()))
         try:
             rows.write.format("sparklog").options(**self.raw_options).mode("append").save()
         except Exception as error:
             raise explained(error, self.source.name) from error
-        return self._written(before, columns=tuple(frame.columns), created_topic=created)
+        report = self._written(before, columns=tuple(visible(frame).columns), created_topic=created)
+        return report if skipped is None else self._with_skipped(report, skipped.get)
+
+    def _left_out(self, frame: DataFrame) -> tuple[Observation | None, DataFrame]:
+        """With --on-bad-row skip: the frame without bad rows, and what will count them while it is written."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as sql
+
+        if self.bad_rows.then is not OnBadRow.SKIP:
+            return None, frame
+        seen = Observation()
+        first = sql.min(sql.col(BAD))
+        return seen, frame.observe(seen, sql.count(BAD).alias("bad"), first.alias("first")).where(~is_bad())
+
+    def _with_skipped(self, report: ProduceReport, seen: dict[str, Any]) -> ProduceReport:
+        if seen["bad"]:
+            self._say(_of_bad_rows(seen["bad"], seen["first"], "left out"))
+        return msgspec.structs.replace(report, bad_rows=seen["bad"])
 
     # ---- before ---------------------------------------------------------------------------------
 
     def _check_topic(self) -> bool:
         """Whether the topic is there. Raises UnknownTopicOrPartition, or Conflict if it is not what is asked for."""
         name, create = self.target.topic, self.target.create
+        if create is None:
+            self._existing(name)
+            return True
         with self.connection.follower.current() as state:
             topic = state.topic_named(name)
-            names = list(state.topic_ids)
         if topic is None:
-            if create is None:
-                raise UnknownTopicOrPartition(
-                    f"wanted topic {name}, found none of this name in {self.connection.url}"
-                    f"{did_you_mean(name, names) or '; --create makes it'}"
-                )
             return False
-        if create is None:
-            return True
         if create.partitions is not None and create.partitions != topic.partitions:
             raise InvalidPartitions(f"wanted {create.partitions} partitions, found {name} with {topic.partitions}")
         for key, value in self.config.items():
@@ -185,56 +242,107 @@ class _Produce:
             before = state.applications.get(transaction.app_id)
         return before is not None and transaction.version <= before.version
 
-    def _create(self) -> None:
-        wanted = self.target.create or NewTopic()
-        made = Cluster(self.connection).create_topic(
-            self.target.topic, partitions=wanted.partitions, config=wanted.config
-        )
-        self._say(f"topic {made.name} created with {len(made.partitions)} partitions")
+    def _existing(self, name: str) -> None:
+        """Raise UnknownTopicOrPartition if there is no such topic."""
+        with self.connection.follower.current() as state:
+            if state.topic_named(name) is None:
+                raise UnknownTopicOrPartition(
+                    f"wanted topic {name}, found none of this name in {self.connection.url}"
+                    f"{did_you_mean(name, list(state.topic_ids)) or '; --create makes it'}"
+                )
+
+    @contextmanager
+    def _created_topics(self, there: bool) -> Iterator[None]:
+        """Create the topics that are missing; if what follows fails, those that are empty are deleted again."""
+        wanted = self.target.create
+        made: list[TopicId] = []
+        try:
+            if wanted is not None and not there:
+                made.append(self._create(self.target.topic, wanted.partitions, wanted.config))
+            if wanted is not None and self.bad_rows.topic is not None:
+                with self.connection.follower.current() as state:
+                    missing = state.topic_named(self.bad_rows.topic) is None
+                if missing:
+                    made.append(self._create(self.bad_rows.topic, 1, {}))
+            yield
+        except BaseException as error:
+            if not isinstance(error, OutcomeUnknown):
+                self._delete_empty(made)
+            raise
+
+    def _create(self, name: str, partitions: int | None, config: Mapping[str, str]) -> TopicId:
+        made = Cluster(self.connection).create_topic(name, partitions=partitions, config=config)
+        self._say(f"topic {name} created with {counted(len(made.partitions), 'partition')}")
+        return TopicId(made.topic_id)
+
+    def _delete_empty(self, topics: Sequence[TopicId]) -> None:
+        for topic_id in topics:
+            try:
+                Cluster(self.connection).submit(DeleteTopic(topic_id, if_never_written=True))
+                self._say("the topic that was created is deleted again")
+            except SparklogError as error:
+                self._say(f"the topic that was created stays: {error}")
 
     # ---- after ----------------------------------------------------------------------------------
 
     def _written(self, before: int, *, columns: tuple[str, ...], created_topic: bool) -> ProduceReport:
         with self.connection.follower.current() as state:
             found = [each for each in state.results.values() if each.n > before and each.label == self.write_id]
+            topic = state.topic_named(self.target.topic)
         if not found or not found[0].ranges:
             self._say(f"{self.source.name} has no rows to write")
             return self._report(columns=columns, created_topic=created_topic)
-        report = self._report(result=found[0], columns=columns, created_topic=created_topic)
+        result = found[0]
+        ours = [each for each in result.ranges if topic is None or each.topic_id == topic.topic_id]
+        report = self._report(result=result, ranges=ours, columns=columns, created_topic=created_topic)
         for each in report.partitions:
             self._say(
                 f"{report.topic}-{each.partition}: offsets [{each.start:,}, {each.end:,}), {amount(each.size_bytes)}"
             )
+        if report.bad_rows:
+            self._say(f"{counted(report.bad_rows, 'bad row')} written to topic {self.bad_rows.topic}")
         self._say(
-            f"{report.records:,} records, {amount(report.size_bytes)} stored, committed in entry {report.entry} as "
-            f"write {self.write_id}, {(report.ended_ms - report.started_ms) / 1000:.1f} s in all"
+            f"{counted(report.records, 'record')}, {amount(report.size_bytes)} stored, committed in entry "
+            f"{report.entry} as write {self.write_id}, {(report.ended_ms - report.started_ms) / 1000:.1f} s in all"
         )
         return report
 
-    def _show(self, frame: DataFrame, rows: DataFrame, there: bool) -> ProduceReport:
+    def _show(self, frame: DataFrame, columns: dict[str, Column], there: bool) -> ProduceReport:
         """What would be written. A row from which no key, value or timestamp can be made shows here already."""
+        from pyspark.sql import functions as sql
+
+        good = frame.where(~is_bad()) if has_bad_rows(frame) else frame
+        bad, first = 0, None
         try:
-            seen = preview(rows)
+            seen = preview(good.select(*(column.alias(name) for name, column in columns.items())))
+            if self.bad_rows.then is not OnBadRow.FAIL:
+                bad, first = frame.agg(sql.count(BAD), sql.min(BAD)).collect()[0]
         except Exception as error:
             raise explained(error, self.source.name) from error
-        self._say(f"{self.source.name}: {seen.records:,} rows, columns {', '.join(frame.columns)}")
+        names = tuple(visible(frame).columns)
+        self._show_line(f"{self.source.name}: {counted(seen.records, 'row')}, columns {', '.join(names)}")
         place = f"topic {self.target.topic}" + ("" if there else ", which would be created")
-        self._say(f"would be written to {place}: {amount(seen.size_bytes)} of keys and values, not yet compressed")
+        self._show_line(
+            f"would be written to {place}: {amount(seen.size_bytes)} of keys and values, not yet compressed"
+        )
+        if bad:
+            to = "left out" if self.bad_rows.topic is None else f"written to topic {self.bad_rows.topic}"
+            self._show_line(f"besides, {_of_bad_rows(bad, first, f'would be {to}')}")
         for line in [*seen.remarks(), *(f"  {each}" for each in seen.first)]:
-            self._say(line)
-        report = self._report(dry_run=True, columns=tuple(frame.columns))
-        return msgspec.structs.replace(report, records=seen.records, size_bytes=seen.size_bytes)
+            self._show_line(line)
+        report = self._report(dry_run=True, columns=names)
+        return msgspec.structs.replace(report, records=seen.records, size_bytes=seen.size_bytes, bad_rows=bad)
 
     def _report(
         self,
         *,
         result: CommandResult | None = None,
+        ranges: Sequence[AppendedRange] = (),
         columns: tuple[str, ...] = (),
         created_topic: bool = False,
         dry_run: bool = False,
         skipped: bool = False,
     ) -> ProduceReport:
-        ranges = () if result is None else result.ranges
         written = tuple(
             RangeWritten(int(each.partition), each.start, each.end, each.end - each.start, each.size_bytes)
             for each in sorted(ranges, key=lambda each: each.partition)
@@ -254,6 +362,8 @@ class _Produce:
             write_id=None if dry_run or skipped else self.write_id,
             entry=None if result is None else result.n,
             partitions=written,
+            bad_rows=0 if result is None else result.records - sum(each.records for each in written),
+            dead_letter_topic=self.bad_rows.topic,
         )
 
     @contextmanager
@@ -279,14 +389,27 @@ class _Produce:
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)
 
+    def _show_line(self, line: str) -> None:
+        self.plan.print(line, markup=False, soft_wrap=True)
+
 
 def _sink_options(target: Target, write_id: str) -> dict[str, str]:
-    options = {"cluster": target.cluster, "topic": target.topic, "writeId": write_id}
+    options = {"cluster": target.cluster, "writeId": write_id}
+    if target.bad_rows.topic is None:  # else rows name their topic
+        options["topic"] = target.topic
     if target.compression is not None:
         options["compression"] = target.compression
     if target.transaction is not None:
         options["txnAppId"], options["txnVersion"] = target.transaction
     return options
+
+
+def _of_bad_rows(count: int, first: Any, what: str) -> str:
+    example = BadRow(first["row"], first["reason"], bytes(first["text"] or b""))
+    return (
+        f"{counted(count, 'bad row')} {what}, the first: {first['file']}, line {example.line:,}: {example.reason}; "
+        f"found {shown(example.text)}"
+    )
 
 
 def _stderr() -> Console:

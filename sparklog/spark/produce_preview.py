@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from sparklog.core.readable import counted
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROWS_SHOWN: Final = 5
 CHARACTERS_SHOWN: Final = 160
+_ROWS_OF_A_TASK: Final = 1 << 33  # monotonically_increasing_id begins each task's numbers at a multiple of it
 
 
 class Preview(msgspec.Struct, frozen=True):
@@ -33,9 +36,9 @@ class Preview(msgspec.Struct, frozen=True):
     def remarks(self) -> Iterator[str]:
         """What is worth a line."""
         if self.without_key:
-            yield f"{self.without_key:,} rows have no key"
+            yield f"{counted(self.without_key, 'row')} without a key"
         if self.without_value:
-            yield f"{self.without_value:,} rows have no value: tombstones"
+            yield f"{counted(self.without_value, 'row')} without a value: tombstones"
         if self.oldest_ms is not None and self.newest_ms is not None:
             yield f"timestamps from {_time(self.oldest_ms)} to {_time(self.newest_ms)}"
         if self.partitions:
@@ -53,7 +56,11 @@ def preview(rows: DataFrame) -> Preview:
     # Times as numbers: Python would show a timestamp in the machine's own zone.
     time_ms = sql.unix_millis(timestamp.cast("timestamp"))
     sizes = [sql.coalesce(sql.octet_length(each.cast("binary")), sql.lit(0)) for each in (key, rows["value"])]
-    total = rows.agg(
+    # The first rows of each task: to take some and leave makes Python workers complain that nobody reads on.
+    number = sql.monotonically_increasing_id()
+    texts = sql.struct(number.alias("number"), *(rows[each].cast("string") for each in rows.columns))
+    numbered = rows.withColumn("first", sql.when(number % _ROWS_OF_A_TASK < ROWS_SHOWN, texts))
+    total = numbered.agg(
         sql.count(sql.lit(1)).alias("records"),
         sql.count(key).alias("keys"),
         sql.count("value").alias("values"),
@@ -61,8 +68,8 @@ def preview(rows: DataFrame) -> Preview:
         sql.min(time_ms).alias("oldest_ms"),
         sql.max(time_ms).alias("newest_ms"),
         sql.array_sort(sql.collect_set(partition.cast("int"))).alias("partitions"),
+        sql.slice(sql.sort_array(sql.collect_list("first")), 1, ROWS_SHOWN).alias("first"),
     ).collect()[0]
-    first = rows.select(*(rows[each].cast("string") for each in rows.columns)).take(ROWS_SHOWN)
     return Preview(
         total["records"],
         total["records"] - total["keys"],
@@ -71,7 +78,10 @@ def preview(rows: DataFrame) -> Preview:
         total["oldest_ms"],
         total["newest_ms"],
         tuple(total["partitions"]),
-        tuple("  ".join(f"{name}={_cut(text)}" for name, text in row.asDict().items()) for row in first),
+        tuple(
+            "  ".join(f"{name}={_cut(text)}" for name, text in zip(rows.columns, row[1:], strict=True))
+            for row in total["first"]
+        ),
     )
 
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from sparklog.core.errors import InvalidOption
+from sparklog.spark.produce_bad_rows import BAD
 from sparklog.spark.row_expressions import column_name, columns_named, expression, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+RAW: Final = "sparklog_json"  # beside the columns of JSON: the object as it stands in the file
+# A time of day with all its digits: Spark's own format drops what is less than a millisecond.
+_TO_JSON: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
 
 
 class RowMapping(msgspec.Struct, frozen=True):
     """Which part of a row becomes what. Of each pair (`key`, `key_expr`), … at most one is given.
 
     Key: one column as text (binary as it is), several as a JSON object, none: no key. Value: the whole row as a JSON
-    object, or some columns of it, or an expression. Without a timestamp the time of writing is taken.
+    object (of a JSON file: the object as it stands there), or some columns of it, or an expression. Without a
+    timestamp the time of writing is taken.
     """
 
     key: tuple[str, ...] = ()
@@ -42,13 +52,28 @@ def check_mapping(mapping: RowMapping) -> None:
 
 def written_rows(frame: DataFrame, mapping: RowMapping) -> DataFrame:
     """The rows as the sink takes them: [key], value, [timestamp], [partition]. Raises InvalidOption."""
+    return frame.select(*(column.alias(name) for name, column in written_columns(frame, mapping).items()))
+
+
+def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
+    """The columns of `written_rows` by name. Raises InvalidOption."""
+    seen = visible(frame)
     columns = {
-        "key": _key(frame, mapping),
-        "value": _value(frame, mapping),
-        "timestamp": _timestamp(frame, mapping),
-        "partition": _partition(frame, mapping),
+        "key": _key(seen, mapping),
+        "value": quoted(RAW) if RAW in frame.columns and _is_whole(mapping) else _value(seen, mapping),
+        "timestamp": _timestamp(seen, mapping),
+        "partition": _partition(seen, mapping),
     }
-    return frame.select(*(column.alias(name) for name, column in columns.items() if column is not None))
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def visible(frame: DataFrame) -> DataFrame:
+    """The columns that a user can name."""
+    return frame.drop(BAD, RAW)
+
+
+def _is_whole(mapping: RowMapping) -> bool:
+    return mapping.value_expr is None and not mapping.value_columns
 
 
 def _key(frame: DataFrame, mapping: RowMapping) -> Column | None:
@@ -69,7 +94,7 @@ def _value(frame: DataFrame, mapping: RowMapping) -> Column:
 
 
 def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
-    """Times without a zone are UTC (the session's zone), integers are milliseconds since the epoch."""
+    """Times without a zone are UTC (the session's zone), integers are milliseconds since the epoch, no text is none."""
     from pyspark.sql import functions as sql
 
     if mapping.timestamp is not None:
@@ -79,7 +104,9 @@ def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
     else:
         return None
     kind = _type(frame, column)
-    if kind in ("timestamp", "timestamp_ntz", "date", "string"):
+    if kind == "string":
+        return sql.nullif(column, sql.lit("")).cast("timestamp")
+    if kind in ("timestamp", "timestamp_ntz", "date"):
         return column.cast("timestamp")
     if kind in ("bigint", "int"):
         return sql.timestamp_millis(column)
@@ -89,13 +116,15 @@ def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
 
 
 def _partition(frame: DataFrame, mapping: RowMapping) -> Column | None:
+    from pyspark.sql import functions as sql
+
     if mapping.partition is None:
         return None
     column = quoted(column_name(frame, "--partition-column", mapping.partition))
     kind = _type(frame, column)
     if kind not in ("tinyint", "smallint", "int", "bigint", "string"):
         raise InvalidOption(f"--partition-column: wanted integers, found {mapping.partition!r} of type {kind}")
-    return column.cast("int")
+    return (sql.nullif(column, sql.lit("")) if kind == "string" else column).cast("int")
 
 
 def _text(frame: DataFrame, column: Column) -> Column:
@@ -106,7 +135,7 @@ def _text(frame: DataFrame, column: Column) -> Column:
     if kind in ("string", "binary"):
         return column
     if kind.startswith(("struct", "array", "map", "variant")):
-        return sql.to_json(column, {"ignoreNullFields": "false"})
+        return sql.to_json(column, _TO_JSON)
     return column.cast("string")
 
 
@@ -114,7 +143,7 @@ def _json(columns: list[Column]) -> Column:
     """A JSON object with every column in it, also those that are null."""
     from pyspark.sql import functions as sql
 
-    return sql.to_json(sql.struct(*columns), {"ignoreNullFields": "false"})
+    return sql.to_json(sql.struct(*columns), _TO_JSON)
 
 
 def _type(frame: DataFrame, column: Column) -> str:

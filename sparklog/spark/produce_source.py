@@ -1,9 +1,14 @@
-"""What `jobs/produce.py` reads: a file, a directory or a table as a DataFrame."""
+"""What `jobs/produce.py` reads: a file, a directory or a table as a DataFrame.
+
+CSV and JSON are read row by row in Python (`produce_text`), Parquet and tables by Spark.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
@@ -11,11 +16,27 @@ from urllib.parse import unquote, urlparse
 import msgspec
 
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound
-from sparklog.spark.row_expressions import columns_named, condition
-from sparklog.spark.spark_errors import explained
+from sparklog.spark.produce_bad_rows import BAD, BadRow, has_bad_rows, is_bad
+from sparklog.spark.produce_csv import CsvRows, Row, check_header, column_names
+from sparklog.spark.produce_json import json_rows
+from sparklog.spark.produce_options import CsvOptions, JsonOptions, csv_options, json_options
+from sparklog.spark.produce_rows import RAW, visible
+from sparklog.spark.produce_text import (
+    FILE,
+    LINE,
+    START,
+    Part,
+    check_first_line,
+    folders_of,
+    lines_of,
+    rows_of,
+    settings,
+)
+from sparklog.spark.row_expressions import columns_named, condition, quoted
+from sparklog.spark.spark_errors import explained, shown_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 FORMATS: Final = ("csv", "json", "parquet")
 _FORMAT_OF_SUFFIX: Final = {
@@ -28,15 +49,19 @@ _FORMAT_OF_SUFFIX: Final = {
 }
 _PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")  # what Spark unpacks while it reads
 _ARCHIVES: Final = (".zip", ".tar", ".tgz", ".7z", ".rar")
-_DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {"csv": {"header": "true"}}
+# Columns that only some files have are not lost: it costs a look at the end of every file.
+_PARQUET_DEFAULTS: Final = {"mergeSchema": "true"}
 _GLOB: Final = re.compile(r"[*?\[{]")
+_HEADER_LINES: Final = 1_000  # at most, if names in quotes go over several
+
+log = logging.getLogger("sparklog")
 
 
 class Source(msgspec.Struct, frozen=True):
     """Rows to produce: of `path` (a file, a directory, a glob) or of `table`, exactly one of them.
 
-    `format` None: guessed by suffix. `options` go to Spark's reader as they are. `where` is SQL over the rows,
-    `order_by` names columns by which they are sorted, so that offsets follow them.
+    `format` None: guessed by suffix. `options`: see `produce_options`; those of Parquet go to Spark as they are.
+    `where` is SQL over the rows, `order_by` names columns by which they are sorted, so that offsets follow them.
     """
 
     path: str | None = None
@@ -50,6 +75,11 @@ class Source(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """For people."""
         return self.path if self.path is not None else f"table {self.table}"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether rows are read one by one, so that some may be bad."""
+        return self.format in ("csv", "json")
 
 
 def checked(source: Source) -> Source:
@@ -66,26 +96,140 @@ def checked(source: Source) -> Source:
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
     if local is not None and local.is_dir():
         _check_depth(local, source.options)
-    return msgspec.structs.replace(source, format=source.format or _guessed(source.path, local))
+    guessed = msgspec.structs.replace(source, format=source.format or _guessed(source.path, local))
+    if guessed.format == "csv":
+        csv_options(guessed.options)
+    elif guessed.format == "json":
+        json_options(guessed.options)
+    return guessed
 
 
-def open_source(source: Source, session: SparkSession) -> DataFrame:
-    """The rows of a checked source. Raises InvalidInput, NotFound and their kin for what can't be read as asked."""
+def reading(source: Source, session: SparkSession) -> AbstractContextManager[None]:
+    """What holds from `open_source` until the rows were read: settings of the session."""
+    if source.format == "csv":
+        csv = csv_options(source.options)
+        return settings(session, unsplit=csv.dialect.multiline, typed_folders=csv.infer_schema)
+    if source.format == "json":
+        return settings(session, unsplit=json_options(source.options).multiline, typed_folders=True)
+    return nullcontext()
+
+
+def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = True) -> DataFrame:
+    """The rows of a checked source, within `reading`; those of text have BAD (always null with `stop_at_bad`) beside
+    their columns, and those of JSON have RAW. Raises InvalidInput, NotFound and their kin for what can't be read.
+    """
     try:
         if source.table is not None:
             frame = session.table(source.table)
+        elif source.format == "csv":
+            frame = _csv(source.path or "", csv_options(source.options), session, stop_at_bad)
+        elif source.format == "json":
+            frame = _json(source.path or "", json_options(source.options), session, stop_at_bad)
         else:
-            options = {**_DEFAULTS.get(source.format or "", {}), **source.options}
+            options = {**_PARQUET_DEFAULTS, **source.options}
             frame = session.read.format(source.format or "").options(**options).load(source.path)
         if not frame.columns:
             raise InvalidInput(f"{source.name} has no columns")
     except Exception as error:
         raise explained(error, source.name) from error
     if source.where is not None:
-        frame = frame.where(condition(frame, "--where", source.where))
+        wanted = condition(visible(frame), "--where", source.where)
+        frame = frame.where(is_bad() | wanted if has_bad_rows(frame) else wanted)
     if source.order_by:
-        frame = frame.orderBy(*columns_named(frame, "--order-by", source.order_by))
+        frame = frame.orderBy(*columns_named(visible(frame), "--order-by", source.order_by))
     return frame
+
+
+# ---- CSV --------------------------------------------------------------------------------------------
+
+
+def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: bool) -> DataFrame:
+    dialect = options.dialect
+    lines = lines_of(session, path, options.of_files)
+    file, first = _first_row(lines, options, path)
+    names = column_names(first, file, dialect.header, folders_of(lines))
+    if len(first) == 1 and (other := next((each for each in ";\t|" if each in first[0]), None)):
+        log.warning("%s: one column, %r: if %r separates columns, give --option sep", file, first[0], other)
+    unnamed = [name for name, found in zip(names, first, strict=True) if dialect.header and name != found]
+    if unnamed:
+        log.warning("%s: columns without a name in the header are called %s", file, ", ".join(unnamed))
+
+    def read(part: Part, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
+        rows = CsvRows(lines, dialect)
+        if dialect.header and part.start == 0:
+            found = rows.next_row()
+            if found is None:
+                return
+            check_header(found, first, part.name, file)
+        yield from rows.of_width(len(first))
+
+    frame = rows_of(lines, read, names, stop_at_bad=stop_at_bad)
+    if options.null_value is not None or options.infer_schema:
+        frame = _with_types(frame, names, options)
+    return frame
+
+
+def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, Row]:
+    """A file, and its first row: the header, or the one that says how many columns there are."""
+    row: Row | BadRow | None = None
+    file = path
+    for count in (1, _HEADER_LINES):
+        head = lines.where(f"{START} = 0").select(FILE, LINE).take(count)
+        if not head:
+            raise InvalidInput(f"{path} is empty: wanted at least a header line (or give --option header=false)")
+        file = shown_path(head[0][FILE])
+        check_first_line(file, bytes(head[0][LINE]))
+        row = CsvRows((bytes(each[LINE]) for each in head if each[FILE] == head[0][FILE]), options.dialect).next_row()
+        if isinstance(row, list):
+            return file, row
+    found = row.reason if isinstance(row, BadRow) else "blank lines only"
+    raise InvalidInput(f"{file}: wanted a first row with the columns, found {found}")
+
+
+def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -> DataFrame:
+    """With nulls instead of `null_value`, and if asked for with the types that Spark finds in the texts."""
+    from pyspark.sql import functions as sql
+
+    def value(name: str) -> Column:
+        column = quoted(name)
+        return column if options.null_value is None else sql.nullif(column, sql.lit(options.null_value))
+
+    columns = {name: value(name) for name in names}
+    if options.infer_schema:
+        written = {"quote": '"', "escape": '"', "nullValue": "", "emptyValue": ""}
+        good = frame.where(~is_bad())
+        texts = good.select(sql.to_csv(sql.struct(*(each.alias(name) for name, each in columns.items())), written))
+        texts.persist()  # Spark looks at the first one, then at all of them
+        found = frame.sparkSession.read.options(**written, inferSchema="true").csv(texts).dtypes
+        texts.unpersist()
+        for name, (_, kind) in zip(names, found, strict=False):
+            if kind != "string":
+                columns[name] = sql.nullif(columns[name], sql.lit("")).cast(kind)
+    rest = [quoted(each) for each in frame.columns if each not in columns]
+    return frame.select(*(each.alias(name) for name, each in columns.items()), *rest)
+
+
+# ---- JSON -------------------------------------------------------------------------------------------
+
+
+def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: bool) -> DataFrame:
+    """The columns that Spark finds in the objects, for keys and conditions, and in RAW the objects themselves."""
+    from pyspark.sql import functions as sql
+
+    def read(part: Part, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
+        folders = {name: value.as_py() for name, value in part.folders.items()}
+        return json_rows(lines, encoding=options.encoding, multiline=options.multiline, folders=folders)
+
+    lines = lines_of(session, path, options.of_files)
+    frame = rows_of(lines, read, (RAW,), stop_at_bad=stop_at_bad).select(RAW, BAD)
+    schema = session.read.options(**options.of_types).json(frame.where(~is_bad()).select(RAW)).schema
+    if not schema.fields:
+        return frame
+    parsed = sql.from_json(RAW, schema, dict(options.of_types)).alias("parsed")
+    return frame.select(parsed, RAW, BAD).select("parsed.*", RAW, BAD)
+
+
+# ---- names ------------------------------------------------------------------------------------------
 
 
 def _local(path: str) -> Path | None:

@@ -30,6 +30,7 @@ class RetentionJob:
 
     name = "retention"
     unit = "segments"
+    notes = ()
 
     def __init__(self) -> None:
         self._due: list[tuple[PartitionResult, RetentionCut]] = []

@@ -24,6 +24,10 @@ from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work,
 
 TASK_BYTES = 64 << 20  # small segments share a task until they have this many stored bytes
 FEWEST_TASKS = 16  # … but work for many segments is shared out to at least so many
+MORE_SEGMENTS = (
+    "segments are counted by the bytes stored now; slices larger than segment.bytes are cut into smaller batches, "
+    "which compress less, and very small ones not at all: there are more, and with a small segment.bytes many more"
+)
 _CHAIN_REQUESTS = 2  # the entry and the look for its void mark
 
 
@@ -42,6 +46,7 @@ class RollJob:
     unit = "segments, about"
 
     def __init__(self, *, everything: bool) -> None:
+        self.notes: list[str] = []
         self._everything = everything
         self._due: list[SegmentToRoll] = []
         self._rows: dict[TopicPartition, PartitionResult] = {}
@@ -58,6 +63,8 @@ class RollJob:
                     if due:
                         segment_bytes = state.topic_config(topic).segment_bytes
                         self._due += due
+                        if any(each.size_bytes > segment_bytes for each in due) and not self.notes:
+                            self.notes.append(MORE_SEGMENTS)
                         self._rows[_key(due[0])] = PartitionResult(
                             f"{topic.name}-{index}",
                             topic.name,

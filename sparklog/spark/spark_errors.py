@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Final
+from urllib.parse import unquote
 
 from sparklog.core.errors import InvalidInput, NotFound, SparklogError
 
 _OURS: Final = re.compile(r"sparklog\.core\.errors\.\w+: ([A-Z_]+): ([^\n]*)")
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\] ([^\n]*)")
 _SQL_STATE: Final = re.compile(r"\.?\s*SQLSTATE: \w+.*")
+_PY4J: Final = "An error occurred while calling "
 _ABSENT: Final = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 # Spark's wrappers: the reason stands behind them.
 _WRAPPERS: Final = (
@@ -19,13 +21,21 @@ _WRAPPERS: Final = (
     "WRITING_JOB_ABORTED",
     "FAILED_READ_FILE.NO_HINT",
 )
+_UNREADABLE: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] [^\n]*?reading file ([^\n]+?)\.\s")
+_CAUSE: Final = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+)(?:: ([^\n]*))?$", re.MULTILINE)
+_WHAT_TO_DO: Final = {
+    "PARQUET_TYPE_ILLEGAL": "Spark has no such type; times in nanoseconds: write the file with microseconds "
+    "(pyarrow: coerce_timestamps='us')",
+    "CANNOT_MERGE_SCHEMAS": "the files have columns of one name and different types: produce them by themselves",
+}
 
 
 def explained(error: Exception, what: str) -> SparklogError:
     """The error to show for what Spark raised while it worked on `what`.
 
-    An error that sparklog raised in a task or a planner comes back as itself, with its code; a mistake in the input
-    is InvalidInput or NotFound with Spark's condition; anything else is SparklogError with Spark's first line.
+    An error that sparklog raised in a task or a planner comes back as itself, with its code; a file that can't be
+    read to its end and a mistake in the input are InvalidInput, or NotFound, with Spark's condition; anything else is
+    SparklogError with Spark's first line.
     """
     if isinstance(error, SparklogError):
         return error
@@ -34,19 +44,45 @@ def explained(error: Exception, what: str) -> SparklogError:
     ours = _OURS.search(text)
     if ours is not None and ours[1] in kinds:
         return kinds[ours[1]](ours[2])
+    unreadable = _UNREADABLE.search(text)
     condition = _reason(text)
+    if unreadable is not None and (condition is None or condition.startswith("FAILED_READ_FILE")):
+        return InvalidInput(_damaged(unreadable[1], text))
     if condition is None:
         return SparklogError(f"{what}: {brief(error)}")
     kind = NotFound if condition in _ABSENT else InvalidInput
-    return kind(f"{what}: {brief(error)}")
+    advice = _WHAT_TO_DO.get(condition)
+    return kind(f"{what}: {brief(error)}" + (f": {advice}" if advice else ""))
+
+
+def shown_path(url: str) -> str:
+    """The path of a file as people write it; Spark's is a URL."""
+    path = unquote(url)
+    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+
+
+def _damaged(file: str, text: str) -> str:
+    """What to say of a file that can't be read: the innermost cause is the one that tells."""
+    causes = [f"{kind}: {message}" if message else kind for kind, message in _CAUSE.findall(text)]
+    found = f" ({causes[-1].strip()})" if causes else ""
+    return (
+        f"{shown_path(file)} can't be read to its end: it is cut off, damaged, or not of the format that its name or "
+        f"--format says{found}; copy or make it again, or leave it out. Nothing was written"
+    )
 
 
 def brief(error: Exception) -> str:
     """Spark's own words in one line, without stack traces: the innermost reason that bears a condition."""
     text = str(error)
     found = [each for each in _CONDITION.finditer(text) if each[1] not in _WRAPPERS]
-    line = f"{found[0][1]}: {found[0][2]}" if found else next(iter(text.strip().splitlines()), repr(error))
+    line = f"{found[0][1]}: {found[0][2]}" if found else next(iter(_lines(text)), repr(error))
     return _SQL_STATE.sub("", line).strip()
+
+
+def _lines(text: str) -> list[str]:
+    """Without the first line of what py4j raises, which says how its call is numbered."""
+    lines = text.strip().splitlines()
+    return [each.lstrip(": ") for each in lines[1:]] if text.startswith(_PY4J) and len(lines) > 1 else lines
 
 
 def condition_of(error: Exception) -> str:

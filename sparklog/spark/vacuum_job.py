@@ -43,6 +43,7 @@ class VacuumJob:
 
     name = "vacuum"
     unit = "orphans"
+    notes = ()
 
     def __init__(self) -> None:
         self._due: list[tuple[PartitionResult, OrphanSearch]] = []

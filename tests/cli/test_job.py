@@ -45,7 +45,8 @@ def test_a_dry_run_prints_the_plan_and_changes_nothing(orders: Cli) -> None:
     assert (said.code, said.json["dry_run"], said.json["planned"]["records"]) == (0, True, 3)
     assert "orders-0" in said.err
     said = orders("job", "retention", "--dry-run", "--now", "2100-01-01T00:00:00Z")
-    assert (said.code, said.out) == (0, "")
+    assert (said.code, said.err) == (0, "")
+    assert "orders-0" in said.out
     assert orders.json("chain", "state") == before
 
 
@@ -66,7 +67,7 @@ def test_retention_runs_and_reports(orders: Cli, tmp_path: Path) -> None:
         (("roll", "--topic", "none"), 3, "UNKNOWN_TOPIC_OR_PARTITION"),
         (("retention", "--now", "soon"), 2, "--now: wanted"),
         (("vacuum", "--now", "2026-01-01T00:00:00"), 2, "zone"),
-        (("retention", "--report", "/nowhere/at/all"), 2, "the job ran, but its report could not be written"),
+        (("retention", "--report", "/nowhere/at/all"), 2, "/nowhere/at/all can't be written (No such file"),
         (("compaction",), 2, "No such command"),
     ],
 )
@@ -74,6 +75,16 @@ def test_what_a_job_cant_do_is_told(orders: Cli, arguments: tuple[str, ...], cod
     said = orders("job", *arguments)
     assert (said.code, said.out) == (code, "")
     assert text in said.err
+
+
+def test_ctrl_c_ends_a_job_with_one_line(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sparklog.spark.vacuum_job.run_vacuum", interrupted)
+    said = orders("job", "vacuum")
+    assert (said.code, said.out, said.err.count("\n")) == (130, "", 1)
+    assert said.err.startswith("interrupted: ")
 
 
 @pytest.mark.spark

@@ -19,6 +19,7 @@ from sparklog.core.commands import (
 from sparklog.core.decide import decide
 from sparklog.core.errors import (
     ClusterAlreadyExists,
+    Conflict,
     InvalidConfig,
     InvalidInput,
     InvalidPartitions,
@@ -194,6 +195,8 @@ def test_altering_sets_and_removes_keys_and_keeps_the_others(log: DecidedLog) ->
 def test_a_deleted_topic_leaves_nothing_but_retired_objects_with_its_name(log: DecidedLog) -> None:
     log.append(5)
     log.append(5, 1)
+    with pytest.raises(Conflict, match="if nothing was ever written to it, found records"):
+        log.decide(DeleteTopic(TOPIC, if_never_written=True))
     log.submit(DeleteTopic(TOPIC))
     assert (dict(log.state.topics), dict(log.state.topic_ids), dict(log.state.partitions)) == ({}, {}, {})
     assert len(log.state.slices) == 0

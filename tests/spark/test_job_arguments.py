@@ -9,15 +9,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.spark.job_arguments import main, parse_now_ms
+from sparklog.core.errors import InvalidInput, Landed, SparklogError
+from sparklog.spark import register
+from sparklog.spark.job_arguments import check_report_file, exit_code_of, main, parse_now_ms, write_report
+from sparklog.spark.job_report import DeletionResult, JobReport, Work
 from sparklog.spark.retention_job import run_retention
 from sparklog.spark.roll_job import run_roll
 from tests.spark.maintained_log import MaintainedLog
 
 PROJECT = Path(__file__).parents[2]
+EMPTY_REPORT = JobReport("roll", "file:///c", False, 1, 2, 3, Work(), Work(), 0, (), DeletionResult(), 0, (), 0)
 
 
 @pytest.fixture
@@ -41,10 +46,12 @@ def test_a_plan_needs_no_session_and_its_report_is_written(
     document = json.loads(file.read_text())
     assert (document["job"], document["dry_run"], document["planned"]["records"]) == ("retention", True, 40)
     out, err = capfd.readouterr()
-    assert out == ""
-    assert "t-1" in err
+    assert "t-1" in out
+    assert err == ""
     assert main("retention", "…", run_retention, [*arguments[:-1], "-"]) == 0
-    assert json.loads(capfd.readouterr().out)["planned"] == document["planned"]
+    out, err = capfd.readouterr()
+    assert json.loads(out)["planned"] == document["planned"]
+    assert "t-1" in err
 
 
 @pytest.mark.parametrize(
@@ -64,6 +71,57 @@ def test_errors_have_their_exit_code_and_go_to_stderr(
     out, err = capfd.readouterr()
     assert out == ""
     assert message in err
+
+
+def test_a_report_that_cannot_be_written_is_found_before_anything_begins(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    locked = tmp_path / "file"
+    locked.touch()
+    for report in (tmp_path, tmp_path / "none" / "r.json", locked / "r.json"):
+        arguments = ["--cluster", str(tmp_path / "cluster"), "--report", str(report)]
+        assert main("roll", "…", lambda *_, **__: pytest.fail("the job was begun"), arguments) == 2
+        out, err = capfd.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert err.startswith("INVALID_REQUEST: --report: ")
+        assert err.endswith("nothing was begun\n")
+    check_report_file(str(tmp_path / "new.json"))
+    locked.write_text("old")
+    check_report_file(str(locked))
+    assert ([each.name for each in tmp_path.iterdir()], locked.read_text()) == (["file"], "old")
+
+
+def test_a_report_that_fails_after_the_job_says_that_the_job_landed(tmp_path: Path) -> None:
+    with pytest.raises(SparklogError) as raised:
+        write_report(EMPTY_REPORT, str(tmp_path))
+    assert (raised.value.exit_code, raised.value.landed) == (1, Landed.YES)
+    assert "the job ran, and what it did stays" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted: what was committed stays"),
+        (InvalidInput("it\nis wrong"), 2, "INVALID_REQUEST: it is wrong"),
+        (ZeroDivisionError("x"), 1, "UNKNOWN_SERVER_ERROR: ZeroDivisionError: x; SPARKLOG_DEBUG=1 shows where"),
+    ],
+)
+def test_whatever_ends_a_job_early_is_one_line(
+    capfd: pytest.CaptureFixture[str], error: BaseException, code: int, line: str
+) -> None:
+    def run() -> int:
+        raise error
+
+    assert exit_code_of(run) == code
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(line)
+
+
+@pytest.mark.spark
+def test_a_source_that_is_found_is_not_registered_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark.dataSource, "register", lambda _: pytest.fail("Spark warns that it was replaced"))
+    register(spark)
 
 
 def test_now_is_milliseconds_or_iso_with_a_zone() -> None:
@@ -105,6 +163,7 @@ def test_spark_submit_runs_a_job(url: str, tmp_path: Path) -> None:  # M: R-06
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "replaced a statically registered" not in done.stderr + done.stdout
     assert json.loads(report.read_text())["done"]["records"] == 40
     with sparklog.connect(url) as cluster:
         assert cluster.read("t", partition=1).num_rows == 20

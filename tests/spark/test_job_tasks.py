@@ -41,7 +41,7 @@ def test_what_spark_raises_is_an_error_of_sparklog(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(job_tasks, "_on_spark", failing)
     session: Any = object()
-    with pytest.raises(SparklogError, match="Spark could not run 1 tasks: stage 7 was aborted"):
+    with pytest.raises(SparklogError, match="Spark could not run 1 task: stage 7 was aborted"):
         TaskRunner(session, "file:///c").run(doubled, [b"a"])
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.spark.produce_arguments import main
@@ -31,6 +32,15 @@ from tests.spark.conftest import PROJECT
         ("--topic t --cluster {url} {file} --txn-app-id a", 2, "together, found only one"),
         ("--topic t --cluster {url} {file} --txn-app-id a --txn-version x", 2, "txnVersion"),
         ("--topic t --cluster {url} {file} --compression gzip", 2, "compression"),
+        ("--topic t --cluster {url} {file} --option mode=FAILFAST", 2, "--on-bad-row says"),
+        ("--topic t --cluster {url} {file} --create --on-bad-row dead-letter", 2, "--dead-letter-topic together"),
+        ("--topic t --cluster {url} {file} --format parquet --on-bad-row skip", 2, "for CSV and JSON files"),
+        ("--topic t --cluster {url} {file} --create --report {url}", 2, "wanted a file, found the directory"),
+        (
+            "--topic t --cluster {url} {file} --create --report {url}/no/r.json",
+            2,
+            "r.json can't be written (No such file",
+        ),
     ],
 )
 def test_mistakes_are_found_before_spark_starts(
@@ -41,7 +51,7 @@ def test_mistakes_are_found_before_spark_starts(
     code: int,
     message: str,
 ) -> None:
-    monkeypatch.setattr("sparklog.spark.produce_arguments.quiet_session", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr("sparklog.spark.produce_arguments._session", lambda: pytest.fail("Spark was started"))
     url, file = tmp_path / "cluster", tmp_path / "a.csv"
     init_cluster(str(url))
     file.write_text("a\n1\n")
@@ -58,3 +68,20 @@ def test_help_lists_the_options_and_needs_neither_spark_nor_a_cluster() -> None:
     ).stdout
     for option in ("SOURCE", "--key-expr", "--timestamp", "--create", "--txn-version", "--dry-run", "--report"):
         assert option in shown
+    for promise in ("--on-bad-row {fail,skip,dead-letter}", "as Python's csv module reads it", "multiLine=false lets"):
+        assert promise in shown
+
+
+@pytest.mark.spark
+def test_the_plan_of_a_dry_run_goes_to_stdout(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sparklog.spark.produce_arguments._session", lambda: spark)
+    url, file = tmp_path / "cluster", tmp_path / "a.csv"
+    init_cluster(str(url))
+    file.write_text("a\n1\n")
+    assert main(f"--topic t --cluster {url} {file} --create --dry-run".split()) == 0
+    out, err = capfd.readouterr()
+    assert out.startswith(f"{file}: 1 row, columns a\n")
+    assert '  value={"a":"1"}' in out
+    assert err == ""

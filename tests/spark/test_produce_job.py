@@ -2,74 +2,36 @@
 
 from __future__ import annotations
 
-import io
+import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
-from rich.console import Console
 
-from sparklog.client.cluster import Cluster
-from sparklog.core.errors import Conflict, InvalidInput, InvalidPartitions, RecordTooLarge, UnknownTopicOrPartition
+from sparklog.core.errors import (
+    Conflict,
+    InvalidInput,
+    InvalidOption,
+    InvalidPartitions,
+    InvalidRecord,
+    RecordTooLarge,
+    SparklogError,
+    UnknownTopicOrPartition,
+)
 from sparklog.core.murmur2 import partition_for_key
-from sparklog.spark.produce_job import NewTopic, ProduceReport, Target, run_produce
+from sparklog.spark.produce_bad_rows import BadRows, OnBadRow
+from sparklog.spark.produce_job import NewTopic
 from sparklog.spark.produce_rows import RowMapping
 from sparklog.spark.produce_source import Source
+from tests.spark.produce_runs import Runs
+from tests.spark.produce_runs import produce as produce
+from tests.spark.produce_runs import utc as utc
 
 pytestmark = pytest.mark.spark
 
 ORDERS = "id,customer,item,at\n1,anna,tea,2024-05-01T10:00:00Z\n2,ben,cups,2024-05-01T11:00:00\n3,,cake,\n"
-
-
-@pytest.fixture
-def utc(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session as `quiet_session` makes it."""
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield spark
-    spark.conf.set("spark.sql.session.timeZone", zone)
-
-
-class Runs:
-    """Produces into topic `t` of a cluster, and reads it back."""
-
-    def __init__(self, spark: SparkSession, cluster: Cluster) -> None:
-        self.spark = spark
-        self.cluster = cluster
-        self.said = io.StringIO()
-
-    def __call__(
-        self,
-        source: Path | Source,
-        mapping: RowMapping | None = None,
-        *,
-        create: NewTopic | None = None,
-        transaction: tuple[str, str] | None = None,
-        dry_run: bool = False,
-    ) -> ProduceReport:
-        return run_produce(
-            source if isinstance(source, Source) else Source(str(source)),
-            mapping or RowMapping(),
-            Target(self.cluster.connection.url, "t", create, transaction),
-            spark=self.spark,
-            dry_run=dry_run,
-            console=Console(file=self.said, width=200),
-        )
-
-    def rows(self, *columns: str) -> list[tuple[object, ...]]:
-        """All records of the topic, by partition and offset."""
-        parts = range(len(self.cluster.describe("t").partitions))
-        table = pa.concat_tables([self.cluster.read("t", partition=each, columns=list(columns)) for each in parts])
-        return [tuple(row.values()) for row in table.to_pylist()]
-
-
-@pytest.fixture
-def produce(utc: SparkSession, cluster: Cluster) -> Runs:
-    return Runs(utc, cluster)
 
 
 @pytest.fixture
@@ -80,11 +42,12 @@ def orders(tmp_path: Path) -> Path:
 
 
 def test_the_whole_row_is_the_value_as_json_with_its_nulls(produce: Runs, orders: Path) -> None:
-    report = produce(orders, RowMapping(key=("customer",), timestamp="at"), create=NewTopic(1))
+    source = Source(str(orders), options={"nullValue": ""})
+    report = produce(source, RowMapping(key=("customer",), timestamp="at"), create=NewTopic(1))
     found = produce.rows("key", "value", "timestamp")
     assert [key for key, _, _ in found] == [b"anna", b"ben", None]
-    assert json.loads(found[2][1]) == {"id": "3", "customer": None, "item": "cake", "at": None}  # type: ignore[arg-type]
-    assert [time.isoformat() for _, _, time in found[:2]] == [  # type: ignore[attr-defined]
+    assert json.loads(found[2][1]) == {"id": "3", "customer": None, "item": "cake", "at": None}
+    assert [time.isoformat() for _, _, time in found[:2]] == [
         "2024-05-01T10:00:00+00:00",
         "2024-05-01T11:00:00+00:00",
     ]
@@ -94,10 +57,10 @@ def test_the_whole_row_is_the_value_as_json_with_its_nulls(produce: Runs, orders
 
 # M: S-07
 def test_records_go_where_kafka_would_put_their_keys(produce: Runs, orders: Path) -> None:
-    produce(orders, RowMapping(key_expr="coalesce(customer, id)"), create=NewTopic(5))
+    produce(orders, RowMapping(key_expr="if(customer = '', id, customer)"), create=NewTopic(5))
     found = produce.rows("partition", "key")
-    assert sorted(key for _, key in found) == [b"3", b"anna", b"ben"]  # type: ignore[type-var]
-    assert all(partition == partition_for_key(key, 5) for partition, key in found)  # type: ignore[arg-type]
+    assert sorted(key for _, key in found) == [b"3", b"anna", b"ben"]
+    assert all(partition == partition_for_key(key, 5) for partition, key in found)
 
 
 def test_json_and_parquet_and_tables_are_read_as_well(produce: Runs, tmp_path: Path) -> None:
@@ -138,14 +101,15 @@ def test_a_version_that_was_written_is_not_written_again(produce: Runs, orders: 
 
 def test_a_dry_run_shows_the_rows_and_changes_nothing(produce: Runs, orders: Path) -> None:
     mapping = RowMapping(key=("customer",), timestamp="at", partition="id")
-    report = produce(orders, mapping, create=NewTopic(4), dry_run=True)
+    source = Source(str(orders), options={"nullValue": ""})
+    report = produce(source, mapping, create=NewTopic(4), dry_run=True)
     said = produce.said.getvalue()
     assert produce.cluster.topics() == []
     assert (report.records, report.dry_run, report.partitions) == (3, True, ())
     for line in (
         "3 rows, columns id, customer, item, at",
         "topic t, which would be created",
-        "1 rows have no key",
+        "1 row without a key",
         "timestamps from 2024-05-01T10:00:00Z to 2024-05-01T11:00:00Z",
         "partitions 1, 2, 3",
         "key=anna  value={",
@@ -194,3 +158,108 @@ def test_one_row_that_cannot_be_written_stops_all_of_them(
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
     assert produce.cluster.describe("t").records == 0
+
+
+# ---- bad rows, broken files -------------------------------------------------------------------------
+
+BAD_CSV = b'id,note\n1,"a ""quoted"", long\nnote"\n2,too,many\n3,caf\xe9\n007,\n'
+GOOD = [{"id": "1", "note": 'a "quoted", long\nnote'}, {"id": "007", "note": ""}]
+
+
+@pytest.fixture
+def bad_csv(tmp_path: Path) -> Path:
+    path = tmp_path / "bad notes.csv"
+    path.write_bytes(BAD_CSV)
+    return path
+
+
+def test_a_malformed_row_stops_the_job_with_file_and_line_and_the_created_topic_is_deleted_again(
+    produce: Runs, bad_csv: Path
+) -> None:
+    with pytest.raises(InvalidRecord) as raised:
+        produce(bad_csv, create=NewTopic(3))
+    assert raised.value.message.startswith(f"{bad_csv}, line 4: wanted 2 columns, found 3; found '2,too,many'.")
+    assert produce.cluster.topics() == []
+    assert produce.said.getvalue().splitlines() == [
+        "topic t created with 3 partitions",
+        "the topic that was created is deleted again",
+    ]
+
+
+def test_a_topic_that_was_there_before_stays_when_a_produce_fails(produce: Runs, bad_csv: Path) -> None:
+    produce.cluster.create_topic("t", partitions=1)
+    with pytest.raises(InvalidRecord):
+        produce(bad_csv, create=NewTopic(1))
+    assert produce.cluster.topics() == ["t"]
+
+
+def test_bad_rows_can_be_counted_and_left_out(produce: Runs, bad_csv: Path) -> None:
+    skip = BadRows(OnBadRow.SKIP)
+    source = Source(str(bad_csv), where="id > ''", order_by=("note",))
+    planned = produce(source, create=NewTopic(1), bad_rows=skip, dry_run=True)
+    report = produce(source, create=NewTopic(1), bad_rows=skip)
+    assert produce.values() == [GOOD[1], GOOD[0]]
+    assert (report.records, report.bad_rows) == (planned.records, planned.bad_rows) == (2, 2)
+    assert report.columns == ("id", "note")
+    assert f"2 bad rows left out, the first: {bad_csv}, line 4: wanted 2 columns, found 3" in produce.said.getvalue()
+
+
+def test_dead_letters_land_in_the_same_commit_with_file_row_and_reason(produce: Runs, bad_csv: Path) -> None:
+    bad_rows = BadRows(OnBadRow.DEAD_LETTER, "dead")
+    report = produce(bad_csv, RowMapping(key=("id",), partition="id"), create=NewTopic(8), bad_rows=bad_rows)
+    assert [key for (key,) in produce.rows("key")] == [b"1", b"007"]
+    letters = produce.rows("key", "value", "headers", topic="dead")
+    assert [(key, value) for key, value, _ in letters] == [(None, b"2,too,many"), (None, b"3,caf\xe9")]
+    assert [(each["key"], each["value"]) for each in letters[0][2]] == [
+        ("file", str(bad_csv).encode()),
+        ("row", b"4"),
+        ("reason", b"wanted 2 columns, found 3"),
+    ]
+    assert (report.records, report.bad_rows, report.dead_letter_topic) == (2, 2, "dead")
+    assert [(each.partition, each.records) for each in report.partitions] == [(1, 1), (7, 1)]
+    with produce.cluster.connection.follower.current() as state:
+        assert [each.records for each in state.results.values() if each.label == report.write_id] == [4]
+
+
+@pytest.mark.parametrize(
+    ("bad_rows", "message"),
+    [
+        (BadRows(OnBadRow.DEAD_LETTER), "--dead-letter-topic together"),
+        (BadRows(topic="dead"), "--dead-letter-topic together"),
+        (BadRows(OnBadRow.DEAD_LETTER, "t"), "wanted another topic than --topic"),
+    ],
+)
+def test_dead_letters_need_a_topic_of_their_own(bad_rows: BadRows, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        bad_rows.check("t")
+
+
+def test_a_broken_file_is_one_line_with_its_name_a_code_and_what_to_do(produce: Runs, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.csv.gz"
+    cut.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 100_000)[:-50])
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 and nothing else")
+    misnamed = tmp_path / "misnamed.csv"
+    pq.write_table(pa.table({"n": [1]}), misnamed)
+    wide = tmp_path / "wide.csv"
+    wide.write_text("a,b\n1,2\n", encoding="utf-16")
+    empty = tmp_path / "empty.csv"
+    empty.touch()
+    headers = tmp_path / "headers"
+    headers.mkdir()
+    (headers / "1.csv").write_text("a,b\n1,2\n")
+    (headers / "2.csv").write_text("b,a\n1,2\n")
+    for path, message in (
+        (cut, f"INVALID_REQUEST: {cut} can't be read to its end: it is cut off"),
+        (broken, f"INVALID_REQUEST: {broken} can't be read to its end"),
+        (misnamed, f"INVALID_REQUEST: {misnamed} is no text, it begins like Parquet: give --format parquet"),
+        (wide, f"INVALID_REQUEST: {wide} is no text, it begins like UTF-16: convert it first"),
+        (empty, f"INVALID_REQUEST: {empty} is empty: wanted at least a header line"),
+        (headers, "wanted the header of"),
+    ):
+        with pytest.raises(SparklogError) as raised:
+            produce(path, create=NewTopic(1))
+        assert message in str(raised.value)
+        assert "\n" not in str(raised.value)
+        assert len(str(raised.value)) < 600
+    assert produce.cluster.topics() == []

@@ -21,8 +21,8 @@ def test_it_counts_all_rows_and_shows_the_first(spark: SparkSession) -> None:
     assert len(seen.first) == ROWS_SHOWN
     assert seen.first[0].startswith("key=null  value=" + "é" * (CHARACTERS_SHOWN - 1) + "…  timestamp=")
     assert list(seen.remarks()) == [
-        "1 rows have no key",
-        "1 rows have no value: tombstones",
+        "1 row without a key",
+        "1 row without a value: tombstones",
         "timestamps from 2024-01-01T00:00:00Z to 2024-01-01T00:00:00Z",
         "partitions 0, 1",
     ]

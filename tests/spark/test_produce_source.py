@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound, SparklogError
+from sparklog.spark.produce_rows import visible
 from sparklog.spark.produce_source import Source, checked, open_source
 
 
@@ -82,12 +84,36 @@ def test_folders_that_spark_goes_into_or_never_looks_at_are_no_hindrance(tmp_pat
 
 
 @pytest.mark.spark
-def test_options_reach_sparks_reader_and_csv_has_a_header(spark: SparkSession, tmp_path: Path) -> None:
+def test_options_say_how_csv_is_read_and_which_types_it_has(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("n;who\n1;NA\n")
+    path.write_text('n;who;day;note\n1;NA;;"say ""a\nb"""\n2;;2013-01-01;\n')
     options = {"sep": ";", "nullValue": "NA", "inferSchema": "true"}
-    frame = open_source(checked(Source(str(path), options=options)), spark)
-    assert [tuple(each) for each in frame.collect()] == [(1, None)]
+    frame = visible(open_source(checked(Source(str(path), options=options)), spark))
+    assert [kind for _, kind in frame.dtypes] == ["int", "string", "date", "string"]
+    assert [tuple(each) for each in frame.collect()] == [
+        (1, None, None, 'say "a\nb"'),
+        (2, "", date(2013, 1, 1), ""),
+    ]
+
+
+@pytest.mark.spark
+def test_odd_files_have_the_rows_they_have_and_odd_headers_are_warned_of(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, body, columns, rows in (
+        ("header.csv", "a,b", ["a", "b"], []),
+        ("one.csv", "a b\n\n x \n", ["a b"], [(" x ",)]),
+        ("pandas.csv", ",a\r\n0,x\r\n", ["_c0", "a"], [("0", "x")]),
+        ("german.csv", "a;b\n1;2\n", ["a;b"], [("1;2",)]),
+        ("empty.json", "", [], []),
+    ):
+        (tmp_path / name).write_text(body, newline="")
+        frame = visible(open_source(checked(Source(str(tmp_path / name))), spark))
+        assert (frame.columns, [tuple(each) for each in frame.collect()]) == (columns, rows)
+    assert [each.getMessage().rpartition("/")[2] for each in caplog.records if each.name == "sparklog"] == [
+        "pandas.csv: columns without a name in the header are called _c0",
+        "german.csv: one column, 'a;b': if ';' separates columns, give --option sep",
+    ]
 
 
 @pytest.mark.spark

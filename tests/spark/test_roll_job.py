@@ -55,6 +55,17 @@ def test_a_log_of_8_2_and_n_records_shows_segments_0_8_and_10(log: MaintainedLog
     log.check()
 
 
+def test_a_plan_says_when_there_can_be_more_segments_than_it_counts(log: MaintainedLog) -> None:
+    log.topic("t", segment_bytes=4_000)
+    log.append("t", 0, 10)
+    assert log.roll(dry_run=True).notes == ()
+    log.append("t", 0, 3_000)
+    report = log.roll()
+    assert report.done.objects > report.planned.objects
+    assert report.notes == (roll_job.MORE_SEGMENTS,)
+    assert "and with a small segment.bytes many more" in log.said.getvalue().replace("\n", " ")
+
+
 def test_a_slice_larger_than_segment_bytes_becomes_several_segments(log: MaintainedLog) -> None:  # M: S-06
     log.topic("t", segment_bytes=1_000)
     log.append("t", 0, 40)

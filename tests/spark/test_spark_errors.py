@@ -34,6 +34,33 @@ def test_the_innermost_condition_is_told_without_the_wrappers() -> None:
     assert type(explained(RuntimeError("[PATH_NOT_FOUND] Path does not exist: x."), "x")) is NotFound
 
 
+def test_a_file_that_cannot_be_read_is_named_with_the_innermost_cause_and_what_to_do() -> None:
+    text = (
+        "An error occurred while calling o84.save.\n: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] "
+        "Encountered error while reading file file:///in/a%20b.csv.gz.  SQLSTATE: KD001\n\tat x.y(Z.scala:1)\n"
+        "Caused by: java.io.IOException: outer\n\tat x\n"
+        "Caused by: java.io.EOFException: Unexpected end of input stream\n"
+        "\tat org.apache.hadoop\n\t... 90 more\n"
+    )
+    found = explained(RuntimeError(text), "in")
+    assert type(found) is InvalidInput
+    assert found.message == (
+        "/in/a b.csv.gz can't be read to its end: it is cut off, damaged, or not of the format that its name or "
+        "--format says (EOFException: Unexpected end of input stream); copy or make it again, or leave it out. "
+        "Nothing was written"
+    )
+
+
+def test_a_type_that_spark_does_not_have_comes_with_advice() -> None:
+    found = explained(RuntimeError("[PARQUET_TYPE_ILLEGAL] Illegal Parquet type: INT64 (TIMESTAMP(NANOS,true))."), "x")
+    assert "coerce_timestamps='us'" in found.message
+
+
+def test_javas_own_errors_are_told_by_what_java_says() -> None:
+    text = "An error occurred while calling o84.save.\n: java.lang.OutOfMemoryError: Java heap space\n\tat x\n"
+    assert explained(RuntimeError(text), "a.csv").message == "a.csv: java.lang.OutOfMemoryError: Java heap space"
+
+
 def test_anything_else_is_told_by_its_first_line() -> None:
     found = explained(RuntimeError("the disk is on fire\n at a\n at b"), "a.csv")
     assert (type(found), found.message, found.exit_code) == (SparklogError, "a.csv: the disk is on fire", 1)
