@@ -94,14 +94,14 @@ def _tests(guard: Guard, tree: Path) -> tuple[int, str]:
     """pytest's exit code and last line; it stops at the first failure."""
     choose = ["-k", guard.choose] if guard.choose else []
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n", "0", *choose, *guard.tests],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", *choose, *guard.tests],
         cwd=tree,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # a .pyc of the same second would hide the change
         capture_output=True,
         text=True,
         check=False,
     )
-    lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or [""]
+    lines = (done.stdout + done.stderr).strip().splitlines() or [""]
     return done.returncode, re.sub(r"^=+ | =+$", "", lines[-1])
 
 
