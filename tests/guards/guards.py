@@ -357,7 +357,10 @@ GUARDS: Final = (
         "sparklog/client/bootstrap.py",
         "        check_store(target, uuid.uuid4().hex)",
         "        pass",
-        ("tests/storage/test_probe_servers.py",),
+        (
+            "tests/storage/test_probe_servers.py::"
+            "test_a_server_that_ignores_conditions_is_refused_for_data_and_for_metadata",
+        ),
     ),
     Guard(
         "hdfs-rename",
