@@ -1,6 +1,6 @@
 """Takes the guards of `guards.py` away, one at a time, in a copy of the project, and runs the tests that should notice.
 
-    make guards                          all of them (about ten minutes)
+    make guards                          all of them (about seven minutes)
     make guards ARGS="--only hash-link"  one, or --only core/ by a part of the file's path
     make guards ARGS="--list"            what there is
 
