@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test campaign lint bench docs format lock clean java
+.PHONY: help setup demo test campaign guards lint bench docs format lock clean java
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -27,6 +27,9 @@ test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" 
 
 campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (half an hour or more)
 	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/spark/test_on_stores.py
+
+guards: setup ## take each guard of tests/guards/guards.py away and show that a test notices (ARGS="--only NAME", --list)
+	@$(BIN)/python -m tests.guards $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .

@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.chain import committer as committer_module
 from sparklog.chain.clock import Deadline
-from sparklog.chain.entry import decode_entry
+from sparklog.chain.entry import Entry, decode_entry
 from sparklog.core.apply import apply_command
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, CreateTopic, RaiseFloor, Submission
 from sparklog.core.decide import decide
@@ -359,6 +359,24 @@ def test_each_entry_says_when_and_by_whom_it_was_written(chain: Member) -> None:
     result = chain.append()
     entry = decode_entry(result.n, chain.store.get(f"{LOG}{0:016d}/{result.n:020d}"))
     assert (entry.time_ms, entry.author.name, entry.chain_id) == (1_800_000_000_123, "test", "c" * 32)
+
+
+def test_each_attempt_at_a_slot_has_a_nonce_of_its_own(chain: Member) -> None:
+    """A repeat of one command by two processes in the same millisecond would else be two entries of equal bytes."""
+    sent: list[Entry] = []
+    other = member(chain.store.inner)
+    chain.store.plan(lambda: other.append(), "put_if_absent", LOG)  # the first attempt loses its slot
+    real = committer_module.claim_slot
+
+    def seen(store: Any, entry: Entry, deadline: Deadline) -> Any:
+        sent.append(entry)
+        return real(store, entry, deadline)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(committer_module, "claim_slot", seen)
+        chain.append()
+        chain.append()
+    assert len({each.nonce for each in sent}) == len(sent) >= 4
 
 
 # ---- what goes wrong in the process itself ---------------------------------------------------------

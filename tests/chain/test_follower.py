@@ -11,7 +11,7 @@ import pytest
 from sparklog.chain import follower as follower_module
 from sparklog.chain.entry import Author, Entry, decode_entry, encode_entry, hash_of
 from sparklog.core.errors import ChainDamaged, ClusterNotFound, SparklogError, StoreUnavailable
-from sparklog.storage.keys import entry_key
+from sparklog.storage.keys import entry_key, void_key
 from tests.chain.chain_kit import SMALL_BLOCK, Member, member, new_chain, new_store, small_blocks
 from tests.core.state_contents import contents
 from tests.faults.faulty_store import Fault, FaultyStore
@@ -111,6 +111,17 @@ def test_the_end_of_a_block_is_an_end_like_any_other(monkeypatch: pytest.MonkeyP
     while chain.follower.state.n < 2 * SMALL_BLOCK + 1:
         chain.append()
         assert member(chain.store.inner).uploads() == chain.uploads()
+
+
+def test_a_block_that_is_going_behind_the_last_entry_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_blocks(monkeypatch)
+    chain = new_chain()
+    late = member(chain.store.inner)
+    while chain.follower.state.n < 2 * SMALL_BLOCK - 1:
+        chain.append()
+    chain.store.put_if_absent(void_key(2), b"")
+    with pytest.raises(ChainDamaged, match="is marked as deleted, but no snapshot covers it"):
+        late.follower.catch_up()
 
 
 def test_an_entry_that_does_not_follow_the_one_before_is_damage(chain: Member) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, UnsupportedVersion
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
+from sparklog.log import object_reader
 from sparklog.log.object_reader import first_offset_at_or_after, read_index, read_slice
 from sparklog.log.object_writer import MIB, WriterLimits
 from sparklog.log.records_schema import READ_COLUMNS, READ_SCHEMA
@@ -343,6 +345,18 @@ def test_slice_that_its_index_does_not_know_is_refused(change: dict[str, int]):
     log = small_log()
     with pytest.raises(Damaged, match=f"index of {data_key(log.objects[0].object, 'orders')}: wanted"):
         read(log, msgspec.structs.replace(log.slices[0], **change), ["key"])
+
+
+def test_a_batch_of_another_number_of_records_than_its_index_says_is_damage(monkeypatch: pytest.MonkeyPatch):
+    """Else every record behind it would be given an offset that is not its own."""
+    log = times_log([1, 2, 3, 4, 5, 6])
+    (each,) = log.slices
+    index = read_index(log.store, log.key(each), log.objects[each.object_number])
+    assert index.records.tolist() == [3, 3]
+    shifted = replace(index, records=np.array([4, 2], np.int32), first_record=np.array([0, 4]))
+    monkeypatch.setattr(object_reader, "read_index", lambda *_: shifted)
+    with pytest.raises(Damaged, match="wanted 4 records as its index says, found 3"):
+        read(log, each, ["value"])
 
 
 def test_compacted_slice_is_refused_by_name():

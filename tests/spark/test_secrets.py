@@ -28,7 +28,6 @@ from tests.storage.scripted_s3 import HANG, Reply, Request, scripted_s3
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 _TIMEOUT_S = 500
-_LOUD = ["botocore", "aiobotocore", "s3fs", "fsspec", "urllib3", "asyncio", "sparklog"]
 _LOG4J = """
 rootLogger.level = info
 rootLogger.appenderRef.stderr.ref = stderr
@@ -46,19 +45,8 @@ logger.source.level = debug
 logger.sources.name = org.apache.spark.sql.execution.python
 logger.sources.level = debug
 """
-_SITE = f"""
-import logging
-
-class OneLine(logging.Formatter):
-    def format(self, record):
-        return "PYTHON " + record.name + " " + super().format(record).replace(chr(10), " ")
-
-handler = logging.StreamHandler()
-handler.setFormatter(OneLine())
-logging.getLogger().addHandler(handler)
-for name in {_LOUD}:
-    logging.getLogger(name).setLevel(logging.DEBUG)
-"""
+_OF_BOTOCORE = "python/botocore-"
+_SITE = "from tests.spark.loud_logging import begin\nbegin({folder!r})\n"
 
 
 @dataclass(frozen=True)
@@ -104,10 +92,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             never_used={"storage.other.password": secrets["password"], "cluster.token": secrets["token"]},
             in_statement=secrets["statement"],
             bad_places={
-                "no bucket": ("s3://no-such-bucket-here/c", server.endpoint_url),
-                "no server": (f"s3://{bucket}/c", f"http://127.0.0.1:{free_port()}"),
-                "an echo": (f"s3://{bucket}/c", echo.endpoint_url),
-                "a hang": (f"s3://{bucket}/c", hang.endpoint_url),
+                "no bucket": ("s3://no-such-bucket-here/c", server.endpoint_url, ("read",)),
+                "no server": (f"s3://{bucket}/c", f"http://127.0.0.1:{free_port()}", ("write",)),
+                "an echo": (f"s3://{bucket}/c", echo.endpoint_url, ("read", "write")),
+                "a hang": (f"s3://{bucket}/c", hang.endpoint_url, ("read",)),
             },
         )
         Path(scenario.config_file).write_text("")
@@ -121,13 +109,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 def _environment(work: Path, scenario: Scenario, server: S3Server, secrets: dict[str, str]) -> dict[str, str]:
     """Of a program that logs all it can, with a SPARK_HOME in which the logs of executors are its own."""
     home, conf, site = (Path(scenario.work, name) for name in ("home", "conf", "site"))
-    for each in (home, conf, site):
+    python = Path(scenario.work, "python")
+    for each in (home, conf, site, python):
         each.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         if part.name != "work":
             (home / part.name).symlink_to(part)
     (conf / "log4j2.properties").write_text(_LOG4J)
-    (site / "sitecustomize.py").write_text(_SITE)
+    (site / "sitecustomize.py").write_text(_SITE.format(folder=str(python)))
     return {
         **os.environ,
         **server.variables,
@@ -191,16 +180,19 @@ def test_nothing_a_program_is_shown_holds_a_secret(ran: Ran) -> None:
 
 
 def test_no_log_event_log_or_output_holds_a_secret(ran: Ran) -> None:
-    texts = {where: b"\n".join(_lines(body, of_botocore=False)) for where, body in ran.logs.items()}
-    events = b"".join(body for where, body in texts.items() if where.startswith("events/"))
-    executor = b"".join(body for where, body in texts.items() if where.startswith("home/work/"))
+    texts = {where: body for where, body in ran.logs.items() if body and not where.startswith(_OF_BOTOCORE)}
+    events, executor, python = (
+        b"".join(body for where, body in texts.items() if where.startswith(folder))
+        for folder in ("events/", "home/work/", "python/")
+    )
     for written in (b"SQLExecutionStart", b"storage.metadata.secret_access_key=*********(redacted)", b"cluster.token"):
         assert written in events
     for written, log in (
         (b"=== Applying Rule", texts["stderr"]),
-        (b"PYTHON sparklog ", texts["stderr"]),
-        (b"PYTHON s3fs ", texts["stderr"]),
-        (b"PYTHON urllib3.connectionpool ", texts["stderr"]),
+        (b"Process of event SparkListenerJobStart", texts["stderr"]),
+        (b"sparklog ", python),
+        (b"s3fs ", python),
+        (b"urllib3.connectionpool ", python),
         (b"PythonRunner", executor),
         (b"access keys are not accepted", executor),
     ):
@@ -210,17 +202,8 @@ def test_no_log_event_log_or_output_holds_a_secret(ran: Ran) -> None:
 
 def test_botocore_s_own_debug_log_shows_session_tokens_and_no_other_secret(ran: Ran) -> None:
     """It shows the headers of each request, of which a session token is one."""
-    lines = [line for body in ran.logs.values() for line in _lines(body, of_botocore=True)]
-    assert leaks([("botocore", b"\n".join(lines))], ran.secrets) == {
-        ("botocore", "session"),
-        ("botocore", "wrongsession"),
-    }
-
-
-def _lines(log: bytes, *, of_botocore: bool) -> list[bytes]:
-    """Those that botocore wrote, or the others."""
-    names = (b"PYTHON botocore", b"PYTHON aiobotocore")
-    return [each for each in log.splitlines() if each.startswith(names) == of_botocore]
+    logs = b"".join(body for where, body in ran.logs.items() if where.startswith(_OF_BOTOCORE))
+    assert leaks([("botocore", logs)], ran.secrets) == {("botocore", "session"), ("botocore", "wrongsession")}
 
 
 def test_no_object_of_the_store_holds_a_secret_or_an_access_key_id(ran: Ran) -> None:

@@ -1,0 +1,38 @@
+"""`make guards` can do its work: each guard's text is there, and so are the tests that should notice."""
+
+from __future__ import annotations
+
+import ast
+import functools
+
+import pytest
+
+from tests.guards.__main__ import PROJECT
+from tests.guards.guards import GUARDS, Guard
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=lambda each: each.name)
+def test_the_text_of_each_guard_is_found_once_and_its_tests_exist(guard: Guard) -> None:
+    body = (PROJECT / guard.file).read_text()
+    assert body.count(guard.text) == 1
+    ast.parse(body.replace(guard.text, guard.without))
+    for test in guard.tests:
+        file, *names = test.split("::")
+        assert set(names) <= _defined(file), test
+
+
+def test_guards_have_names_of_their_own() -> None:
+    assert len({each.name for each in GUARDS}) == len(GUARDS)
+
+
+@functools.cache
+def _defined(file: str) -> set[str]:
+    """The functions and classes of a test file, and of those that it imports from."""
+    tree = ast.parse((PROJECT / file).read_text())
+    found = {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.ImportFrom) and each.module and each.module.startswith("tests."):
+            module = f"{each.module.replace('.', '/')}.py"
+            if (PROJECT / module).is_file():
+                found |= _defined(module)
+    return found
