@@ -107,8 +107,15 @@ def mended(hadoop: Hadoop) -> Iterator[Hadoop]:
 
 
 # M: F-01 (kills)
-@pytest.mark.parametrize("node", [NAME_NODE, DATA_NODES[0]])
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize(
+    ("moment", "node"),
+    [
+        ("before", NAME_NODE),
+        ("after", DATA_NODES[0]),
+        pytest.param("after", NAME_NODE, marks=pytest.mark.campaign),
+        pytest.param("before", DATA_NODES[0], marks=pytest.mark.campaign),
+    ],
+)
 def test_an_append_during_which_a_node_of_hdfs_dies_is_there_once(
     mended: Hadoop, node: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from _pytest.mark import ParameterSet
 
 import sparklog
 from sparklog.chain.committer import new_command_id
@@ -126,17 +127,19 @@ def steps_of(place: Place, request: pytest.FixtureRequest) -> Callable[[int], Se
     return chosen
 
 
+def case(place: str, job: str) -> ParameterSet:
+    """In memory and on a disk every job; on a server one, and with --campaign every one."""
+    marks = [pytest.mark.slow] if place in ("s3", "hdfs") else []
+    if place in ("s3", "hdfs") and (place, job) not in (("s3", "roll"), ("hdfs", "retention")):
+        marks.append(pytest.mark.campaign)
+    return pytest.param(place, job, marks=marks)
+
+
 @pytest.mark.parametrize(
-    "place",
-    [
-        "memory",
-        "disk",
-        pytest.param("s3", marks=pytest.mark.slow),
-        pytest.param("hdfs", marks=pytest.mark.slow),
-    ],
-    indirect=True,
+    ("place", "job"),
+    [case(place, job) for place in ("memory", "disk", "s3", "hdfs") for job in JOBS],
+    indirect=["place"],
 )
-@pytest.mark.parametrize("job", JOBS)
 def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  # M: S-09 R-03 R-04 F-09 C-05 (kills)
     job: str,
     place: Place,

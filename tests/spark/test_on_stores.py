@@ -64,8 +64,6 @@ def made(url: str, stores: dict[str, str], storage: dict[str, str]) -> Iterator[
 # Of the tests of a failing job, those whose outcome is up to the store; --campaign runs all of them on both.
 EVERY_TIME = {
     (test_a_dataframe_outlives_the_objects_of_its_plan.__name__, "hdfs"),
-    (test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op.__name__, "hdfs"),
-    (test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op.__name__, "s3"),
     (test_speculative_attempts_that_both_upload_leave_each_row_once.__name__, "s3"),
 }
 

@@ -31,7 +31,7 @@ def by_task(df: DataFrame) -> dict[int, set[int]]:
 
 def test_rows_go_where_the_log_would_put_them(spark: SparkSession, cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=6)
-    routed = by_partition(keyed(spark), "t", cluster=cluster.connection.url)
+    routed = by_partition(keyed(spark), "t", cluster=cluster.connection.url).cache()
     for row in routed.where("key is not null").select("key", "partition").distinct().collect():
         assert row.partition == partition_for_key(row.key.encode(), 6)
     assert routed.where("key is null").select("partition").distinct().count() == 6
@@ -41,7 +41,7 @@ def test_rows_go_where_the_log_would_put_them(spark: SparkSession, cluster: Clus
 @pytest.mark.parametrize("tasks", [1, 4, 10])
 def test_tasks_write_whole_partitions_or_shares_of_one(spark: SparkSession, cluster: Cluster, tasks: int) -> None:
     cluster.create_topic("t", partitions=6)
-    routed = by_partition(keyed(spark), "t", tasks, cluster.connection.url)
+    routed = by_partition(keyed(spark), "t", tasks, cluster.connection.url).cache()
     found = by_task(routed)
     assert routed.rdd.getNumPartitions() == tasks
     assert len(found) == tasks
@@ -53,7 +53,7 @@ def test_tasks_write_whole_partitions_or_shares_of_one(spark: SparkSession, clus
 def test_given_partitions_are_kept(spark: SparkSession, cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=4)
     df = keyed(spark).withColumn("partition", F.when(F.col("value") < "5", 3))
-    routed = by_partition(df, "t", 4, cluster.connection.url)
+    routed = by_partition(df, "t", 4, cluster.connection.url).cache()
     assert routed.where("value < '5' and partition != 3").count() == 0
     assert routed.select("partition").distinct().count() == 4
 
