@@ -4,7 +4,8 @@
 
 BIN := .venv/bin
 READY := .venv/.ready
-WORKERS ?= 2
+# One more than cores on a small machine: some tests wait.
+WORKERS ?= 3
 TESTS ?= tests
 ARGS ?=
 

@@ -1,7 +1,7 @@
 """Which tests share a worker, and in which order: files that need the same costly server, so that it starts once a run.
 
 A group is worked off by one worker, file by file as they stand here; a file of no group is a group of its own.
-`make test` has two workers, so no group may take more than half of the run.
+`make test` has three workers on two cores, so no group may take more than a third of the run.
 """
 
 from __future__ import annotations
