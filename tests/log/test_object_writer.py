@@ -290,9 +290,7 @@ def test_upload_ids_are_drawn_one_per_object(store: MemoryStore):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "load", [*LOADS[:2], *(pytest.param(load, marks=pytest.mark.campaign) for load in LOADS[2:])]
-)
+@pytest.mark.parametrize("load", [*LOADS[:2], *(pytest.param(load, marks=pytest.mark.campaign) for load in LOADS[2:])])
 def test_peak_memory_is_a_bare_arrow_writers_and_256_mib(load: str, tmp_path: Path):
     def peak_bytes(who: str) -> int:
         folder = tmp_path / who
