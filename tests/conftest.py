@@ -20,6 +20,7 @@ from tests.servers.s3_fixtures import ignoring_conditions as ignoring_conditions
 from tests.servers.s3_fixtures import ministack as ministack
 from tests.servers.s3_fixtures import moto as moto
 from tests.servers.s3_fixtures import s3proxy as s3proxy
+from tests.spark_home import spark_home
 
 _CACHE = Path(__file__).parent.parent / ".cache" / "hypothesis"
 set_hypothesis_home_dir(_CACHE)
@@ -33,6 +34,7 @@ settings.load_profile("normal")
 for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADOOP_", "AWS_")) or name == "SPARK_HOME"]:
     del os.environ[_name]
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ["SPARK_HOME"] = str(spark_home())
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(SHORT_LIVED_JVM))  # every driver takes these: half the CPU time
 
 

@@ -18,8 +18,8 @@ README = Path(__file__).parents[1] / "README.md"
 SIDES = (
     ("a bare Arrow file of the same codec, on disk", "", "bare Arrow writer", "bare Arrow reader"),
     ("Parquet, on disk", "", "parquet", "parquet"),
-    ("Parquet by S3A, on S3", "s3", "parquet by S3A", "parquet by S3A"),
-    ("Parquet, on HDFS", "hdfs", "parquet on the same HDFS", "parquet on the same HDFS"),
+    ("Parquet by S3A, on an S3 server on the same machine", "s3", "parquet by S3A", "parquet by S3A"),
+    ("Parquet, on an HDFS on the same machine", "hdfs", "parquet on the same HDFS", "parquet on the same HDFS"),
 )
 
 

@@ -44,7 +44,8 @@ def page(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tupl
         "pairs of one run: more is better.",
         "Each cell is min / median / max; a goal is missed if the median misses it. There is no ratio to a peer that "
         "takes less than a millisecond.",
-        "Absolute times hold for this machine only.",
+        "Absolute times hold for this machine only."
+        + (" The server ran on it too: no network is in these figures." if store else ""),
         "",
         f"Machine: {machine}",
         "",

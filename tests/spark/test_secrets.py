@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-import pyspark
 import pytest
 
 from tests.secret_search import leaks, new_secret
@@ -23,6 +22,7 @@ from tests.servers.maven import CannotFetch
 from tests.servers.s3_servers import ACCESS_KEY_ID, S3Server, free_port
 from tests.spark.conftest import PROJECT
 from tests.spark.secret_job import Scenario
+from tests.spark_home import spark_home
 from tests.storage.scripted_s3 import HANG, Reply, Request, scripted_s3
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -112,7 +112,7 @@ def _environment(work: Path, scenario: Scenario, server: S3Server, secrets: dict
     python = Path(scenario.work, "python")
     for each in (home, conf, site, python):
         each.mkdir()
-    for part in Path(pyspark.__file__).parent.iterdir():
+    for part in spark_home().iterdir():
         if part.name != "work":
             (home / part.name).symlink_to(part)
     (conf / "log4j2.properties").write_text(_LOG4J)
