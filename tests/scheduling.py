@@ -11,10 +11,8 @@ from typing import Any, Final
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS: Final = {
-    "HDFS, and Spark with other masters than local[2]": (
+    "HDFS, and Spark on it": (
         "tests/spark/test_on_stores.py",
-        "tests/spark/test_failures.py",
-        "tests/spark/test_memory.py",
         "tests/contract/test_hdfs_store.py",
         "tests/faults/test_hdfs_faults.py",
         "tests/faults/test_killed_servers.py",
@@ -30,7 +28,11 @@ GROUPS: Final = {
         "tests/spark/test_installation.py",
         "tests/spark/test_secrets.py",
     ),
-    "Spark, local[2]": ("tests/spark/",),
+    "Spark, local[2] and then other masters": (
+        "tests/spark/",
+        "tests/spark/test_failures.py",
+        "tests/spark/test_memory.py",
+    ),
 }
 _PLACES: Final = {
     member: (group, place)
