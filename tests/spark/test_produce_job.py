@@ -110,7 +110,7 @@ def test_a_dry_run_shows_the_rows_and_changes_nothing(produce: Runs, orders: Pat
         "3 rows, columns id, customer, item, at",
         "topic t, which would be created",
         "1 row without a key",
-        "timestamps from 2024-05-01T10:00:00Z to 2024-05-01T11:00:00Z",
+        "timestamps from 2024-05-01T10:00:00.000Z to 2024-05-01T11:00:00.000Z",
         "partitions 1, 2, 3",
         "key=anna  value={",
     ):
