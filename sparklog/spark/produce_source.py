@@ -258,7 +258,7 @@ def _guessed(path: str, local: Path | None) -> str:
         one, *others = sorted(known)
         raise InvalidOption(
             f"wanted files of one format, found {one} and {' and '.join(others)} in {path}: name the files by a glob "
-            f"(`--format {one}` would read the {others[0]} files as {one})"
+            f"(`--format {one}` would read the {others[0].upper()} files as {one.upper()})"
         )
     if known:
         raise InvalidOption(

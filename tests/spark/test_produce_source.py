@@ -51,7 +51,7 @@ def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:
         (
             Source("{}/mixed"),
             InvalidOption,
-            r"found csv and json in .* by a glob \(`--format csv` would read the json files as csv\)",
+            r"found csv and json in .* by a glob \(`--format csv` would read the JSON files as CSV\)",
         ),
         (Source("{}/empty"), InvalidInput, "found no file"),
         (Source("{}/nested"), InvalidInput, "found .*nested/below/b.csv: give --option recursiveFileLookup=true"),
