@@ -11,13 +11,13 @@ from sparklog.cli.output import (
     connect,
     done,
     ending,
-    key_values,
     print_json,
     print_values,
     show_rows,
     status,
 )
 from sparklog.cli.settings import settings
+from sparklog.core.key_value import key_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def init(
     from sparklog.client.bootstrap import init_cluster
     from sparklog.storage.open_store import absolute_url
 
-    stores = {name: str(url) for name, url in key_values(store, "--store", "ID=URL").items()}
+    stores = key_values(store, "--store", "ID=URL")
     url = absolute_url(settings.cluster())
     chain_id = init_cluster(url, stores=stores or None, config=key_values(cluster_config, "--cluster-config"))
     done(f"created cluster {chain_id} at {url}", {"chain_id": chain_id, "cluster": url})

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sparklog.cli.output import ending, human, now_ms, print_json, print_traceback_if_wanted, print_values, status
+from sparklog.cli.output import ending, human, now_ms, print_json, print_values, status
 from sparklog.cli.settings import settings
+from sparklog.client.failures import print_traceback_if_wanted
 from sparklog.core.readable import amount, counted, point_in_time
 
 if TYPE_CHECKING:

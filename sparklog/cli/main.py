@@ -13,8 +13,9 @@ from typer.completion import shell_complete
 
 from sparklog import __version__
 from sparklog.cli import chain, cluster, consume, job, produce, segment, topic
-from sparklog.cli.output import DEBUG, ending, one_line, print_traceback_if_wanted
+from sparklog.cli.output import ending
 from sparklog.cli.settings import settings
+from sparklog.client.failures import print_failure, unforeseen
 from sparklog.core.errors import SparklogError
 
 COMPLETE = "_SPARKLOG_COMPLETE"  # set by the shell's completion: what it asks for
@@ -87,8 +88,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
         return 0
     except Exception as error:
-        hint = "" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where"
-        return _failed(f"{SparklogError.code}: {type(error).__name__}: {error}{hint}", 1)
+        return _failed(unforeseen(error, str(error)), 1)
 
 
 @cache
@@ -119,9 +119,7 @@ def _misused(usage: str) -> int:
 
 
 def _failed(line: str, exit_code: int) -> int:
-    print_traceback_if_wanted()
-    sys.stdout.flush()
-    print(one_line(line), file=sys.stderr)
+    print_failure(line)
     return exit_code
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparklog.cli.settings import settings
-from sparklog.core.errors import InvalidOption
+from sparklog.client.failures import one_line
 from sparklog.core.readable import amount, point_in_time
 
 if TYPE_CHECKING:
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-DEBUG = "SPARKLOG_DEBUG"  # set to anything: errors come with their traceback
 COMMON_OPTIONS = "Also: --cluster URL, --config FILE, --format table|json (sparklog --help)."
 
 
@@ -98,12 +95,6 @@ def print_warning(text: str) -> None:
     print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
-def print_traceback_if_wanted() -> None:
-    """Where the error that is being handled came from, on stderr, if SPARKLOG_DEBUG is set."""
-    if os.environ.get(DEBUG):
-        traceback.print_exc()
-
-
 def status(text: str) -> None:
     """A line on stderr that says what takes a while now, for people who watch."""
     if sys.stderr.isatty():
@@ -139,21 +130,3 @@ def human(name: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(str(each) for each in value) or "-"
     return str(value)
-
-
-def one_line(text: str) -> str:
-    """The text without line breaks: an error is one line."""
-    return " ".join(text.split("\n")) if "\n" in text else text
-
-
-def key_values(given: Sequence[str], option: str, form: str = "KEY=VALUE") -> dict[str, object]:
-    """KEY=VALUE arguments as a map. Raises InvalidOption for another form, or a key that is given twice."""
-    found: dict[str, object] = {}
-    for each in given:
-        key, equals, value = each.partition("=")
-        if not equals or not key:
-            raise InvalidOption(f"{option}: wanted {form}, found {each!r}")
-        if key in found:
-            raise InvalidOption(f"{option}: {key} is given twice")
-        found[key] = value
-    return found

@@ -10,7 +10,6 @@ from sparklog.cli.output import (
     connect,
     done,
     ending,
-    key_values,
     now_ms,
     print_json,
     print_values,
@@ -18,6 +17,7 @@ from sparklog.cli.output import (
     table,
 )
 from sparklog.cli.settings import settings
+from sparklog.core.key_value import key_values
 from sparklog.core.readable import counted
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnknownTopicOrPartition,
 )
+from sparklog.core.plan import topic_of
 from sparklog.core.producers import sequence_after, span_of
 from sparklog.core.readable import point_in_time_us
 from sparklog.core.state import ClusterState
@@ -94,13 +95,7 @@ def plan_write(
     now_ms: int,
 ) -> WritePlan:
     """Plan a write to `topic`, or to the topics that rows will name. Raises UnknownTopicOrPartition."""
-    if topic is not None and topic not in state.topic_ids:
-        known = sorted(state.topic_ids)
-        raise UnknownTopicOrPartition(
-            f"wanted topic {topic!r}, the cluster at {places.cluster} has "
-            f"{', '.join(known[:10]) or 'no topics'}{did_you_mean(topic, known)}"
-        )
-    names = [topic] if topic is not None else list(state.topic_ids)
+    names = [topic_of(state, topic).name] if topic is not None else list(state.topic_ids)
     return WritePlan(
         places,
         state.chain_id,

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import msgspec
 
+from sparklog.core.config_key import did_you_mean
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.readable import numbered
 from sparklog.core.slice_table import SliceColumns
@@ -46,14 +47,20 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
     size_bytes: int
 
 
-def topic_of(state: ClusterState, name: str) -> Topic:
-    """The topic of this name. Raises UnknownTopicOrPartition that names those there are."""
+def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
+    """The topic of this name. Raises `unknown_topic`."""
     topic = state.topic_named(name)
     if topic is None:
-        known = sorted(state.topic_ids)
-        shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
-        raise UnknownTopicOrPartition(f"wanted topic {name!r}, the cluster has {shown or 'no topics'}")
+        raise unknown_topic(name, state.topic_ids, advice=advice)
     return topic
+
+
+def unknown_topic(name: str, topics: Iterable[str], *, advice: str = "") -> UnknownTopicOrPartition:
+    """The error that names the topics there are and the one most like `name`; `advice` ends it if none is like it."""
+    known = sorted(topics)
+    shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+    hint = did_you_mean(name, known) or advice
+    return UnknownTopicOrPartition(f"wanted topic {name!r}, the cluster has {shown or 'no topics'}{hint}")
 
 
 def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition:

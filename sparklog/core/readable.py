@@ -58,13 +58,13 @@ def duration(length_ms: int) -> str:
 
 
 def point_in_time(at_ms: int) -> str:
-    """2013-01-31T23:59:59.000Z; what no calendar reaches stays a number."""
-    return _iso(at_ms * 1000) or f"{at_ms} ms"
+    """2013-01-31T23:59:59.000Z; a time that a calendar of four-digit years does not reach is a number, and says so."""
+    return _iso(at_ms * 1000) or f"{at_ms} ms ({_beyond_calendar(at_ms)})"
 
 
 def point_in_time_us(at_us: int) -> str:
     """The same of microseconds, which are shown if there are any: 2013-01-31T23:59:59.000001Z."""
-    return _iso(at_us) or f"{at_us} us"
+    return _iso(at_us) or f"{at_us} us ({_beyond_calendar(at_us)})"
 
 
 def setting_ms(name: str, value_ms: int) -> str:
@@ -75,6 +75,10 @@ def setting_ms(name: str, value_ms: int) -> str:
 def setting_bytes(name: str, value_bytes: int) -> str:
     """A setting in bytes, as it is written and as it is read: segment.bytes=1073741824 (1.0 GiB)."""
     return f"{name}={value_bytes}" if value_bytes < 1024 else f"{name}={value_bytes} ({amount(value_bytes)})"
+
+
+def _beyond_calendar(at: int) -> str:
+    return "after the year 9999" if at > 0 else "before the year 1"
 
 
 def _iso(at_us: int) -> str | None:

@@ -12,12 +12,12 @@ import signal
 import sys
 import tempfile
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from sparklog.client.failures import print_failure, unforeseen
 from sparklog.core.errors import InvalidInput, Landed, SparklogError
 from sparklog.core.starting_offsets import parse_timestamp_us
 from sparklog.spark.job_output import plan_console
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INTERRUPTED = "interrupted: what was committed stays, the rest was not done; it can be run again"
-DEBUG = "SPARKLOG_DEBUG"  # set to anything: errors come with their traceback
 
 
 class Report(Protocol):
@@ -56,11 +55,10 @@ def main(
     cluster, topics, now, report_file = (given.pop(each) for each in ("cluster", "topic", "now", "report"))
 
     def run_and_report() -> int:
-        if not cluster:
-            raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER")
+        url = cluster_of(cluster)
         check_report_file(report_file)
         report = run(
-            cluster,
+            url,
             topics=topics,
             now_ms=None if now is None else parse_now_ms(now),
             spark=lambda: job_session(name),
@@ -82,24 +80,15 @@ def exit_code_of(run: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         line, code = INTERRUPTED, 130
     except Exception as error:
-        hint = "" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where"
-        line, code = f"{SparklogError.code}: {type(error).__name__}: {brief(error)}{hint}", 1
-    if os.environ.get(DEBUG):
-        traceback.print_exc()
-    print(" ".join(line.split("\n")), file=sys.stderr)
+        line, code = unforeseen(error, brief(error)), 1
+    print_failure(line)
     return code
 
 
 def argument_parser(name: str, description: str, flags: Mapping[str, tuple[str, str]]) -> argparse.ArgumentParser:
     """The arguments that all maintenance jobs take, and the switches of one."""
     parser = argparse.ArgumentParser(prog=f"spark-submit jobs/{name}.py", description=description)
-    parser.add_argument(
-        "--cluster",
-        metavar="URL",
-        default=os.environ.get("SPARKLOG_CLUSTER"),
-        help="where the metadata lives: a path, file:///path, s3://bucket/prefix or hdfs://host/path "
-        "(default: SPARKLOG_CLUSTER)",
-    )
+    add_cluster(parser)
     parser.add_argument(
         "--topic", metavar="T", action="append", help="only this topic; may be given several times (default: all)"
     )
@@ -114,6 +103,24 @@ def argument_parser(name: str, description: str, flags: Mapping[str, tuple[str, 
     parser.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
     parser.add_argument("--report", metavar="FILE", help="write the report there, as JSON (- is stdout)")
     return parser
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """--cluster, which every job takes."""
+    parser.add_argument(
+        "--cluster",
+        metavar="URL",
+        default=os.environ.get("SPARKLOG_CLUSTER"),
+        help="where the metadata lives: a path, file:///path, s3://bucket/prefix or hdfs://host/path "
+        "(default: SPARKLOG_CLUSTER)",
+    )
+
+
+def cluster_of(given: str | None) -> str:
+    """The address that --cluster or SPARKLOG_CLUSTER gave. Raises InvalidInput if neither did."""
+    if not given:
+        raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER")
+    return given
 
 
 def parse_now_ms(text: str) -> int:

@@ -20,7 +20,7 @@ class JobOutput:
     """Writes to a console; the default is stderr, so that stdout stays free for a JSON document."""
 
     def __init__(self, console: Console | None, clock: Clock) -> None:
-        self._console = console or _stderr()
+        self._console = console or stderr_console()
         self._clock = clock
         self._told_ms = clock.monotonic_ms()
         self._said: frozenset[str] = frozenset()
@@ -38,14 +38,14 @@ class JobOutput:
         if results:
             self._table(title, unit, results, planned)
         else:
-            self._console.print(f"{title}: nothing is due")
+            self._say(f"{title}: nothing is due")
         if deletion.objects:
-            self._console.print(
+            self._say(
                 f"to be deleted, their delay has passed: {counted(deletion.objects, 'object')}, "
                 f"{amount(deletion.size_bytes)}, {counted(deletion.requests, 'request')}"
             )
         for note in notes:
-            self._console.print(note, markup=False, soft_wrap=True)
+            self._say(note)
         self._said = frozenset(notes)
 
     def progress(self, what: str, done: int, of: int) -> None:
@@ -53,22 +53,26 @@ class JobOutput:
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._told_ms >= PROGRESS_EVERY_MS:
             self._told_ms = now_ms
-            self._console.print(f"{what}: {done:,} of {of:,}")
+            self._say(f"{what}: {done:,} of {of:,}")
 
     def end(self, report: JobReport) -> None:
         """What was done, and each failure."""
         for each in report.partitions:
             if each.outcome in (Outcome.FAILED, Outcome.OVERTAKEN):
-                self._console.print(f"{each.place}: {each.outcome}: {'; '.join(each.messages)}", markup=False)
+                self._say(f"{each.place}: {each.outcome}: {'; '.join(each.messages)}")
         for message in (*report.deletion.messages, *(each for each in report.notes if each not in self._said)):
-            self._console.print(message, markup=False)
+            self._say(message)
         done, deleted = report.done, report.deletion.done
-        self._console.print(
+        self._say(
             f"{report.job}: {counted(done.objects, 'object')}, {counted(done.records, 'record')}, "
             f"{amount(done.size_bytes)} done; "
             f"{counted(deleted.objects, 'retired object')} deleted ({amount(deleted.size_bytes)}); "
             f"{report.failed:,} failed; FLOOR is {report.floor}"
         )
+
+    def _say(self, line: str) -> None:
+        """One line, however long: a path in it can be copied whole."""
+        self._console.print(line, markup=False, soft_wrap=True)
 
     def _table(self, title: str, unit: str, results: Sequence[PartitionResult], planned: Work) -> None:
         table = Table(title=title, title_justify="left", show_footer=True)
@@ -100,6 +104,7 @@ def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
     return console if console.is_terminal else Console(highlight=False, width=WIDTH)
 
 
-def _stderr() -> Console:
+def stderr_console() -> Console:
+    """Where messages and progress go; lines that are not soft-wrapped are WIDTH long if nobody watches."""
     console = Console(stderr=True, highlight=False)
     return console if console.is_terminal else Console(stderr=True, highlight=False, width=WIDTH)

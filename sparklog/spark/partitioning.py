@@ -18,8 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every user 
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import IntegerType
 
-from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
+from sparklog.core.errors import InvalidInput
 from sparklog.core.murmur2 import partitions_for_keys
+from sparklog.core.plan import unknown_topic
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
@@ -49,8 +50,7 @@ def _partitions(df: DataFrame, topic: str, cluster: str | None) -> int:
         reader = reader.option("cluster", cluster)
     counts = {row["topic"]: int(row["partitions"]) for row in reader.load().select("topic", "partitions").collect()}
     if topic not in counts:
-        known = sorted(counts)
-        raise UnknownTopicOrPartition(f"wanted topic {topic!r}, the cluster has {', '.join(known[:10]) or 'no topics'}")
+        raise unknown_topic(topic, counts)
     return counts[topic]
 
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparklog.core.errors import InvalidInput, InvalidOption
-from sparklog.spark.job_arguments import check_report_file, exit_code_of, job_session, write_report
+from sparklog.core.errors import InvalidOption
+from sparklog.core.key_value import key_values
+from sparklog.spark.job_arguments import (
+    add_cluster,
+    check_report_file,
+    cluster_of,
+    exit_code_of,
+    job_session,
+    write_report,
+)
 from sparklog.spark.job_output import plan_console
 from sparklog.spark.produce_bad_rows import BadRows, OnBadRow
 from sparklog.spark.produce_job import NewTopic, Target, run_produce
@@ -21,8 +28,8 @@ if TYPE_CHECKING:
 _READING = """\
 how files are read:
   CSV      as Python's csv module reads it (RFC 4180): quotes doubled, values in quotes over several lines, a header,
-           every value a text ("007" stays 007), an empty value an empty text (nullValue= makes it null). All files
-           have the same header. A file is read by one task, because a value may go over lines; if none does,
+           every value a string ("007" stays 007), an empty value an empty string (nullValue= makes it null). All files
+           have the same header. A file is read by one task, because a value may span lines; if none does,
            --option multiLine=false lets several tasks read a large file.
   JSON     one object a line; the value of a record is the object as it stands in the file. multiLine=true: one object
            or one array of objects in a file, which is read as a whole.
@@ -71,14 +78,8 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
+    add_cluster(parser)
     add = parser.add_argument
-    add(
-        "--cluster",
-        metavar="URL",
-        default=os.environ.get("SPARKLOG_CLUSTER"),
-        help="where the metadata lives: a path, file:///path, s3://bucket/prefix or hdfs://host/path "
-        "(default: SPARKLOG_CLUSTER)",
-    )
     add("--topic", metavar="T", required=True, help="the topic to write to")
     add("--create", action="store_true", help="create the topic if it is not there")
     add("--partitions", metavar="N", type=int, help="with --create: how many partitions")
@@ -135,7 +136,7 @@ def _add_mapping(group: Any) -> None:
 
 
 def _source(given: argparse.Namespace) -> Source:
-    options = _pairs("--option", given.option)
+    options = key_values(given.option, "--option")
     return Source(given.source, given.table, given.format, options, given.where, _names("--order-by", given.order_by))
 
 
@@ -152,16 +153,15 @@ def _mapping(given: argparse.Namespace) -> RowMapping:
 
 
 def _target(given: argparse.Namespace) -> Target:
-    if not given.cluster:
-        raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER")
+    cluster = cluster_of(given.cluster)
     if not given.create and (given.partitions is not None or given.config):
-        raise InvalidOption("--partitions and --config are for a topic that is made: give --create too")
+        raise InvalidOption("--partitions and --config apply only to a topic that is created: add --create")
     if (given.txn_app_id is None) != (given.txn_version is None):
         raise InvalidOption("wanted --txn-app-id and --txn-version together, found only one")
-    create = NewTopic(given.partitions, _pairs("--config", given.config)) if given.create else None
+    create = NewTopic(given.partitions, key_values(given.config, "--config")) if given.create else None
     transaction = None if given.txn_app_id is None else (given.txn_app_id, given.txn_version)
     bad_rows = BadRows(OnBadRow(given.on_bad_row), given.dead_letter_topic)
-    return Target(given.cluster, given.topic, create, transaction, given.compression, bad_rows)
+    return Target(cluster, given.topic, create, transaction, given.compression, bad_rows)
 
 
 def _names(option: str, text: str | None) -> tuple[str, ...]:
@@ -169,14 +169,6 @@ def _names(option: str, text: str | None) -> tuple[str, ...]:
     if not all(names):
         raise InvalidOption(f"{option}: wanted names separated by commas, found {text!r}")
     return names
-
-
-def _pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
-    pairs = [each.partition("=") for each in texts]
-    for text, (key, equals, _) in zip(texts, pairs, strict=True):
-        if not key or not equals:
-            raise InvalidOption(f"{option}: wanted KEY=VALUE, found {text!r}")
-    return {key.strip(): value for key, _, value in pairs}
 
 
 def _session() -> SparkSession:

@@ -50,7 +50,7 @@ class BadRow(NamedTuple):
 def refusal(place: str, bad: BadRow) -> InvalidRecord:
     """The error if a bad row stops the job."""
     return InvalidRecord(
-        f"{place}: {bad.reason}; found {shown(bad.text)}. Nothing was written: mend the row, or run with "
+        f"{place}: {bad.reason}; found {shown(bad.text)}. Nothing was written: fix the row, or run with "
         "--on-bad-row skip (count such rows and leave them out) or --on-bad-row dead-letter (keep them in a topic)"
     )
 

@@ -124,7 +124,7 @@ class CsvRows:
                     "--option encoding=NAME says what it is"
                 )
             except csv.Error as error:
-                return self._lines.bad(self._reason(error))
+                return self._misquoted(self._reason(error))
         return row
 
     def of_width(self, width: int) -> Iterator[Row | BadRow]:
@@ -134,6 +134,14 @@ class CsvRows:
                 yield row
             else:
                 yield self._lines.bad(f"wanted {width} columns, found {len(row)}")
+
+    def _misquoted(self, reason: str) -> BadRow:
+        """Over several lines, most likely the first one's quote was never closed, and the others are good rows."""
+        lines, last = len(self._lines.row), self._lines.number
+        if lines == 1:
+            return self._lines.bad(reason)
+        self._lines.give_back()
+        return self._lines.bad(f"a value in quotes is not closed before line {last:,}, which has a quote: {reason}")
 
     def _reason(self, error: csv.Error) -> str:
         if "expected after" in str(error):
@@ -166,8 +174,8 @@ def check_header(found: Row | BadRow, wanted: Row, place: str, other: str) -> No
         raise InvalidInput(f"{place}: the header can't be read: {found.reason}")
     if found != wanted:
         raise InvalidInput(
-            f"{place}: wanted the header of {other}, {_names(wanted)}, found {_names(found)}: produce files with "
-            "other columns by themselves"
+            f"{place}: wanted the header of {other}, {_names(wanted)}, found {_names(found)}: run produce separately "
+            "for files with other columns"
         )
 
 

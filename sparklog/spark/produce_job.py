@@ -25,20 +25,20 @@ from sparklog.chain.entry import Author
 from sparklog.client.cluster import Cluster
 from sparklog.client.connection import Connection
 from sparklog.core.commands import DeleteTopic
-from sparklog.core.config_key import did_you_mean
 from sparklog.core.errors import (
     Conflict,
     InvalidOption,
     InvalidPartitions,
     OutcomeUnknown,
     SparklogError,
-    UnknownTopicOrPartition,
 )
-from sparklog.core.options import WriteOptions, parse_write_options
+from sparklog.core.options import Transaction, WriteOptions, parse_write_options
+from sparklog.core.plan import topic_of
 from sparklog.core.readable import amount, counted
 from sparklog.core.records import AppendedRange, CommandResult
 from sparklog.core.topic_config import parse_topic_config
 from sparklog.core.types import TopicId
+from sparklog.spark.job_output import stderr_console
 from sparklog.spark.produce_bad_rows import (
     BAD,
     BadRow,
@@ -50,6 +50,7 @@ from sparklog.spark.produce_bad_rows import (
     with_dead_letters,
 )
 from sparklog.spark.produce_preview import preview
+from sparklog.spark.produce_report import ProduceReport, RangeWritten
 from sparklog.spark.produce_rows import RowMapping, check_mapping, visible, written_columns
 from sparklog.spark.produce_source import Source, checked, open_source, reading
 from sparklog.spark.spark_errors import explained
@@ -79,46 +80,6 @@ class Target(msgspec.Struct, frozen=True):
     bad_rows: BadRows = BadRows()
 
 
-class RangeWritten(msgspec.Struct, frozen=True):
-    """What one partition got: offsets [start, end), `bytes` as stored."""
-
-    partition: int
-    start: int
-    end: int
-    records: int
-    size_bytes: int = msgspec.field(name="bytes")
-
-
-class ProduceReport(msgspec.Struct, frozen=True):
-    """A run of produce. `records` and `bytes` are what was written, or (--dry-run) would be: then bytes of keys and
-    values. `skipped`: this version of the application was written before. `entry`: of the chain, None if no rows.
-    `bad_rows` could not be read: they were left out, or went to `dead_letter_topic`; they are not in `records`.
-    """
-
-    source: str
-    cluster: str
-    topic: str
-    dry_run: bool
-    skipped: bool
-    started_ms: int
-    ended_ms: int
-    records: int
-    size_bytes: int = msgspec.field(name="bytes")
-    created_topic: bool = False
-    columns: tuple[str, ...] = ()
-    write_id: str | None = None
-    entry: int | None = None
-    partitions: tuple[RangeWritten, ...] = ()
-    bad_rows: int = 0
-    dead_letter_topic: str | None = None
-    job: str = "produce"
-    exit_code: int = 0
-
-    def to_json(self) -> str:
-        """For --report."""
-        return msgspec.json.format(msgspec.json.encode(self)).decode()
-
-
 def run_produce(
     source: Source,
     mapping: RowMapping,
@@ -143,7 +104,7 @@ def run_produce(
         raise InvalidOption(
             f"--on-bad-row is for CSV and JSON files: {source.name} has no rows that could be malformed"
         )
-    console = console or _stderr()
+    console = console or stderr_console()
     produce = _Produce(source, mapping, target, console, plan or console, clock or SystemClock())
     with closing(produce.connection):
         return produce.run(spark, dry_run)
@@ -170,8 +131,12 @@ class _Produce:
         there = self._check_topic()
         if self.bad_rows.topic is not None and self.target.create is None:
             self._existing(self.bad_rows.topic)
-        if self._was_written():
-            self._say(f"{self.target.transaction}: this version or a later one was written before, nothing to do")
+        asked = self.options.transaction
+        if asked is not None and self._was_written(asked):
+            self._say(
+                f"nothing was written: txn-app-id {asked.app_id!r} has already written version {asked.version} or a "
+                "later one"
+            )
             return self._report(dry_run=dry_run, skipped=True)
         session = spark() if callable(spark) else spark
         with self._progress(session), reading(self.source, session):
@@ -234,10 +199,7 @@ class _Produce:
                 )
         return True
 
-    def _was_written(self) -> bool:
-        transaction = self.options.transaction
-        if transaction is None:
-            return False
+    def _was_written(self, transaction: Transaction) -> bool:
         with self.connection.follower.current() as state:
             before = state.applications.get(transaction.app_id)
         return before is not None and transaction.version <= before.version
@@ -245,25 +207,21 @@ class _Produce:
     def _existing(self, name: str) -> None:
         """Raise UnknownTopicOrPartition if there is no such topic."""
         with self.connection.follower.current() as state:
-            if state.topic_named(name) is None:
-                raise UnknownTopicOrPartition(
-                    f"wanted topic {name}, found none of this name in {self.connection.url}"
-                    f"{did_you_mean(name, list(state.topic_ids)) or '; --create makes it'}"
-                )
+            topic_of(state, name, advice="; add --create to create it")
 
     @contextmanager
     def _created_topics(self, there: bool) -> Iterator[None]:
         """Create the topics that are missing; if what follows fails, those that are empty are deleted again."""
         wanted = self.target.create
-        made: list[TopicId] = []
+        made: dict[str, TopicId] = {}
         try:
             if wanted is not None and not there:
-                made.append(self._create(self.target.topic, wanted.partitions, wanted.config))
+                made[self.target.topic] = self._create(self.target.topic, wanted.partitions, wanted.config)
             if wanted is not None and self.bad_rows.topic is not None:
                 with self.connection.follower.current() as state:
                     missing = state.topic_named(self.bad_rows.topic) is None
                 if missing:
-                    made.append(self._create(self.bad_rows.topic, 1, {}))
+                    made[self.bad_rows.topic] = self._create(self.bad_rows.topic, 1, {})
             yield
         except BaseException as error:
             if not isinstance(error, OutcomeUnknown):
@@ -275,13 +233,13 @@ class _Produce:
         self._say(f"topic {name} created with {counted(len(made.partitions), 'partition')}")
         return TopicId(made.topic_id)
 
-    def _delete_empty(self, topics: Sequence[TopicId]) -> None:
-        for topic_id in topics:
+    def _delete_empty(self, topics: Mapping[str, TopicId]) -> None:
+        for name, topic_id in topics.items():
             try:
                 Cluster(self.connection).submit(DeleteTopic(topic_id, if_never_written=True))
-                self._say("the topic that was created is deleted again")
+                self._say(f"deleted topic {name}, which this run had created")
             except SparklogError as error:
-                self._say(f"the topic that was created stays: {error}")
+                self._say(f"topic {name}, which this run had created, stays: {error}")
 
     # ---- after ----------------------------------------------------------------------------------
 
@@ -410,9 +368,3 @@ def _of_bad_rows(count: int, first: Any, what: str) -> str:
         f"{counted(count, 'bad row')} {what}, the first: {first['file']}, line {example.line:,}: {example.reason}; "
         f"found {shown(example.text)}"
     )
-
-
-def _stderr() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)

@@ -1,4 +1,4 @@
-"""JSON objects as they stand in a file: checked, and passed on letter by letter.
+"""JSON objects as they stand in a file: checked, and passed on unchanged.
 
 No Spark in here: lines of bytes come in, JSON texts or BadRows come out.
 """

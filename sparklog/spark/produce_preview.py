@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sparklog.core.readable import counted
+from sparklog.core.readable import counted, point_in_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,13 +39,13 @@ class Preview(msgspec.Struct, frozen=True):
         if self.without_value:
             yield f"{counted(self.without_value, 'row')} without a value: tombstones"
         if self.oldest_ms is not None and self.newest_ms is not None:
-            yield f"timestamps from {_time(self.oldest_ms)} to {_time(self.newest_ms)}"
+            yield f"timestamps from {point_in_time(self.oldest_ms)} to {point_in_time(self.newest_ms)}"
         if self.partitions:
             yield f"partitions {', '.join(map(str, self.partitions))}"
 
 
 def preview(rows: DataFrame) -> Preview:
-    """Run over all rows, which have the columns of `written_rows`. Raises what Spark raises."""
+    """Run over all rows, which have the columns of `written_columns`. Raises what Spark raises."""
     from pyspark.sql import functions as sql
 
     absent = sql.lit(None)
@@ -83,10 +82,6 @@ def preview(rows: DataFrame) -> Preview:
             for row in total["first"]
         ),
     )
-
-
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _cut(text: str | None) -> str:

@@ -50,13 +50,8 @@ def check_mapping(mapping: RowMapping) -> None:
             raise InvalidOption(f"wanted {one} or {other}, found both")
 
 
-def written_rows(frame: DataFrame, mapping: RowMapping) -> DataFrame:
-    """The rows as the sink takes them: [key], value, [timestamp], [partition]. Raises InvalidOption."""
-    return frame.select(*(column.alias(name) for name, column in written_columns(frame, mapping).items()))
-
-
 def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
-    """The columns of `written_rows` by name. Raises InvalidOption."""
+    """The columns that the sink takes, by name: [key], value, [timestamp], [partition]. Raises InvalidOption."""
     seen = visible(frame)
     columns = {
         "key": _key(seen, mapping),

@@ -148,7 +148,9 @@ def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: boo
     lines = lines_of(session, path, options.of_files)
     file, first = _first_row(lines, options, path)
     names = column_names(first, file, dialect.header, folders_of(lines))
-    if len(first) == 1 and (other := next((each for each in ";\t|" if each in first[0]), None)):
+    if len(first) == 1 and (
+        other := next((each for each in ",;\t|" if each != dialect.sep and each in first[0]), None)
+    ):
         log.warning("%s: one column, %r: if %r separates columns, give --option sep", file, first[0], other)
     unnamed = [name for name, found in zip(names, first, strict=True) if dialect.header and name != found]
     if unnamed:
@@ -252,10 +254,19 @@ def _guessed(path: str, local: Path | None) -> str:
         raise InvalidInput(f"wanted {', '.join(FORMATS)} files in the directory {path}, found no file")
     if all(each.lower().endswith(_ARCHIVES) for each in names):
         raise InvalidInput(f"{path} is an archive, which Spark does not read: unpack it first")
-    seen = ", ".join(sorted(known)) + (" and others" if known and None in found else "")
+    if len(known) > 1:
+        one, *others = sorted(known)
+        raise InvalidOption(
+            f"wanted files of one format, found {one} and {' and '.join(others)} in {path}: name the files by a glob "
+            f"(`--format {one}` would read the {others[0].upper()} files as {one.upper()})"
+        )
+    if known:
+        raise InvalidOption(
+            f"wanted files of one format, found {known[0]} and files whose suffix does not tell in {path}: name the "
+            f"files by a glob, or give --format {known[0]} to read them all so"
+        )
     raise InvalidOption(
-        f"wanted one of the formats {', '.join(FORMATS)}, found {seen or 'no suffix that tells which'} at {path}: "
-        "give --format"
+        f"wanted one of the formats {', '.join(FORMATS)}, found no suffix that tells at {path}: give --format"
     )
 
 

@@ -26,8 +26,14 @@ def column_name(frame: DataFrame, option: str, name: str) -> str:
 
 
 def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[Column]:
-    """The columns of these names. Raises InvalidOption."""
-    return [quoted(column_name(frame, option, name)) for name in names]
+    """The columns of these names, each of them once. Raises InvalidOption."""
+    found: list[str] = []
+    for name in names:
+        column = column_name(frame, option, name)
+        if column in found:
+            raise InvalidOption(f"{option}: wanted each column once, found {column!r} twice")
+        found.append(column)
+    return [quoted(each) for each in found]
 
 
 def quoted(name: str) -> Column:

@@ -26,7 +26,7 @@ _CAUSE: Final = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+)(?:: ([^\n]*))?$",
 _WHAT_TO_DO: Final = {
     "PARQUET_TYPE_ILLEGAL": "Spark has no such type; times in nanoseconds: write the file with microseconds "
     "(pyarrow: coerce_timestamps='us')",
-    "CANNOT_MERGE_SCHEMAS": "the files have columns of one name and different types: produce them by themselves",
+    "CANNOT_MERGE_SCHEMAS": "the files have columns of one name and different types: run produce for each kind",
 }
 
 

@@ -46,18 +46,20 @@ def offsets(start: int, end: int) -> OffsetRange:
 
 def test_a_topic_that_is_not_there_is_told_with_those_that_are(log: DecidedLog) -> None:
     assert orders(log).topic_id == TOPIC
-    with pytest.raises(UnknownTopicOrPartition, match=r"wanted topic 'order', the cluster has orders$"):
+    with pytest.raises(
+        UnknownTopicOrPartition, match=r"wanted topic 'order', the cluster has orders; did you mean orders\?$"
+    ):
         topic_of(log.state, "order")
     for at in range(11):
         if at == 9:
-            with pytest.raises(UnknownTopicOrPartition, match=r"t07, t08$"):
+            with pytest.raises(UnknownTopicOrPartition, match=r"t07, t08; did you mean orders\?$"):
                 topic_of(log.state, "order")
         log.submit(CreateTopic(f"t{at:02d}", assignment=((A,),)))
-    with pytest.raises(UnknownTopicOrPartition, match=r"has orders, t00, .*, t08 and 2 more$"):
+    with pytest.raises(UnknownTopicOrPartition, match=r"has orders, t00, .*, t08 and 2 more; did you mean orders\?$"):
         topic_of(log.state, "order")
     log.state.topic_ids.clear()
-    with pytest.raises(UnknownTopicOrPartition, match="the cluster has no topics"):
-        topic_of(log.state, "order")
+    with pytest.raises(UnknownTopicOrPartition, match=r"the cluster has no topics; make it$"):
+        topic_of(log.state, "order", advice="; make it")
 
 
 @pytest.mark.parametrize("partition", [-1, 2])

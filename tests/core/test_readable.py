@@ -73,10 +73,11 @@ def test_durations_have_the_units_of_a_calendar_and_are_not_rounded(length_ms: i
 def test_times_are_iso_in_utc_and_stay_numbers_beyond_the_calendar() -> None:
     assert point_in_time(1_359_676_799_001) == "2013-01-31T23:59:59.001Z"
     assert point_in_time(-1) == "1969-12-31T23:59:59.999Z"
-    assert point_in_time(10**17) == "100000000000000000 ms"
+    assert point_in_time(10**17) == "100000000000000000 ms (after the year 9999)"
+    assert point_in_time(-(10**17)) == "-100000000000000000 ms (before the year 1)"
     assert point_in_time_us(1_359_676_799_001_000) == "2013-01-31T23:59:59.001Z"
     assert point_in_time_us(1) == "1970-01-01T00:00:00.000001Z"
-    assert point_in_time_us(2**62) == f"{2**62} us"
+    assert point_in_time_us(2**62) == f"{2**62} us (after the year 9999)"
 
 
 def test_partitions_are_numbered_from_0() -> None:

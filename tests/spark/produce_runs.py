@@ -15,7 +15,8 @@ from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.spark.produce_bad_rows import BadRows
-from sparklog.spark.produce_job import NewTopic, ProduceReport, Target, run_produce
+from sparklog.spark.produce_job import NewTopic, Target, run_produce
+from sparklog.spark.produce_report import ProduceReport
 from sparklog.spark.produce_rows import RowMapping
 from sparklog.spark.produce_source import Source
 

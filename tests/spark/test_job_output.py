@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from sparklog.spark.job_output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput
-from sparklog.spark.job_report import PartitionResult, Work, total
+from sparklog.spark.job_report import DeletionResult, JobReport, Outcome, PartitionResult, Work, total
 from tests.spark.maintained_log import StandingClock
 
 
@@ -23,6 +23,15 @@ def test_a_long_plan_is_cut_and_its_sums_are_of_all() -> None:
     assert "45.0 KiB" in text
     assert "2 objects, 2.0 KiB" in text
     assert "a note" in text
+
+
+def test_a_failure_is_one_line_however_long_its_path_is() -> None:
+    said, path = io.StringIO(), "/data/" + "[x] y " * 50 + "z"
+    failed = PartitionResult("t-0", "t", 0, "due", Work(), outcome=Outcome.FAILED, messages=(f"no room at {path}",))
+    deletion = DeletionResult(messages=(f"cannot delete {path}",))
+    report = JobReport("roll", "file:///c", False, 1, 2, 3, Work(), Work(), 1, (failed,), deletion, 0, (), 1)
+    JobOutput(Console(file=said, width=80), StandingClock()).end(report)
+    assert said.getvalue().splitlines()[:2] == [f"t-0: failed: no room at {path}", f"cannot delete {path}"]
 
 
 def test_progress_is_one_line_in_some_seconds() -> None:

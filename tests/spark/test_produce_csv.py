@@ -93,6 +93,13 @@ def test_a_quote_that_is_never_closed_costs_one_row_and_bounded_memory(monkeypat
     assert found[1:] == [["7", "8"]] * 1000
 
 
+def test_a_quote_that_is_never_closed_costs_no_good_row_though_later_rows_have_quotes() -> None:
+    bad, *good = rows('1,"open\n2,b\n3,"c"\n4,d\n', 2)
+    assert isinstance(bad, BadRow)
+    assert (bad.line, bad.text, good) == (1, b'1,"open', [["2", "b"], ["3", "c"], ["4", "d"]])
+    assert bad.reason.startswith("a value in quotes is not closed before line 3, which has a quote: wanted a separator")
+
+
 def test_columns_have_their_own_names_or_are_refused() -> None:
     assert column_names(["a b", "", "c"], "f", True, []) == ("a b", "_c1", "c")
     assert column_names(["1", "1"], "f", False, []) == ("_c0", "_c1")

@@ -96,6 +96,9 @@ def test_a_version_that_was_written_is_not_written_again(produce: Runs, orders: 
     again = produce(orders, create=NewTopic(1), transaction=("import", "7"))
     assert (first.records, first.skipped, again.records, again.skipped) == (3, False, 0, True)
     assert len(produce.rows("offset")) == 3
+    assert produce.said.getvalue().splitlines()[-1] == (
+        "nothing was written: txn-app-id 'import' has already written version 7 or a later one"
+    )
     assert produce(orders, transaction=("import", "8")).partitions[0].start == 3
 
 
@@ -110,7 +113,7 @@ def test_a_dry_run_shows_the_rows_and_changes_nothing(produce: Runs, orders: Pat
         "3 rows, columns id, customer, item, at",
         "topic t, which would be created",
         "1 row without a key",
-        "timestamps from 2024-05-01T10:00:00Z to 2024-05-01T11:00:00Z",
+        "timestamps from 2024-05-01T10:00:00.000Z to 2024-05-01T11:00:00.000Z",
         "partitions 1, 2, 3",
         "key=anna  value={",
     ):
@@ -133,7 +136,7 @@ def test_a_topic_that_is_there_must_be_what_create_asks_for(produce: Runs, order
 
 
 def test_without_create_the_topic_must_be_there(produce: Runs, orders: Path) -> None:
-    with pytest.raises(UnknownTopicOrPartition, match="--create makes it"):
+    with pytest.raises(UnknownTopicOrPartition, match="the cluster has no topics; add --create to create it"):
         produce(orders)
     produce.cluster.create_topic("tt", partitions=1)
     with pytest.raises(UnknownTopicOrPartition, match="did you mean tt"):
@@ -182,7 +185,18 @@ def test_a_malformed_row_stops_the_job_with_file_and_line_and_the_created_topic_
     assert produce.cluster.topics() == []
     assert produce.said.getvalue().splitlines() == [
         "topic t created with 3 partitions",
-        "the topic that was created is deleted again",
+        "deleted topic t, which this run had created",
+    ]
+
+
+def test_both_topics_that_a_failed_run_created_are_named_when_they_are_deleted(produce: Runs, orders: Path) -> None:
+    bad_rows = BadRows(OnBadRow.DEAD_LETTER, "dead")
+    with pytest.raises(InvalidInput):
+        produce(orders, RowMapping(timestamp="item"), create=NewTopic(1), bad_rows=bad_rows)
+    assert produce.cluster.topics() == []
+    assert produce.said.getvalue().splitlines()[2:] == [
+        "deleted topic t, which this run had created",
+        "deleted topic dead, which this run had created",
     ]
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from sparklog.spark.produce_preview import CHARACTERS_SHOWN, ROWS_SHOWN, preview
-
-pytestmark = pytest.mark.spark
+from sparklog.spark.produce_preview import CHARACTERS_SHOWN, ROWS_SHOWN, Preview, preview
 
 
+@pytest.mark.spark
 def test_it_counts_all_rows_and_shows_the_first(spark: SparkSession) -> None:
     rows = spark.sql(
         """select if(id = 0, null, cast(id as string)) as key, if(id = 1, null, repeat('é', 500)) as value,
@@ -23,11 +22,19 @@ def test_it_counts_all_rows_and_shows_the_first(spark: SparkSession) -> None:
     assert list(seen.remarks()) == [
         "1 row without a key",
         "1 row without a value: tombstones",
-        "timestamps from 2024-01-01T00:00:00Z to 2024-01-01T00:00:00Z",
+        "timestamps from 2024-01-01T00:00:00.000Z to 2024-01-01T00:00:00.009Z",
         "partitions 0, 1",
     ]
 
 
+def test_times_that_no_calendar_shows_are_counted_too() -> None:
+    seen = Preview(1, 0, 0, 1, -(10**15), 253_402_300_800_000, (), ())
+    assert list(seen.remarks()) == [
+        "timestamps from -1000000000000000 ms (before the year 1) to 253402300800000 ms (after the year 9999)"
+    ]
+
+
+@pytest.mark.spark
 def test_rows_of_values_alone_have_no_keys_and_no_times(spark: SparkSession) -> None:
     seen = preview(spark.sql("select X'00' as value where false"))
     assert (seen.records, seen.size_bytes, seen.oldest_ms, seen.partitions, seen.first) == (0, 0, None, (), ())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.core.errors import InvalidOption
-from sparklog.spark.produce_rows import RowMapping, check_mapping, written_rows
+from sparklog.spark.produce_rows import RowMapping, check_mapping, written_columns
 
 pytestmark = pytest.mark.spark
 
@@ -14,8 +14,13 @@ ROW = """select 1 as id, 'anna' as who, X'00ff' as raw, array(1, null) as list, 
     timestamp_ntz '2024-01-01 00:00:00' as ntz, date '2024-01-01' as day, 1.5D as price, 'x' as `a.b`"""
 
 
+def written(spark: SparkSession, mapping: RowMapping) -> DataFrame:
+    frame = spark.sql(ROW)
+    return frame.select(*(column.alias(name) for name, column in written_columns(frame, mapping).items()))
+
+
 def made(spark: SparkSession, mapping: RowMapping, *columns: str) -> dict[str, object]:
-    row = written_rows(spark.sql(ROW), mapping).select(*columns).first()
+    row = written(spark, mapping).select(*columns).first()
     assert row is not None
     return row.asDict()
 
@@ -39,7 +44,7 @@ def test_a_key_is_text_bytes_or_json(spark: SparkSession, mapping: RowMapping, k
 
 
 def test_columns_that_nobody_asked_for_are_left_to_the_sink(spark: SparkSession) -> None:
-    assert written_rows(spark.sql(ROW), RowMapping()).columns == ["value"]
+    assert list(written_columns(spark.sql(ROW), RowMapping())) == ["value"]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +60,7 @@ def test_times_without_a_zone_are_utc_and_integers_are_milliseconds(spark: Spark
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     try:
-        frame = written_rows(spark.sql(ROW), mapping).selectExpr("unix_millis(timestamp)")
+        frame = written(spark, mapping).selectExpr("unix_millis(timestamp)")
         assert [row[0] for row in frame.collect()] == [1_704_067_200_000]
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
@@ -75,7 +80,7 @@ def test_times_without_a_zone_are_utc_and_integers_are_milliseconds(spark: Spark
 )
 def test_what_does_not_fit_is_refused_with_the_nearest(spark: SparkSession, mapping: RowMapping, message: str) -> None:
     with pytest.raises(InvalidOption) as raised:
-        written_rows(spark.sql(ROW), mapping)
+        written(spark, mapping)
     assert message in str(raised.value)
 
 

@@ -43,8 +43,16 @@ def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:
         (Source("a.csv", "t"), InvalidOption, "found both"),
         (Source(table="t", format="csv"), InvalidOption, "a table has its own format"),
         (Source("{}/none.csv"), NotFound, "found nothing at"),
-        (Source("{}/text"), InvalidOption, "found csv and others"),
-        (Source("{}/mixed"), InvalidOption, "found csv, json at"),
+        (
+            Source("{}/text"),
+            InvalidOption,
+            "found csv and files whose suffix does not tell in .*, or give --format csv",
+        ),
+        (
+            Source("{}/mixed"),
+            InvalidOption,
+            r"found csv and json in .* by a glob \(`--format csv` would read the JSON files as CSV\)",
+        ),
         (Source("{}/empty"), InvalidInput, "found no file"),
         (Source("{}/nested"), InvalidInput, "found .*nested/below/b.csv: give --option recursiveFileLookup=true"),
         (Source("{}/a.zip"), InvalidInput, "unpack it first"),
@@ -100,19 +108,21 @@ def test_options_say_how_csv_is_read_and_which_types_it_has(spark: SparkSession,
 def test_odd_files_have_the_rows_they_have_and_odd_headers_are_warned_of(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name, body, columns, rows in (
-        ("header.csv", "a,b", ["a", "b"], []),
-        ("one.csv", "a b\n\n x \n", ["a b"], [(" x ",)]),
-        ("pandas.csv", ",a\r\n0,x\r\n", ["_c0", "a"], [("0", "x")]),
-        ("german.csv", "a;b\n1;2\n", ["a;b"], [("1;2",)]),
-        ("empty.json", "", [], []),
+    for name, body, options, columns, rows in (
+        ("header.csv", "a,b", {}, ["a", "b"], []),
+        ("one.csv", "a b\n\n x \n", {}, ["a b"], [(" x ",)]),
+        ("pandas.csv", ",a\r\n0,x\r\n", {}, ["_c0", "a"], [("0", "x")]),
+        ("german.csv", "a;b\n1;2\n", {}, ["a;b"], [("1;2",)]),
+        ("commas.csv", "a,b\n", {"sep": ";"}, ["a,b"], []),
+        ("empty.json", "", {}, [], []),
     ):
         (tmp_path / name).write_text(body, newline="")
-        frame = visible(open_source(checked(Source(str(tmp_path / name))), spark))
+        frame = visible(open_source(checked(Source(str(tmp_path / name), options=options)), spark))
         assert (frame.columns, [tuple(each) for each in frame.collect()]) == (columns, rows)
     assert [each.getMessage().rpartition("/")[2] for each in caplog.records if each.name == "sparklog"] == [
         "pandas.csv: columns without a name in the header are called _c0",
         "german.csv: one column, 'a;b': if ';' separates columns, give --option sep",
+        "commas.csv: one column, 'a,b': if ',' separates columns, give --option sep",
     ]
 
 

@@ -1,0 +1,45 @@
+"""What a run of produce did: values, and their JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RangeWritten(msgspec.Struct, frozen=True):
+    """What one partition got: offsets [start, end), `bytes` as stored."""
+
+    partition: int
+    start: int
+    end: int
+    records: int
+    size_bytes: int = msgspec.field(name="bytes")
+
+
+class ProduceReport(msgspec.Struct, frozen=True):
+    """A run of produce. `records` and `bytes` are what was written, or (--dry-run) would be: then bytes of keys and
+    values. `skipped`: this version of the application was written before. `entry`: of the chain, None if no rows.
+    `bad_rows` could not be read: they were left out, or went to `dead_letter_topic`; they are not in `records`.
+    """
+
+    source: str
+    cluster: str
+    topic: str
+    dry_run: bool
+    skipped: bool
+    started_ms: int
+    ended_ms: int
+    records: int
+    size_bytes: int = msgspec.field(name="bytes")
+    created_topic: bool = False
+    columns: tuple[str, ...] = ()
+    write_id: str | None = None
+    entry: int | None = None
+    partitions: tuple[RangeWritten, ...] = ()
+    bad_rows: int = 0
+    dead_letter_topic: str | None = None
+    job: str = "produce"
+    exit_code: int = 0
+
+    def to_json(self) -> str:
+        """For --report."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
