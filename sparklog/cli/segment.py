@@ -82,6 +82,8 @@ def dump(
 ) -> None:
     """The batches of slices, as their object's index has them; the bytes of each are read and its CRC32C compared.
 
+    Where several stores hold an object, each batch is read from the first that can, and the row names that store.
+
     Exit 5 if one is damaged or gone, 1 if a store does not let itself be read; the others are shown all the same.
     """
     from sparklog.core.plan import partition_of, topic_of

@@ -170,7 +170,7 @@ def test_offsets_alone_are_read_without_any_object(cluster: Cluster, read: Read)
         for each in list(store.list_keys("append/")):
             store.delete(each.key)
     assert df.count() == 30
-    with pytest.raises(PySparkException, match=r"DATA_LOSS: t-0: records \[0, 30\) are lost"):
+    with pytest.raises(PySparkException, match=r"DATA_LOSS: t-0: records \[0, 5\) are lost"):
         read("t").collect()
 
 
