@@ -34,6 +34,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import OffsetOutOfRange, SparklogError
 from sparklog.core.murmur2 import partition_for_key
+from sparklog.core.readable import counted
 from sparklog.storage.object_store import ObjectStore
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -317,7 +318,7 @@ def _tree(store: ObjectStore) -> Iterator[str]:
         kinds = {kind: sum(each.key.endswith(kind) for each in files) for kind in (".arrow", ".index")}
         kinds["file"] = len(files) - sum(kinds.values())
         named = ", ".join(
-            f"{count} {kind}{'s' if kind == 'file' and count > 1 else ''}" for kind, count in kinds.items() if count
+            counted(count, kind) if kind == "file" else f"{count} {kind}" for kind, count in kinds.items() if count
         )
         yield f"{folder + '/' if folder else '.':<32}{size_bytes / 1024:>10,.1f} KiB  {named}"
 

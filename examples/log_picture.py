@@ -29,6 +29,7 @@ import sparklog
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import SparklogError
 from sparklog.core.plan import named_object, partition_of, topic_of
+from sparklog.core.readable import counted
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.object_reader import read_index
 from sparklog.storage.keys import data_key
@@ -160,7 +161,7 @@ def _draw_panel(axis: Any, panel: Panel, scale: Any) -> None:
         axis.plot([end] * 2, [partition - 0.45, partition + 0.45], color="black", linewidth=2.2, zorder=5)
     objects = len({each.object_key for each in view.pieces})
     batches = sum(len(each.batches) for each in view.pieces)
-    axis.set_title(f"{panel.title}: {_count(objects, 'object')}, {_count(batches, 'batch')}", loc="left", fontsize=11)
+    axis.set_title(f"{panel.title}: {counted(objects, 'object')}, {counted(batches, 'batch')}", loc="left", fontsize=11)
     names = sorted(view.log_starts)
     axis.set_yticks(names, [f"{view.topic}-{each}" for each in names])
     axis.set_ylim(len(names) - 0.4, -0.6)
@@ -189,11 +190,6 @@ def _legend(panels: Sequence[Panel]) -> list[Any]:
 
 def _days(time_us: int) -> float:
     return float(dates.date2num(datetime.fromtimestamp(time_us / 1_000_000, UTC)))
-
-
-def _count(number: int, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def main() -> int:

@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--campaign",
         action="store_true",
-        help="hundreds of races and every fault at every call, instead of a few (an hour)",
+        help="hundreds of races and every fault at every call, instead of a few (an hour or more)",
     )
 
 

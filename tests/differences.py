@@ -1,7 +1,6 @@
 """What differs from Spark's Kafka connector: collects the docstrings of the tests that prove it into docs/compat.md.
 
-python -m tests.differences            writes the table
-python -m tests.differences --check    fails if the table is not what the tests say
+python -m tests.differences    writes the table
 
 The docstring of such a test is its row: "what | the connector | sparklog".
 """
@@ -9,7 +8,6 @@ The docstring of such a test is its row: "what | the connector | sparklog".
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,13 +35,9 @@ def page(text: str) -> str:
     return "\n".join([f"{before}{_START}", "", *table, "", f"{_END}{after}"])
 
 
-def main() -> int:
-    text = PAGE.read_text()
-    if "--check" in sys.argv:
-        return 0 if text == page(text) else 1
-    PAGE.write_text(page(text))
-    return 0
+def main() -> None:
+    PAGE.write_text(page(PAGE.read_text()))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -179,7 +179,7 @@ class Committer:
     def _check_chain(self) -> None:
         """Refuse to write into another cluster: its chain, being shorter, would get an entry behind a gap.
 
-        Raises InconsistentClusterId. Who wiped the place while this process writes all the time is told by nobody.
+        Raises InconsistentClusterId. A process that keeps writing is not told that the place was wiped.
         """
         if self.follower.state.n < 0 or self.clock.monotonic_ms() - self._known_ms < IDLE_MS:
             return
@@ -187,7 +187,7 @@ class Committer:
         if not self.follower.is_same_chain():
             raise InconsistentClusterId(
                 f"cluster {self.follower.state.chain_id} is no longer at {self.follower.store.url}: it was "
-                "deleted, and maybe made anew; connect again"
+                "deleted, and maybe created again; connect again"
             )
         self._known_ms = self.clock.monotonic_ms()
 

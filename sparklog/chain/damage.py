@@ -37,7 +37,7 @@ def _named(key: str) -> str:
 
 def _what_to_do(key: str) -> str:
     if key.startswith(CHUNKS):
-        return f"move {key} away: the next snapshot writes it anew"
+        return f"move {key} away: the next snapshot writes it again"
     return _without(key) if key.startswith(SNAPSHOTS) else PUT_BACK
 
 

@@ -1,7 +1,7 @@
 """How far FLOOR may rise: found by a binary search over the times of entries, not by reading all of them.
 
 Clocks of authors differ, so times need not ascend. That is harmless: age only chooses a position, and safety comes
-from the FLOOR record itself (DESIGN 3).
+from the FLOOR record itself.
 """
 
 from __future__ import annotations

@@ -80,8 +80,7 @@ class Follower:
                             check_not_void(self.store, n)
                     for n, body in enumerate(bodies, first):
                         self.apply_body(n, body)
-                    # What there was when the call began has been read. Who read on until nothing is new would never
-                    # come to an end beside writers who are faster.
+                    # Read only up to the end seen at the start: chasing a faster writer would never finish.
                     if at_end:
                         return
                 except Voided:

@@ -1,7 +1,7 @@
 """Void marks: "this block of entries is going or gone". What was read of such a block is void.
 
 Without the look for a mark after each success, a stalled writer could re-create a deleted slot: it would count
-an entry as written that nobody will ever read (DESIGN 3).
+an entry as written that nobody will ever read.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> t
         return max(low, high + number), None
     if not low <= number <= high:
         raise OffsetOutOfRange(
-            f"{topic}-{partition.partition}: wanted offset {number}, readable is [{low}, {high}); "
+            f"{topic}-{partition.partition}: wanted offset {number}, the readable range is [{low}, {high}); "
             "--partition chooses a partition"
         )
     return number, None
@@ -209,7 +209,7 @@ def _lines(batch: pa.RecordBatch, separator: bytes | None) -> bytes:
 
 
 class JsonLines:
-    """Batches of all read columns as lines of JSON, an object per record (INTERFACE, `consume`)."""
+    """Batches of all read columns as lines of JSON, an object per record."""
 
     def __init__(self, *, base64: bool) -> None:
         import msgspec

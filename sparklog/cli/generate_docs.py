@@ -17,6 +17,10 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.render_docs import PAGES
 
 ROOT = Path(__file__).parents[2]
+UNFORESEEN = (
+    "What none of the other codes is for: Spark could not run a task, a report could not be written, or sparklog "
+    "itself failed. The message names it; `SPARKLOG_DEBUG=1` shows where it was raised."
+)
 
 
 def pages() -> dict[str, str]:
@@ -69,7 +73,7 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 def _option(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return f"- `{parameter.metavar}`: {parameter.help}"
-    names = ", ".join(f"`{each}`" for each in parameter.opts)
+    names = ", ".join(f"`{each}`" for each in (*parameter.opts, *parameter.secondary_opts))
     value = f" {parameter.metavar}" if parameter.metavar else ""
     if parameter.required:
         note = " (required)"
@@ -93,14 +97,19 @@ def render_errors() -> str:
     ]
     for kind in _errors(SparklogError):
         meaning = " ".join(inspect.cleandoc(kind.__doc__ or "").split())
-        lines.append(f"| `{kind.code}` | {'yes' if kind.retriable else 'no'} | {kind.exit_code} | {meaning} |")
+        lines.append(_error_row(kind, meaning))
+    lines.append(_error_row(SparklogError, UNFORESEEN))
     return "\n".join(lines) + "\n"
 
 
+def _error_row(kind: type[SparklogError], meaning: str) -> str:
+    return f"| `{kind.code}` | {'yes' if kind.retriable else 'no'} | {kind.exit_code} | {meaning} |"
+
+
 def _errors(kind: type[SparklogError]) -> Iterator[type[SparklogError]]:
-    if kind is not SparklogError and kind.__module__ == errors.__name__:
-        yield kind
     for child in kind.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield child
         yield from _errors(child)
 
 

@@ -107,6 +107,7 @@ def _store(found: StoreHealth) -> dict[str, Any]:
         "store": found.store,
         "url": found.url,
         "found": "; ".join(found.problems) or "ok",
+        "problems": len(found.problems) + len(found.bad_objects),
         "free_bytes": found.free_bytes,
         "objects_sampled": len(found.sampled),
         "bad_objects": found.bad_objects,
@@ -133,11 +134,11 @@ def _lists_in_words(lists: dict[str, Any]) -> dict[str, Any]:
 
 
 def _store_in_words(store: dict[str, Any]) -> str:
-    found = "ok" if store["found"] == "ok" and not store["bad_objects"] else "see wrong"
+    problems = store["problems"]
+    found = f'{counted(problems, "problem")} (listed under "wrong")' if problems else "ok"
     free = "" if store["free_bytes"] is None else f", {amount(store['free_bytes'])} free"
-    bad = "" if not store["bad_objects"] else f", {counted(len(store['bad_objects']), 'problem')}"
     sampled = counted(store["objects_sampled"], "object")
-    return f"{store['store']}: {found}{free}, {sampled} looked for{bad}"
+    return f"{store['store']}: {found}{free}, {sampled} looked for"
 
 
 def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:

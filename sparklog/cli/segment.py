@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -81,6 +82,8 @@ def dump(
 ) -> None:
     """The batches of slices, as their object's index has them; the bytes of each are read and its CRC32C compared.
 
+    Where several stores hold an object, each batch is read from the first that can, and the row names that store.
+
     Exit 5 if one is damaged or gone, 1 if a store does not let itself be read; the others are shown all the same.
     """
     from sparklog.core.plan import partition_of, topic_of
@@ -148,28 +151,33 @@ def _slices(state: ClusterState, partition: Partition, offset: int, most: int | 
 def _batches(
     cluster: Cluster, topic: str, part: SliceToRead, failures: dict[int, SparklogError]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each batch of a slice. `checksum` is "ok" or says what is wrong with its bytes: see `failures`."""
+    """A row for each batch of a slice, read from the first store that can.
+
+    `checksum` is "ok" or says what is wrong with its bytes on the last one: see `failures`.
+    """
+    from sparklog.log.holders import first_answer
     from sparklog.storage.keys import data_key
 
     key = data_key(part.object.object, topic)
     with cluster.connection.follower.current() as state:
-        store = cluster.connection.stores(state).holding(part.object)[0]
-    of = {"store": part.object.object.holders[0].store, "object": key}
+        stores = cluster.connection.stores(state)
+    holders = stores.holding(part.object)
+    last = {"store": stores.id_of(holders[-1]), "object": key}
     try:
-        index = _index(store, key, part)
+        index = first_answer(holders, partial(_index, key, part))
     except SparklogError as error:  # neither the index nor the object can be used: all that is known is the slice
         failures[part.slice.start] = error
         whole = (part.slice.start, part.slice.end, part.slice.position, part.slice.length)
-        yield _row(*whole, part.slice.min_timestamp_us, part.slice.max_timestamp_us, None, str(error)) | of
+        yield _row(*whole, part.slice.min_timestamp_us, part.slice.max_timestamp_us, None, str(error)) | last
         return
     base = part.slice.start - int(index.first_record[part.slice.first_batch])
     for at in range(part.slice.first_batch, part.slice.first_batch + part.slice.batches):
         start = int(base + index.first_record[at])
         row = (start, start + int(index.records[at]), int(index.position[at]), int(index.length[at]))
         bounds = int(index.min_timestamp_us[at]), int(index.max_timestamp_us[at])
-        checksum = "ok"
+        checksum, of = "ok", last
         try:
-            _verify(store, key, index, at)
+            of = last | {"store": stores.id_of(first_answer(holders, partial(_verified, key, index, at)))}
         except SparklogError as error:
             failures[start], checksum = error, str(error)
         yield _row(*row, *bounds, int(index.crc32c[at]), checksum) | of
@@ -198,7 +206,7 @@ def _row(
     }
 
 
-def _index(store: ObjectStore, key: str, part: SliceToRead) -> Index:
+def _index(key: str, part: SliceToRead, store: ObjectStore) -> Index:
     """The index of the object; a warning says when it had to be rebuilt."""
     from sparklog.core.errors import Damaged, KeyNotFound
     from sparklog.log.index import decode_index
@@ -213,8 +221,8 @@ def _index(store: ObjectStore, key: str, part: SliceToRead) -> Index:
         return rebuilt
 
 
-def _verify(store: ObjectStore, key: str, index: Index, at: int) -> None:
-    """Raises what reading a batch raises, and Damaged if its bytes are not those that its checksum was made of."""
+def _verified(key: str, index: Index, at: int, store: ObjectStore) -> ObjectStore:
+    """The store, if a batch can be read there; Damaged if its bytes are not those that its checksum was made of."""
     import pyarrow as pa
 
     from sparklog.log.batch import verify
@@ -222,3 +230,4 @@ def _verify(store: ObjectStore, key: str, index: Index, at: int) -> None:
     position, length = int(index.position[at]), int(index.length[at])
     (body,) = store.get_ranges(key, [(position, position + length)])
     verify(pa.py_buffer(body), int(index.crc32c[at]), "record batch", key, position)
+    return store

@@ -32,7 +32,7 @@ from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.storage_settings import storage_settings
 from sparklog.core.topic_config import parse_topic_config, topic_values
 from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicPartition
-from sparklog.log.records_schema import READ_COLUMNS, left_out_warning, read_schema
+from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
 from sparklog.log.scan import scan
 from sparklog.log.time_lookup import candidates, first_in
 
@@ -189,12 +189,12 @@ class Cluster:
         columns: Sequence[str] | None = None,
         include_headers: bool = False,
     ) -> pa.RecordBatchReader:
-        """Records [start, end) of a partition as a stream of batches (INTERFACE, "columns read"), ascending by offset.
+        """Records [start, end) of a partition as a stream of batches of the columns read, ascending by offset.
 
         Default: log start to high watermark, as they are now. Raises OffsetOutOfRange, UnknownTopicOrPartition;
         while reading DataLoss or Damaged.
         """
-        chosen = list(columns) if columns is not None else [*READ_COLUMNS, *(["headers"] if include_headers else [])]
+        chosen = list(columns) if columns is not None else [*DEFAULT_COLUMNS, *(["headers"] if include_headers else [])]
         schema = read_schema(chosen)
         with self.connection.follower.current() as state:
             stores = self.connection.stores(state)
@@ -263,7 +263,8 @@ def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None)
     hdfs://host/path, memory://name.
 
     `storage` maps "store.key" to a setting, like {"metadata.endpoint_url": "http://127.0.0.1:9000"}; docs/stores.md
-    lists them. They go before those of SPARKLOG_CONFIG, which go before the platform's own places.
+    lists them. They take precedence over those of SPARKLOG_CONFIG, which take precedence over the
+    platform's own places.
     Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, StoreUnavailable.
     """
     address = url or os.environ.get("SPARKLOG_CLUSTER")

@@ -29,8 +29,9 @@ class Connection:
     """Everything one process needs of a cluster. Safe for threads; `shared` makes another one after a fork."""
 
     def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
-        """Open the cluster at `url`; `settings` go before those of SPARKLOG_CONFIG, these before the platform's.
+        """Open the cluster at `url`.
 
+        `settings` take precedence over those of SPARKLOG_CONFIG, and these over the platform's.
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput.
         """
         if url.startswith(("http://", "https://")):
@@ -81,7 +82,7 @@ class Connection:
         found = self.follower.state.chain_id
         if found != chain_id:
             raise InconsistentClusterId(
-                f"wanted cluster {chain_id}, found cluster {found} at {self.url}: it was deleted and made anew"
+                f"wanted cluster {chain_id}, found cluster {found} at {self.url}: it was deleted and created again"
             )
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How the stores of a cluster are now: is each the one that was registered, can it be written, has it its objects?
+"""Whether each store of a cluster is the registered one, can be written, and still has its objects.
 
 Stores are asked side by side, each in threads of its own that end with the process: one that does not answer is
 reported at the deadline, and holds nobody up.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
@@ -20,7 +20,7 @@ from sparklog.client.bootstrap import Incarnation
 from sparklog.client.connection import Connection
 from sparklog.core.errors import KeyNotFound, OutcomeUnknown, RequestTimedOut, SparklogError, StoreUnavailable
 from sparklog.core.object_samples import ObjectSample, sampled_objects
-from sparklog.core.readable import duration, exact_amount
+from sparklog.core.readable import counted, duration, exact_amount
 from sparklog.core.state import ClusterState
 from sparklog.core.storage_settings import METADATA_STORE
 from sparklog.core.types import StoreId
@@ -133,23 +133,30 @@ class _Check:
 
     def run(self) -> None:
         """Ask one thing after the other. Nothing is written to what is not the store that was registered."""
-        try:
+        with self._noted():
             store = self._open()
-            problem = _mark_of_another(store, self._incarnation) if self._incarnation is not None else ""
-        except SparklogError as error:
-            problem = str(error)
-        if problem:
-            self._note(problem)
-            return
-        self._note_space(store.free_bytes())
+            if self._incarnation is not None and (problem := _mark_of_another(store, self._incarnation)):
+                self._note(problem)
+                return
+            with self._noted():
+                self._note_space(store.free_bytes())
+            with self._noted():
+                self._note(_write(store))
+            samples = iter(self._samples)
+            most = min(_SAMPLERS, len(self._samples))
+            threads = [_begin(lambda: self._look_for(store, samples)) for _ in range(most)]
+            for thread in threads:
+                thread.join()
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Whatever is raised inside is a problem of the store, also what nobody expected."""
         try:
-            self._note(_write(store))
+            yield
         except SparklogError as error:
             self._note(str(error))
-        samples = iter(self._samples)
-        threads = [_begin(lambda: self._look_for(store, samples)) for _ in range(min(_SAMPLERS, len(self._samples)))]
-        for thread in threads:
-            thread.join()
+        except Exception as error:
+            self._note(_unexpected(error))
 
     def end(self, *, late: bool) -> None:
         """From now on the result stays as it is."""
@@ -157,6 +164,8 @@ class _Check:
             self._over = True
             if late:
                 self.found.problems.append(f"no answer in {duration(DEADLINE_MS)}")
+            elif not self.found.problems and (left := len(self._samples) - len(self.found.sampled)):
+                self.found.problems.append(f"{counted(left, 'sampled object')} could not be looked for")
 
     def _look_for(self, store: ObjectStore, samples: Iterator[ObjectSample]) -> None:
         while not self._over:
@@ -164,21 +173,26 @@ class _Check:
                 sample = next(samples, None)
             if sample is None:
                 return
-            bad = list(_problems_of(store, sample))
-            with self._lock:
-                if not self._over:
-                    self.found.sampled.add(sample.object.number)
-                    self.found.bad_objects += bad
+            with self._noted():
+                bad = list(_problems_of(store, sample))
+                with self._lock:
+                    if not self._over:
+                        self.found.sampled.add(sample.object.number)
+                        self.found.bad_objects += bad
 
     def _note(self, problem: str) -> None:
         with self._lock:
-            if problem and not self._over:
+            if problem and problem not in self.found.problems and not self._over:
                 self.found.problems.append(problem)
 
     def _note_space(self, free_bytes: int | None) -> None:
         with self._lock:
             if not self._over:
                 self.found.free_bytes = free_bytes
+
+
+def _unexpected(error: Exception) -> str:
+    return f"the check itself failed with {error!r}"
 
 
 def _mark_of_another(store: ObjectStore, wanted: str) -> str:
@@ -223,6 +237,8 @@ def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[str]:
             yield f"{place}: {each} is not there{role}"
         except SparklogError as error:
             yield f"{place}: {error}"
+        except Exception as error:
+            yield f"{place}: {_unexpected(error)}"
         else:
             if found != wanted:
                 yield f"{place}: {each} has {exact_amount(found)}, wanted {exact_amount(wanted)}{role}"

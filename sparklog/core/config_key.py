@@ -15,7 +15,6 @@ from sparklog.core.errors import InvalidConfig
 
 ConfigValue = int | float | bool | str | tuple[str, ...]
 
-INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")  # more are too many for `int` as well

@@ -1,6 +1,6 @@
 """`decide`: state and command -> records, a known result, or an error. It never changes the state.
 
-Order of the checks (DESIGN 3): command id known -> its stored result; producer or application duplicate ->
+Order of the checks: command id known -> its stored result; producer or application duplicate ->
 success; FLOOR; then the rest. No clock and no dice: the time of the entry and all ids are arguments.
 """
 

@@ -22,7 +22,7 @@ from sparklog.core.uploads import check_uploads
 
 
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
-    """Replace slices by rewritten ones, if exactly those that were read still cover the range (DESIGN 4)."""
+    """Replace slices by rewritten ones, if exactly those that were read still cover the range."""
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
     place = where(state, key)

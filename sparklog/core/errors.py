@@ -5,6 +5,7 @@
     ├── NotFound ................ what was named is not there
     ├── Conflict ................ somebody else was first, or owns it now
     ├── TryAgain ................ nothing was changed; the same call may work later
+    ├── StoreReadOnly, StoreAccessDenied, StoreFull   a store refuses; it works once somebody has put the store right
     ├── OutcomeUnknown .......... it may have landed: look it up, never repeat blindly
     └── Damaged ................. bytes are not what the chain says: nothing is served from them
 
@@ -107,12 +108,6 @@ class RecordTooLarge(InvalidInput):
     code = "RECORD_TOO_LARGE"
 
 
-class PolicyViolation(InvalidInput):
-    """The topic's cleanup policy does not allow it."""
-
-    code = "POLICY_VIOLATION"
-
-
 class UnsupportedVersion(InvalidInput):
     """The cluster, an entry or an object has a format that this version of sparklog does not read."""
 
@@ -196,7 +191,7 @@ class ClusterAlreadyExists(Conflict):
 
 
 class InconsistentClusterId(Conflict):
-    """At the address is another cluster than the one that this was begun on: it was deleted and made anew."""
+    """A different cluster is at the address: the one this was begun on was deleted and created again."""
 
     code = "INCONSISTENT_CLUSTER_ID"
 
@@ -261,24 +256,6 @@ class StoreUnavailable(TryAgain):
     code = "KAFKA_STORAGE_ERROR"
 
 
-class StoreReadOnly(SparklogError):
-    """A store refuses to be written to; nothing was written."""
-
-    code = "STORE_READ_ONLY"
-
-
-class StoreAccessDenied(SparklogError):
-    """A store lets nobody read there as whom this process asks: correct its rights or its access keys."""
-
-    code = "STORE_ACCESS_DENIED"
-
-
-class StoreFull(SparklogError):
-    """A store has no space left; nothing was written."""
-
-    code = "STORE_FULL"
-
-
 class NotEnoughReplicas(TryAgain):
     """Fewer stores are in sync than `min.insync.replicas`; nothing was written."""
 
@@ -289,6 +266,27 @@ class RequestTimedOut(TryAgain):
     """The call did not end in the time it was given."""
 
     code = "REQUEST_TIMED_OUT"
+
+
+# ---- nothing was changed; somebody has to put the store right first -----------------------------
+
+
+class StoreReadOnly(SparklogError):
+    """A store refuses to be written to; nothing was written."""
+
+    code = "STORE_READ_ONLY"
+
+
+class StoreAccessDenied(SparklogError):
+    """The store does not let this process read: correct the permissions of its user or role, or its access keys."""
+
+    code = "STORE_ACCESS_DENIED"
+
+
+class StoreFull(SparklogError):
+    """A store has no space left; nothing was written."""
+
+    code = "STORE_FULL"
 
 
 # ---- it may have landed -------------------------------------------------------------------------

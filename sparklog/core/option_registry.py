@@ -136,8 +136,8 @@ _DECLARED: Final = (
             "startingTimestamp",
             _STRING,
             None,
-            "Start each partition at its first record with this timestamp or a later one. Goes before "
-            "`startingOffsetsByTimestamp`, that before `startingOffsets`.",
+            "Start each partition at its first record with this timestamp or a later one. Takes precedence "
+            "over `startingOffsetsByTimestamp`, which takes precedence over `startingOffsets`.",
         ),
         _READ,
         "startingTimestamp",
@@ -148,8 +148,8 @@ _DECLARED: Final = (
             "endingTimestamp",
             _STRING,
             None,
-            "End each partition before its first record with this timestamp or a later one; none: at latest. Goes "
-            "before `endingOffsetsByTimestamp`, that before `endingOffsets`.",
+            "End each partition before its first record with this timestamp or a later one; none: at latest. Takes "
+            "precedence over `endingOffsetsByTimestamp`, which takes precedence over `endingOffsets`.",
         ),
         _READ,
         "endingTimestamp",
@@ -242,7 +242,7 @@ _DECLARED: Final = (
         _READ,
     ),
     Option(
-        ConfigKey("topic", _STRING, None, "The topic of all rows; goes before a column `topic`."),
+        ConfigKey("topic", _STRING, None, "The topic of all rows; takes precedence over a column `topic`."),
         _WRITE,
         "topic",
         "a topic name",
@@ -264,7 +264,7 @@ _DECLARED: Final = (
             "compression",
             _STRING,
             None,
-            "The codec of record batches; without it zstd. A topic's `compression.type` goes before it.",
+            "The codec of record batches; without it zstd. A topic's `compression.type` takes precedence over it.",
             choices=("zstd", "lz4", "none"),
         ),
         _WRITE,
@@ -328,7 +328,7 @@ KAFKA_REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
     },
 }
 
-# Values of those configs that the option has no like of: what holds instead (None: the default), and why.
+# Values of those configs that are replaced: what holds instead (None: the default), and why.
 KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
     "kafka.acks": {
         "0": ("all", "a Spark write is one commit, so acks=all is given"),
@@ -344,7 +344,7 @@ KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
 # as it is.
 CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
     "groupIdPrefix": "no consumer group takes part in a read",
-    "groupId": "a batch read commits nothing to a group",
+    "groupId": "a batch commits nothing to a group",
     "kafkaConsumer.pollTimeoutMs": "no consumer polls: tasks read the stores",
     "fetchOffset.numRetries": "offsets come from the metadata chain",
     "fetchOffset.retryIntervalMs": "offsets come from the metadata chain",

@@ -204,7 +204,7 @@ def _bound(given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec
     if chosen is None:
         return names[2], default
     for shadowed in names[names.index(chosen) + 1 :]:
-        given.ignore(shadowed, f"{chosen} goes before it")
+        given.ignore(shadowed, f"{chosen} takes precedence")
     if chosen == names[0]:
         return chosen, parse_timestamp(chosen, given.raw(chosen))
     if chosen == names[1]:

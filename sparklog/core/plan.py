@@ -79,7 +79,7 @@ def check_range(topic: str, partition: Partition, start: int, end: int) -> Offse
         raise OffsetOutOfRange(f"{topic}-{partition.partition}: the start {start} is greater than the end {end}")
     if start < partition.log_start or end > partition.high_watermark:
         raise OffsetOutOfRange(
-            f"{topic}-{partition.partition}: wanted [{start}, {end}), readable is "
+            f"{topic}-{partition.partition}: wanted [{start}, {end}), the readable range is "
             f"[{partition.log_start}, {partition.high_watermark})"
         )
     return OffsetRange(Offset(start), Offset(end))

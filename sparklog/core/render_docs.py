@@ -104,8 +104,8 @@ def render_migration() -> str:
         _GENERATED,
         "",
         'Change `format("kafka")` to `format("sparklog")`, and the address: `kafka.bootstrap.servers` becomes '
-        "`cluster` (the old name works too, with a sparklog address). The columns are the same. What else differs "
-        "stands in [compat.md](compat.md), each with the test that proves it.",
+        "`cluster` (the old name works too, with a sparklog address). The columns are the same. The other "
+        "differences are in [compat.md](compat.md), each with the test that proves it.",
         "",
         "## The same name, the same meaning",
         "",
@@ -117,11 +117,11 @@ def render_migration() -> str:
         "## Another name",
         "",
         *_table(
-            ("Kafka", "sparklog", "taken as it is"),
+            ("Kafka", "sparklog", "the Kafka name works too"),
             ((f"`{each.kafka_equivalent}`", f"`{each.name}`", _maps(each)) for each in renamed),
         ),
         "",
-        "Values that sparklog does not have are accepted, with one warning:",
+        "These values are accepted and replaced, with one warning:",
         "",
         *_table(("option", "what happens"), _value_rows()),
         "",

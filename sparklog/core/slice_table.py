@@ -59,11 +59,6 @@ def partition_key(topic_partition: TopicPartition) -> int:
     return (topic_partition.topic_id << 32) | topic_partition.partition
 
 
-def topic_partition_of(key: int) -> TopicPartition:
-    """Inverse of `partition_key`."""
-    return TopicPartition(TopicId(key >> 32), PartitionIndex(key & 0xFFFFFFFF))
-
-
 def slice_columns(slices: Sequence[Slice]) -> dict[str, Column]:
     """The slices as columns, one row each, in the order given."""
     rows = [
@@ -151,10 +146,6 @@ class SliceColumns:
     def rows(self, low: int, high: int) -> SliceColumns:
         """Slices number low to high - 1."""
         return SliceColumns({name: column[low:high] for name, column in self.columns.items()})
-
-    def first_ending_after(self, offset: int) -> int:
-        """Number of the first slice whose end is greater than `offset`."""
-        return int(np.searchsorted(self.columns["end"], offset, side="right"))
 
 
 def digest(slices: SliceColumns) -> str:

@@ -22,11 +22,6 @@ def check_topic_name(name: str) -> None:
         )
 
 
-def is_legal_topic_name(name: str) -> bool:
-    """Whether a topic may have this name."""
-    return _what_is_wrong(name) is None
-
-
 def check_no_collision(name: str, existing: Iterable[str]) -> None:
     """Raise `InvalidTopic` if a topic is there whose name differs from `name` only in '.' against '_'.
 

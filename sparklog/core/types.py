@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import NewType
 
@@ -138,8 +137,3 @@ class NamedObject(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     number: ObjectNumber
     object: NewObject
-
-
-def total_records(slices: Iterable[Slice | NewSlice]) -> int:
-    """How many records the slices hold together."""
-    return sum(each.records for each in slices)

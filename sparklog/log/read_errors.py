@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
-from sparklog.core.errors import (
-    Damaged,
-    DataLoss,
-    KeyNotFound,
-    SparklogError,
-    StoreAccessDenied,
-    StoreUnavailable,
-)
-
-# With these another holder of the object is asked.
-NOT_FROM_HERE: Final = (KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied)
+from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError
 
 
 @contextmanager
@@ -45,9 +34,15 @@ def placed(error: SparklogError, place: str, at: int, store: str) -> SparklogErr
 def lost(place: str, start: int, end: int, error: KeyNotFound) -> DataLoss:
     """Records [start, end) are named by the chain, and no holder has their object."""
     return DataLoss(
-        f"{place}: records from offset {start} on are lost, up to {end}: {error.message}; put the object back from a "
-        f"backup, or read on at {end}; {_dump(place, start)} and 'sparklog cluster health' show what else is missing"
+        f"{place}: records [{start}, {end}) are lost: {error.message}; put the object back from a backup, or read on "
+        f"at {end}; {_dump(place, start)} and 'sparklog cluster health' show what else is missing"
     )
+
+
+def unreadable(error: SparklogError, place: str, at: int, end: int, store: str) -> SparklogError:
+    """The error for records [at, end) that the chain still names, of the last store that was asked for them."""
+    found = placed(error, place, at, store)
+    return lost(place, at, end, found) if isinstance(found, KeyNotFound) else found
 
 
 def _dump(place: str, at: int) -> str:

@@ -39,7 +39,7 @@ READ_SCHEMA: Final = pa.schema(
         ("headers", HEADERS),
     ]
 )
-READ_COLUMNS: Final = tuple(name for name in READ_SCHEMA.names if name != "headers")  # Spark's default
+DEFAULT_COLUMNS: Final = tuple(name for name in READ_SCHEMA.names if name != "headers")  # as Spark's connector
 
 WRITTEN_COLUMNS: Final = ("topic", "partition", "key", "value", "headers", "timestamp")
 IGNORED_COLUMNS: Final = ("offset", "timestampType")  # so that what was read can be written again

@@ -43,9 +43,9 @@ def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """
     column = rows.column("topic")
     if column.null_count:
-        nulls = f"{column.null_count} null{'s' if column.null_count > 1 else ''}"
         raise InvalidInput(
-            f"column 'topic': wanted a topic in each row, found {nulls}; the option topic names one for all"
+            f"column 'topic': wanted a topic in each row, found {counted(column.null_count, 'null')}; "
+            "the option topic names one for all"
         )
     rest = rows.drop_columns(["topic"])
     topics = column.dictionary_encode()

@@ -18,11 +18,13 @@ import pyarrow as pa
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange
+from sparklog.log.holders import NOT_FROM_HERE, from_first_holder
 from sparklog.log.object_reader import FIRST_READS, RANGED_READ_BYTES, read_first, read_slice
 from sparklog.log.read_ahead import in_background
-from sparklog.log.read_errors import NOT_FROM_HERE, lost, placed
+from sparklog.log.read_errors import lost, placed
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key
+from sparklog.storage.object_store import ObjectStore
 
 Replan = Callable[[RangeToRead, Offset], RangeToRead]  # (old plan, offset) -> a new plan of [offset, old end)
 
@@ -120,17 +122,20 @@ def _read(
     key = data_key(part.object.object, topic)
     at = max(offsets.start, part.slice.start)
     holders = stores.holding(part.object)
-    for store in holders:
-        try:
-            rest = OffsetRange(at, offsets.end)
-            for batch in read_slice(store, key, part.object, part.slice, rest, topic, columns, there):
-                yield batch
-                at = Offset(at + batch.num_rows)
-            return
-        except NOT_FROM_HERE as error:
-            there = ()  # at stands behind what was yielded: the next holder goes on from there
-            if store is holders[-1]:
-                raise placed(error, f"{topic}-{part.slice.partition}", at, stores.named(store)) from error
+
+    def read(store: ObjectStore, at: Offset) -> Iterator[tuple[Offset, pa.RecordBatch]]:
+        rest = OffsetRange(at, offsets.end)
+        fetched = there if store is holders[0] else ()
+        for batch in read_slice(store, key, part.object, part.slice, rest, topic, columns, fetched):
+            at = Offset(at + batch.num_rows)
+            yield at, batch
+
+    try:
+        for behind, batch in from_first_holder(holders, at, read):
+            yield batch
+            at = behind
+    except NOT_FROM_HERE as error:
+        raise placed(error, f"{topic}-{part.slice.partition}", at, stores.named(holders[-1])) from error
 
 
 def _plan_again(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.core.commands import RewrittenSlice
-from sparklog.core.errors import Damaged, KeyNotFound
+from sparklog.core.errors import Damaged
 from sparklog.core.plan import SliceToRead
 from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import (
@@ -32,10 +33,12 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, decode, verify
+from sparklog.log.holders import NOT_FROM_HERE, from_first_holder
 from sparklog.log.index import INDEX_SCHEMA, Index
 from sparklog.log.object_reader import RANGED_READ_BYTES, read_index
 from sparklog.log.object_writer import cuts, joined, raw_sums
 from sparklog.log.open_object import OpenObject, slices_of
+from sparklog.log.read_errors import unreadable
 from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key
@@ -73,8 +76,8 @@ def rewrite(
     """Upload the records of adjoining slices (at least one) as sealed segments, to every holder of `target`.
 
     A segment holds at most `segment_bytes` of stored batches, or one batch of one record. Either all slices have
-    CREATE_TIME or none. Raises KeyNotFound or Damaged if a slice can't be read from any holder, and what an upload
-    raises; what was uploaded before that is an orphan.
+    CREATE_TIME or none. Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if a slice can't be read from
+    any holder, and what an upload raises; what was uploaded before that is an orphan.
     """
     first = slices[0].slice
     created = first.timestamp_source is TimestampSource.CREATE_TIME
@@ -129,41 +132,42 @@ class _StoredBatch:
 def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_StoredBatch]:
     """The batches of a slice in order, each from the first holder that has it whole."""
     key = data_key(part.object.object, topic)
-    done = 0
-    *others, last = stores.holding(part.object)
-    for store in others:
-        try:
-            for stored in _batches_from(store, key, part, done):
-                yield stored
-                done += 1
-            return
-        except (KeyNotFound, Damaged):
-            continue  # the next holder goes on behind what was yielded
-    yield from _batches_from(last, key, part, done)
+    at = part.slice.start
+    holders = stores.holding(part.object)
+    try:
+        for behind, stored in from_first_holder(holders, at, partial(_batches_from, key, part)):
+            yield stored
+            at = behind
+    except NOT_FROM_HERE as error:
+        place = f"{topic}-{part.slice.partition}"
+        raise unreadable(error, place, at, part.slice.end, stores.named(holders[-1])) from error
 
 
-def _batches_from(store: ObjectStore, key: str, part: SliceToRead, skip: int) -> Iterator[_StoredBatch]:
-    """The batches of a slice but the first `skip`, from one store, in reads of about `RANGED_READ_BYTES`."""
+def _batches_from(
+    key: str, part: SliceToRead, store: ObjectStore, start: Offset
+) -> Iterator[tuple[Offset, _StoredBatch]]:
+    """The batches of a slice from offset `start` on, which begins one, in reads of about `RANGED_READ_BYTES`."""
     index = _index_rows(store, key, part)
     ends = index.position + index.length
-    at = skip
+    end_offsets = part.slice.start + np.cumsum(index.records)
+    at = int(np.searchsorted(end_offsets, start, side="right"))
     while at < len(index):
-        start = int(index.position[at])
-        stop = max(int(np.searchsorted(ends, start + RANGED_READ_BYTES, side="right")), at + 1)
-        (view,) = store.get_ranges(key, [(start, int(ends[stop - 1]))])
+        first = int(index.position[at])
+        stop = max(int(np.searchsorted(ends, first + RANGED_READ_BYTES, side="right")), at + 1)
+        (view,) = store.get_ranges(key, [(first, int(ends[stop - 1]))])
         body = pa.py_buffer(view)
         for row in range(at, stop):
             position = int(index.position[row])
             batch = EncodedBatch(
                 part.slice.partition,
-                body.slice(position - start, int(index.length[row])),
+                body.slice(position - first, int(index.length[row])),
                 int(index.records[row]),
                 int(index.min_timestamp_us[row]),
                 int(index.max_timestamp_us[row]),
                 int(index.crc32c[row]),
             )
             verify(batch.message, batch.crc32c, "record batch", key, position)
-            yield _StoredBatch(key, position, batch)
+            yield Offset(int(end_offsets[row])), _StoredBatch(key, position, batch)
         at = stop
 
 

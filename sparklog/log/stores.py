@@ -65,8 +65,12 @@ class Stores:
 
     def named(self, store: ObjectStore) -> str:
         """An open store by its id and address, for messages."""
-        found = next((each for each, there in self._open.items() if there is store), None)
+        found = self.id_of(store)
         return f"store {found} at {store.url}" if found else f"a store at {store.url}"
+
+    def id_of(self, store: ObjectStore) -> StoreId | None:
+        """The id of a store that was opened here, or None."""
+        return next((each for each, there in self._open.items() if there is store), None)
 
     def holding(self, named: NamedObject) -> list[ObjectStore]:
         """The stores that held the object when it was named, the first one to be tried first."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 import numpy as np
 
-from sparklog.core.errors import KeyNotFound
 from sparklog.core.plan import SliceToRead, named_object
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
+from sparklog.log.holders import NOT_FROM_HERE, first_answer
 from sparklog.log.object_reader import first_offset_at_or_after
-from sparklog.log.read_errors import NOT_FROM_HERE, lost, placed
+from sparklog.log.read_errors import unreadable
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key
+from sparklog.storage.object_store import ObjectStore
 
 CANDIDATES = 64  # slices handed out at once; nearly always the first one answers
 
@@ -49,14 +49,13 @@ def first_in(
 
 def _first_in(part: SliceToRead, stores: Stores, topic: str, timestamp_us: int, start: Offset) -> Offset | None:
     key = data_key(part.object.object, topic)
-    *others, last = stores.holding(part.object)
-    for store in others:
-        with suppress(*NOT_FROM_HERE):
-            return first_offset_at_or_after(store, key, part.object, part.slice, timestamp_us, start)
-    place, at = f"{topic}-{part.slice.partition}", max(start, part.slice.start)
+    holders = stores.holding(part.object)
+
+    def ask(store: ObjectStore) -> Offset | None:
+        return first_offset_at_or_after(store, key, part.object, part.slice, timestamp_us, start)
+
     try:
-        return first_offset_at_or_after(last, key, part.object, part.slice, timestamp_us, start)
-    except KeyNotFound as error:
-        raise lost(place, at, part.slice.end, error) from error
+        return first_answer(holders, ask)
     except NOT_FROM_HERE as error:
-        raise placed(error, place, at, stores.named(last)) from error
+        place, at = f"{topic}-{part.slice.partition}", max(start, part.slice.start)
+        raise unreadable(error, place, at, part.slice.end, stores.named(holders[-1])) from error

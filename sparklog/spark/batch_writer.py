@@ -29,6 +29,7 @@ from sparklog.core.commands import Append, Application, Submission
 from sparklog.core.errors import InvalidInput, KeyNotFound, OutcomeUnknown
 from sparklog.core.given_options import warning_of
 from sparklog.core.options import WriteOptions
+from sparklog.core.readable import amount, counted, setting_ms
 from sparklog.core.records import CommandResult
 from sparklog.core.types import TimestampSource, TopicId
 from sparklog.log.records_schema import left_out_warning
@@ -236,19 +237,19 @@ def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
     if len(command.slices) >= MANY_SLICES and mean_bytes < SMALL_SLICE_BYTES:
         topic = next(each.name for each in plan.topics.values() if each.topic_id == command.slices[0].topic_id)
         log.warning(
-            "this write made %d slices of %d bytes on average, and small ones read slowly: shuffle the rows first with "
+            "this write made %s of %s on average, and small ones read slowly: shuffle the rows first with "
             "sparklog.spark.by_partition(df, %r, tasks=N), or roll the topic soon",
-            len(command.slices),
-            mean_bytes,
+            counted(len(command.slices), "slice"),
+            amount(mean_bytes),
             topic,
         )
     for name, (records, retention_ms) in _expired(connection, command).items():
         log.warning(
-            "topic %s keeps records for %d ms (retention.ms), and up to %d of those just written are older: the next "
-            "retention run would remove them",
+            "topic %s has %s, and %s just written %s older: the next retention run would remove %s",
             name,
-            retention_ms,
-            records,
+            setting_ms("retention.ms", retention_ms),
+            counted(records, "record"),
+            *(("is", "it") if records == 1 else ("are", "them")),
         )
 
 

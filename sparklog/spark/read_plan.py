@@ -165,8 +165,8 @@ def _lost(
 ) -> None:
     """Records of the range asked for are not there: an error, or a warning."""
     message = (
-        f"{place}: wanted offsets [{wanted[0]}, {wanted[1]}) ({options.start_option}, {options.end_option}), readable "
-        f"is [{readable[0]}, {readable[1]})"
+        f"{place}: wanted offsets [{wanted[0]}, {wanted[1]}) ({options.start_option}, {options.end_option}), "
+        f"the readable range is [{readable[0]}, {readable[1]})"
     )
     if not options.fail_on_data_loss:
         warnings.append(f"{message}: only what is there is read (failOnDataLoss=false)")

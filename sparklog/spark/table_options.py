@@ -24,7 +24,7 @@ _METADATA_KEY: Final = "sparklog.table"
 _PREFIX: Final = "option."  # of what OPTIONS says, beside a copy of it and Spark's own properties of the table
 _PROPERTIES: Final = ("provider", "owner")  # Spark gives every table these
 _ADDRESS: Final = ("cluster", "kafka.bootstrap.servers")
-# Who names one of these says where to read or write, so the rows only happen to come from a table.
+# If one of these is given, it says where to read or write, and the rows only happen to come from a table.
 _ELSEWHERE: Final[Mapping[Side, tuple[str, ...]]] = {
     Side.BATCH_READ: ("subscribe", "subscribepattern", "assign", "metadata"),
     Side.BATCH_WRITE: ("topic", *_ADDRESS),

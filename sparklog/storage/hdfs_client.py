@@ -102,7 +102,7 @@ class HdfsAddress:
     """Which file system, as whom, and how long to wait for it.
 
     `authority` is host:port, a name service of Hadoop's configuration, or empty (its fs.defaultFS). `hadoop` are
-    keys of that configuration that go before its files.
+    keys of that configuration that take precedence over its files.
     """
 
     authority: str

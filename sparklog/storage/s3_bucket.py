@@ -132,9 +132,9 @@ class Bucket:
     ) -> None:
         """Send a conditional write until it has a definite answer, or the deadline passed.
 
-        The same bytes are sent each time. Who finds the key taken after a try without an answer looks by `write_id`
-        whose object it is; so does at once who is the `sole_writer` of the key: something in between may have sent
-        the request twice. Raises what the port's `put_if_absent` raises.
+        The same bytes are sent each time. If an earlier attempt got no answer and the key is now taken, compare
+        `write_id` to learn whether the object is ours. A `sole_writer` of the key compares it after the first attempt
+        too: something in between may have sent the request twice. Raises what the port's `put_if_absent` raises.
         """
         wanted = f"put {key} if absent"
         deadline = self.deadline(more_ms)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
+from sparklog.core.readable import counted
 
 
 def commit_rates(folder: Path, seconds: float = 5.0) -> list[tuple[str, str]]:
@@ -39,5 +40,5 @@ def _rate(folder: Path, threads: int, seconds: float) -> tuple[str, str]:
         counts = cluster.connection.committer.counts
         per_entry = sum(done) / max(counts.entries, 1)
     figure = f"{sum(done) / seconds:.0f} appends/s, {counts.entries / seconds:.0f} entries/s, {per_entry:.1f} per entry"
-    print(f"append of 10 records, {threads} threads: {figure}", flush=True)
-    return (f"append of 10 records, {threads} thread{'s' if threads > 1 else ''}", figure)
+    print(f"append of 10 records, {counted(threads, 'thread')}: {figure}", flush=True)
+    return (f"append of 10 records, {counted(threads, 'thread')}", figure)

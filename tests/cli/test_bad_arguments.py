@@ -54,7 +54,7 @@ CONSUME = [
     ("orders -o 1.5", 2, "found '1.5'"),
     ("orders -o 1_0", 2, "found '1_0'"),
     ("orders -o ²", 2, "found '²'"),
-    (f"orders -o {HUGE}", 2, f"OFFSET_OUT_OF_RANGE: orders-0: wanted offset {HUGE}, readable is [0, 3)"),
+    (f"orders -o {HUGE}", 2, f"OFFSET_OUT_OF_RANGE: orders-0: wanted offset {HUGE}, the readable range is [0, 3)"),
     ("orders -o @", 2, "found ''"),
     ("orders -o @1:2:3", 2, "found '1:2:3'"),
     ("orders -o @2026-01-01", 2, "wanted a time with its zone"),

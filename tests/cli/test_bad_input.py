@@ -41,7 +41,7 @@ PROJECT = Path(__file__).parents[2]
         (("produce", "orders", "--json"), 2, "wanted a JSON object"),
         (("consume", "nope"), 3, "wanted topic 'nope', the cluster has orders, tiny.one"),
         (("consume", "orders", "-p", "7"), 3, "wanted partition 7 of topic orders, it has only partition 0"),
-        (("consume", "orders", "-o", "9"), 2, "orders-0: wanted offset 9, readable is [0, 3)"),
+        (("consume", "orders", "-o", "9"), 2, "orders-0: wanted offset 9, the readable range is [0, 3)"),
         (("consume", "orders", "-o", "@2000:1000"), 2, "with A not after B"),
         (("cluster", "init"), 4, "CLUSTER_ALREADY_EXISTS"),
         (("job", "retention", "--topic", "nope"), 3, "nope"),

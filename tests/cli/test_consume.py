@@ -49,7 +49,7 @@ def test_it_begins_and_ends_where_it_is_told(orders: Cli, arguments: tuple[str, 
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("-o", "4"), 2, "OFFSET_OUT_OF_RANGE: orders-0: wanted offset 4, readable is [0, 3)"),
+        (("-o", "4"), 2, "OFFSET_OUT_OF_RANGE: orders-0: wanted offset 4, the readable range is [0, 3)"),
         (("-o", "begin"), 2, "wanted start, end, N, -N or @TIME[:TIME]"),
         (("-o", "@"), 2, "ISO 8601"),
         (("-o", "@2000:1000"), 2, "with A not after B"),

@@ -128,7 +128,38 @@ def test_objects_that_are_gone_or_cut_are_unhealthy_and_named_with_topic_and_off
         f"store local: orders-0 offsets [2, 3): {third} has {len(body) - 1:,} bytes ({(len(body) - 1) / 1024:.1f} KiB),"
         f" wanted {len(body):,} bytes ({len(body) / 1024:.1f} KiB)",
     ]
-    assert "local: see wrong" in orders("cluster", "health").out
+    assert 'local: 3 problems (listed under "wrong"), ' in orders("cluster", "health").out
+
+
+@pytest.mark.parametrize(
+    ("call", "sampled", "wrong"),
+    [
+        ("put_if_absent", 3, ["store local: the check itself failed with OSError(5, 'not foreseen')"]),
+        ("get", 0, ["store local: the check itself failed with OSError(5, 'not foreseen')"]),
+        ("size", 3, [f"store local: orders-0 offsets [{each}, {each + 1}): the check itself" for each in range(3)]),
+    ],
+)
+def test_a_check_that_fails_itself_is_unhealthy(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch, call: str, sampled: int, wrong: list[str]
+) -> None:
+    called = getattr(LocalStore, call)
+
+    def fail(store: LocalStore, key: str, *arguments: object) -> object:
+        if threading.current_thread().name == "sparklog-health":
+            raise OSError(5, "not foreseen")
+        return called(store, key, *arguments)
+
+    monkeypatch.setattr(LocalStore, call, fail)
+    said = orders("cluster", "health", "--format", "json")
+    assert (said.code, said.json["healthy"], said.json["objects_sampled"]) == (5, False, sampled)
+    starts = {found[: len(each)] for each in wrong for found in said.json["wrong"] if found.startswith(each)}
+    assert starts == set(wrong), said.json["wrong"]
+
+
+def test_samples_that_nobody_looked_for_are_unhealthy(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_health, "_SAMPLERS", 0)
+    said = orders("cluster", "health", "--format", "json")
+    assert (said.code, said.json["wrong"]) == (5, ["store local: 3 sampled objects could not be looked for"])
 
 
 def test_a_store_that_does_not_answer_is_reported_at_the_deadline_and_holds_up_no_other(

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from sparklog.core.errors import Damaged, KeyNotFound, SparklogError, StoreUnavailable
+from sparklog.core.types import NamedObject
+from sparklog.log.stores import Stores
 from sparklog.storage.keys import index_key
+from sparklog.storage.memory import MemoryStore
+from sparklog.storage.object_store import ObjectStore
 from tests.cli.conftest import Cli
 
 
@@ -98,6 +104,28 @@ def test_an_object_that_is_gone_with_its_index_leaves_its_slice(orders: Cli) -> 
     assert (said.code, row["start"], row["end"], row["crc32c"]) == (5, 0, 1, None)
     assert row["checksum"].startswith("KEY_NOT_FOUND")
     assert said.err.startswith("DATA_LOSS: 1 of 1 batch can't be used, the first: orders-0 offsets [0, 1) on store")
+
+
+@pytest.mark.parametrize("error", [KeyNotFound, Damaged, StoreUnavailable])
+def test_dump_reads_the_next_holder_where_the_first_one_fails_and_says_which_it_read(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch, error: type[SparklogError]
+) -> None:
+    class Failing(MemoryStore):
+        def get(self, key: str) -> memoryview:
+            raise error("not here")
+
+        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+            raise error("not here")
+
+    def with_a_bad_one(stores: Stores, named: NamedObject) -> list[ObjectStore]:
+        return [Failing("memory://failing"), *holding(stores, named)]
+
+    holding = Stores.holding
+    monkeypatch.setattr(Stores, "holding", with_a_bad_one)
+    found = orders.json("segment", "dump", "orders", "-n", "3")
+    assert [(each["start"], each["checksum"], each["store"]) for each in found] == [
+        (each, "ok", "local") for each in range(3)
+    ]
 
 
 def test_what_may_not_be_read_is_neither_damaged_nor_lost(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

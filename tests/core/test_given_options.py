@@ -42,7 +42,7 @@ def test_options_of_the_other_side_and_of_streams_change_nothing_and_are_named()
     assert write.names() == []
     assert write.ignored() == (
         Ignored("checkpointLocation", "a batch has no checkpoint"),
-        Ignored("groupId", "a batch read commits nothing to a group"),
+        Ignored("groupId", "a batch commits nothing to a group"),
         Ignored("includeHeaders", "an option of a batch read"),
         Ignored("maxOffsetsPerTrigger", "a batch has no triggers"),
         Ignored("queryName", "a batch is no streaming query"),

@@ -102,7 +102,7 @@ def test_a_timestamp_goes_before_timestamps_by_partition_before_offsets() -> Non
     options = read_orders(**raw)
     assert (options.start_option, options.end_option) == ("startingTimestamp", "endingTimestamp")
     assert (options.start.at("orders", 0), options.end.at("orders", 0)) == (AtTimestamp(1_000), AtTimestamp(11_000))
-    assert Ignored("startingOffsets", "startingTimestamp goes before it") in options.ignored
+    assert Ignored("startingOffsets", "startingTimestamp takes precedence") in options.ignored
     assert len(options.ignored) == 4
     del raw["startingTimestamp"], raw["endingTimestamp"]
     options = read_orders(**raw)

@@ -86,8 +86,8 @@ def test_a_range_may_reach_from_log_start_to_high_watermark(log: DecidedLog, sta
 @pytest.mark.parametrize(
     ("start", "end", "text"),
     [
-        (4, 50, r"wanted \[4, 50\), readable is \[5, 50\)"),
-        (5, 51, r"wanted \[5, 51\), readable is \[5, 50\)"),
+        (4, 50, r"wanted \[4, 50\), the readable range is \[5, 50\)"),
+        (5, 51, r"wanted \[5, 51\), the readable range is \[5, 50\)"),
         (51, 51, r"wanted \[51, 51\)"),
         (-1, 5, r"wanted \[-1, 5\)"),
         (10, 9, "the start 10 is greater than the end 9"),

@@ -14,7 +14,6 @@ from sparklog.core.slice_table import (
     digest,
     partition_key,
     slice_columns,
-    topic_partition_of,
 )
 from sparklog.core.types import Offset, OffsetRange, Slice, TopicPartition
 from tests.core.decided_log import place, span
@@ -43,11 +42,6 @@ def test_every_field_comes_back_from_columns() -> None:
     assert list(SliceColumns(slice_columns([]))) == []
 
 
-@pytest.mark.parametrize("at", [place(0, 0), place(7, 3), place((1 << 32) - 1, (1 << 31) - 1)])
-def test_a_partition_is_one_integer_and_back(at: TopicPartition) -> None:
-    assert topic_partition_of(partition_key(at)) == at
-
-
 def test_partitions_are_ordered_by_topic_then_partition() -> None:
     ordered = [place(0, 1), place(1, 1), place((1 << 32) - 1, 1), place(0, 2)]
     assert sorted(ordered, key=partition_key) == ordered
@@ -63,12 +57,6 @@ def test_a_fingerprint_changes_with_bytes_and_bounds_and_with_nothing_else() -> 
     for change in ({"start": 2}, {"end": 7}, {"object_number": 9}, {"position": 9}, {"length": 9}):
         assert of(msgspec.structs.replace(plain, **change)) != of(plain)
     assert len({of(), of(plain), of(plain, plain)}) == 3
-
-
-def test_the_first_slice_that_ends_after_an_offset() -> None:
-    rows = SliceColumns(slice_columns([made(place(), low, low + 10) for low in (0, 10, 20)]))
-    assert [rows.first_ending_after(at) for at in (-1, 0, 9, 10, 29, 30)] == [0, 0, 0, 1, 2, 3]
-    assert [each.start for each in rows.rows(1, 3)] == [10, 20]
 
 
 def test_an_empty_table_finds_nothing() -> None:

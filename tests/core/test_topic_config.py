@@ -59,7 +59,6 @@ def test_keys_and_defaults_are_kafkas() -> None:
     assert found == KAFKA_DEFAULTS | OWN_DEFAULTS
 
 
-# M: S-04
 @pytest.mark.parametrize("name", TOPIC_KEYS)
 def test_every_key_has_a_doc_that_says_whether_it_has_an_effect(name: str) -> None:
     key = TOPIC_KEYS[name]

@@ -35,7 +35,7 @@ from sparklog.spark.schema import records_schema
 from sparklog.storage.local import LocalStore
 
 PAGE = Path(__file__).parents[2] / "docs" / "copies.md"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+BEGIN, END = "<!-- measured: begin (python -m tests.docs.copies) -->", "<!-- measured: end -->"
 
 VALUE_BYTES, ROWS, BATCHES = 4096, 512, 8  # 2 MiB a batch, 16 MiB in all
 SMALL_ROWS = 40  # a stored batch of so many is decoded and joined when it is rolled

@@ -32,7 +32,7 @@ from tests.servers.fault_proxy_rules import Request
 from tests.servers.s3_servers import S3Server, ministack
 
 PAGE = Path(__file__).parents[2] / "docs" / "cost.md"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+BEGIN, END = "<!-- measured: begin (python -m tests.faults.request_counts) -->", "<!-- measured: end -->"
 
 TOPIC = "orders"
 PARTITIONS = 2

@@ -1,4 +1,4 @@
-"""Stalled writers and paused readers whose block of entries was marked and deleted meanwhile (DESIGN 3).
+"""Stalled writers and paused readers whose block of entries was marked and deleted meanwhile.
 
 Each scenario stands beside the same one without its guard: there an acknowledged write is lost, or a reader is misled.
 """

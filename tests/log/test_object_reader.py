@@ -16,7 +16,7 @@ from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, Timesta
 from sparklog.log import object_reader
 from sparklog.log.object_reader import first_offset_at_or_after, read_index, read_slice
 from sparklog.log.object_writer import MIB, WriterLimits
-from sparklog.log.records_schema import READ_COLUMNS, READ_SCHEMA
+from sparklog.log.records_schema import DEFAULT_COLUMNS, READ_SCHEMA
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
@@ -82,7 +82,7 @@ def test_look_up_of_every_offset_equals_a_full_scan(given_batches):  # M: S-04
 
 def test_batches_have_exactly_the_schema_of_sparks_kafka_source():
     log = times_log([1, 2, 3])
-    batch = next(read_slice(*arguments(log), EVERYTHING, "orders", READ_COLUMNS))
+    batch = next(read_slice(*arguments(log), EVERYTHING, "orders", DEFAULT_COLUMNS))
     assert batch.schema.equals(pa.schema(list(READ_SCHEMA)[:7]), check_metadata=True)
     batch.validate(full=True)
 
@@ -106,8 +106,8 @@ def test_a_range_outside_of_the_slice_is_empty_and_reads_nothing():
     log = times_log([1, 2, 3])
     watched = WatchedStore(log.store)
     rest = arguments(log)[1:]
-    assert list(read_slice(watched, *rest, OffsetRange(Offset(3), Offset(9)), "orders", READ_COLUMNS)) == []
-    assert list(read_slice(watched, *rest, OffsetRange(Offset(1), Offset(1)), "orders", READ_COLUMNS)) == []
+    assert list(read_slice(watched, *rest, OffsetRange(Offset(3), Offset(9)), "orders", DEFAULT_COLUMNS)) == []
+    assert list(read_slice(watched, *rest, OffsetRange(Offset(1), Offset(1)), "orders", DEFAULT_COLUMNS)) == []
     assert not watched.read_whole
     assert not watched.read_ranges
 

@@ -7,9 +7,9 @@ import pytest
 
 from sparklog.core.errors import InvalidInput
 from sparklog.log.records_schema import (
+    DEFAULT_COLUMNS,
     HEADERS,
     RAW_SCHEMA,
-    READ_COLUMNS,
     READ_SCHEMA,
     canonical,
     columns_left_out,
@@ -32,7 +32,7 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
 
 
 def test_read_schema_is_that_of_sparks_kafka_source():
-    assert READ_SCHEMA.names == [*READ_COLUMNS, "headers"]
+    assert READ_SCHEMA.names == [*DEFAULT_COLUMNS, "headers"]
     assert [str(field.type) for field in READ_SCHEMA] == [
         "binary",
         "binary",

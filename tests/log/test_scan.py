@@ -57,7 +57,7 @@ def test_a_lost_object_is_named_when_its_turn_comes(cluster: Cluster) -> None:
             store.delete(each.key)
     reading = iter(cluster.scan("t", partition=0))
     assert [next(reading)["offset"][0].as_py() for _ in range(4)] == [0, 10, 20, 30]
-    with pytest.raises(DataLoss, match=r"t-0: records from offset 40 on are lost, up to 50"):
+    with pytest.raises(DataLoss, match=r"t-0: records \[40, 50\) are lost"):
         next(reading)
 
 
@@ -72,7 +72,7 @@ def test_an_error_names_partition_offsets_and_store_and_what_to_run(cluster: Clu
     store.delete(key)
     if gone:
         store.delete(index_key(key))
-        wanted = rf"DATA_LOSS: t-0: records from offset 4\d on are lost, up to 50: wanted {key}, .*; put the"
+        wanted = rf"DATA_LOSS: t-0: records \[4\d, 50\) are lost: wanted {key}, .*; put the"
     else:
         store.put_if_absent(key, body)
         wanted = (

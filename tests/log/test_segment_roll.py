@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklog.core.errors import Damaged, KeyNotFound
+from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.core.plan import SliceToRead
 from sparklog.core.types import (
     EntryNumber,
@@ -232,7 +232,9 @@ def test_another_holder_serves_what_one_has_lost() -> None:
         copy.put_if_absent(stored.key, log.store.get(stored.key))
     wanted = log.read(0, 0, 200)
     log.store.delete(lost)
-    with pytest.raises(KeyNotFound):
+    with pytest.raises(
+        DataLoss, match=rf"orders-0: records \[0, 80\) are lost: wanted {lost}, .*; put the object back"
+    ):
         roll(log)
     both = (*HOLDERS, Holder(StoreId("b"), 1))
     parts = [
@@ -246,6 +248,34 @@ def test_another_holder_serves_what_one_has_lost() -> None:
     for sealed in rolled.objects:
         key = data_key(sealed, "orders")
         assert log.store.get(key) == copy.get(key), "a segment goes to every holder"
+
+
+@pytest.mark.parametrize("error", [KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied])
+def test_a_roll_goes_on_at_the_next_holder_where_the_first_one_fails(error: type[SparklogError]) -> None:
+    class FailsAtTheSecondRead(MemoryStore):
+        reads = 0
+
+        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+            self.reads += 1
+            if self.reads == 2:
+                raise error("not here")
+            return super().get_ranges(key, ranges)
+
+    limits = WriterLimits(gather_rows=1, object_bytes=32 << 20, full_batch_bytes=1 << 20)
+    log = write(empty_store(), [big_rows(80, 128 << 10) for _ in range(2)], 1, compression="none", limits=limits)
+    both = (*HOLDERS, Holder(StoreId("b"), 1))
+    parts = [
+        SliceToRead(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
+    ]
+    failing = FailsAtTheSecondRead(log.store.url)
+    stores = stores_of(log, b=log.store)
+    stores._open[StoreId("a")] = failing
+    ids = upload_ids()
+    for _ in range(1_000):
+        next(ids)
+    rolled = rewrite(parts, target(1 << 30, HOLDERS), stores, lambda: next(ids))
+    assert failing.reads == 2
+    assert read(log, rolled).equals(log.read(0, 0, 160))
 
 
 def _held_by(named: NamedObject, holders: tuple[Holder, ...]) -> NewObject:

@@ -227,7 +227,7 @@ def test_resolved_start_offset_greater_than_end_offset_with_latest(cluster: Clus
     """Differs in its words: the start lies outside the log, which failOnDataLoss=false forgives."""
     cluster.create_topic("t", partitions=3)
     with pytest.raises(
-        PySparkException, match=r"OFFSET_OUT_OF_RANGE: t-0: wanted offsets \[1, 0\).* readable is \[0, 0\)"
+        PySparkException, match=r"OFFSET_OUT_OF_RANGE: t-0: wanted offsets \[1, 0\).* the readable range is \[0, 0\)"
     ):
         read("t", startingOffsets=by_partition(1, 1, 1)).collect()
     assert read("t", startingOffsets=by_partition(1, 1, 1), failOnDataLoss="false").collect() == []

@@ -133,7 +133,9 @@ def test_what_is_not_in_the_log_fails_or_is_cut_with_a_warning(
         "startingOffsets": f'{{"t":{{"0":{start}}}}}',
         "endingOffsets": f'{{"t":{{"0":{end}}}}}',
     }
-    with pytest.raises(OffsetOutOfRange, match=r"readable is \[4, 10\); failOnDataLoss=false reads what is there"):
+    with pytest.raises(
+        OffsetOutOfRange, match=r"the readable range is \[4, 10\); failOnDataLoss=false reads what is there"
+    ):
         planned(cluster, **asked)
     assert ranges(cluster, failOnDataLoss="false", **asked) == ([("t", 0, *kept)] if kept else [])
     (warning,) = planned(cluster, failOnDataLoss="false", **asked).warnings
