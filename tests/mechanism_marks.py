@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
-_ANY_MARK = re.compile(r"#\s*M\s*:")
+_ANY_MARK = re.compile(r"#\s*[Mm]\s*:|#\s*[Mm]\s+[A-Z]-\d{2}")
 _MARK = re.compile(r"# M: (?P<rows>[A-Z]-\d{2}(?:,? [A-Z]-\d{2})*)(?: \((?P<how>kills|loses)\))?\s*(?:#.*)?$")
+_LEFT_OUT = re.compile(r"pytest\.(fixture|mark\.(skip|campaign))\b(?!if)")
 _WANTED = "wanted rows and nothing else, as in `# M: S-04 R-03`, or `(kills)` or `(loses)` behind them"
 
 Test = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -95,6 +96,7 @@ def _booked(
     way = _way(tree.body, line, column, alone=not token.line[:column].strip())
     if not way:
         raise BadMarks("the mark is neither in a test nor right above one, so it proves nothing")
+    _check_run(tree.body, way)
     outermost = way[0]
     run_by: tuple[str, ...] = ()
     if isinstance(outermost, ast.ClassDef) and not outermost.name.startswith("Test"):
@@ -104,6 +106,17 @@ def _booked(
     elif not path.name.startswith("test_"):
         raise BadMarks(f"pytest does not collect {path.name}, so it does not run the test")
     return "::".join(each.name for each in way), run_by
+
+
+def _check_run(body: Sequence[ast.stmt], way: Sequence[Test]) -> None:
+    """Raise BadMarks if `make test` does not run the test at the end of the way, for what stands at its definition."""
+    for each in way:
+        decorators = [ast.unparse(decorator) for decorator in each.decorator_list]
+        if left_out := [name for name in decorators if _LEFT_OUT.match(name)]:
+            raise BadMarks(f"{each.name} is not run by make test: @{left_out[0]}")
+        if [other for other in body if isinstance(other, Test) and other.name == each.name][-1] is not each:
+            raise BadMarks(f"pytest does not see this {each.name}: another one follows in the same place")
+        body = each.body
 
 
 def _way(body: Sequence[ast.stmt], line: int, column: int, *, alone: bool) -> list[Test]:

@@ -34,7 +34,10 @@ ROWS = {
     "S-05": Row("look-up by time, also where timestamps are out of order"),
     "S-06": Row("when a segment is rolled; what is too large is refused"),
     "S-07": Row("routing by partition, by Kafka's hash of the key, sticky without one", "a partition without a leader"),
-    "S-08": Row("no needless copy of a record's bytes; copies are counted"),
+    "S-08": Row(
+        "no needless copy of a record's bytes; copies are counted",
+        "copies in Python objects that live for a batch only, and those of the clients of S3 and HDFS",
+    ),
     "S-09": Row(
         "a reader whose segment is replaced or deleted gets the right rows or an error", "truncation and compaction"
     ),

@@ -17,9 +17,9 @@ def begin_own_mounts() -> bool:
     """Give this thread, and what it starts, mounts of its own from now on; False if the machine does not allow it."""
     global _own
     if not _own and sys.platform == "linux" and os.getuid() == 0 and shutil.which("mount"):
-        _own = ctypes.CDLL(None).unshare(_CLONE_NEWNS) == 0
-        if _own:
-            mount("--make-rprivate", "/")
+        unshared = ctypes.CDLL(None).unshare(_CLONE_NEWNS) == 0
+        # Until they are private, other programs would see what is mounted.
+        _own = unshared and subprocess.run(["mount", "--make-rprivate", "/"], check=False).returncode == 0
     return _own
 
 

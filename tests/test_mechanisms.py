@@ -87,6 +87,22 @@ def test_a_mark_in_a_contract_names_the_classes_that_run_it(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("# m: A-01\ndef test_it(): ...", "wanted rows"),
+        ("# M A-01\ndef test_it(): ...", "wanted rows"),
+        ("# M: A-01\n@pytest.mark.skip\ndef test_it(): ...", "not run by make test: @pytest.mark.skip"),
+        ("# M: A-01\n@pytest.mark.campaign\ndef test_it(): ...", "not run by make test: @pytest.mark.campaign"),
+        ("# M: A-01\n@pytest.fixture\ndef test_it(): ...", "not run by make test: @pytest.fixture"),
+        ("# M: A-01\ndef test_it(): ...\n\ndef test_it(): ...", "another one follows"),
+    ],
+)
+def test_a_mark_that_is_misspelt_or_on_a_test_that_never_runs_is_an_error(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(BadMarks, match=f"test_a.py:1: .*{why}"):
+        booked(tmp_path, **{"test_a.py": text})
+
+
 def test_a_mark_may_name_several_rows_and_say_what_the_test_breaks(tmp_path: Path) -> None:
     text = """
         # M: A-01 A-03 (kills)

@@ -97,7 +97,7 @@ def _verdict(guard: Guard, tree: Path, pass_as_is: bool) -> str:
             return f"NOT CAUGHT: its tests do not pass on the code as it is: {why}"
     with _taken_away(guard, tree):
         code, why = _tests(guard.tests, guard.choose, tree)
-    if code == _FAILED:
+    if code == _FAILED and re.search(r"\b\d+ failed\b", why):  # an error of a fixture is no verdict
         return "caught"
     return f"NOT CAUGHT: {guard.guards} {why}".rstrip()
 

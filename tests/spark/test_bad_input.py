@@ -44,7 +44,10 @@ def disk(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mounting a small disk needs Linux, root and a mount namespace")
     found = tmp_path / "disk"
     found.mkdir()
-    mount("-t", "tmpfs", "-o", "size=2m", "none", found)
+    try:
+        mount("-t", "tmpfs", "-o", "size=2m", "none", found)
+    except subprocess.CalledProcessError:
+        pytest.skip("this machine does not let root mount a small disk")
     yield found
     subprocess.run(["umount", "--lazy", str(found)], check=True)
 
