@@ -27,7 +27,7 @@ class SparklogDataSource(DataSource):
 
         Spark also asks for it to make a table in its catalog: see `table_options`.
         """
-        from sparklog.core.options import parse_read_options, parse_write_options
+        from sparklog.core.options import parse_read_options
         from sparklog.spark.table_options import keep_options, options_of_new_table
 
         table = options_of_new_table(self.options)
@@ -35,18 +35,15 @@ class SparklogDataSource(DataSource):
         if table is None:
             return _schema_of(parse_read_options(self.options, default_cluster))
         schema = _schema_of(parse_read_options(table, default_cluster))
-        parse_write_options(table, default_cluster)  # those for INSERT INTO
         return keep_options(schema, table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reader of `schema`, which is the source's own or one that the user gave to prune it."""
-        from sparklog.core.option_registry import Side
         from sparklog.core.options import parse_read_options
-        from sparklog.spark.table_options import with_options_of_table
+        from sparklog.spark.table_options import read_options_of_table
 
-        default_cluster = os.environ.get(_CLUSTER_VARIABLE)
-        given = with_options_of_table(self.options, schema, Side.BATCH_READ, default_cluster)
-        options = parse_read_options(given, default_cluster)
+        given = read_options_of_table(self.options, schema)
+        options = parse_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
         self.options.clear()  # Spark sends this object to the tasks with the reader: no secret goes along
         if options.metadata is not None:
             from sparklog.spark.metadata_reader import MetadataReader
@@ -59,16 +56,14 @@ class SparklogDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Writer of rows of `schema`. Raises InvalidInput for `overwrite`, a wrong column, a wrong option."""
         from sparklog.core.errors import InvalidInput
-        from sparklog.core.option_registry import Side
         from sparklog.core.options import parse_write_options
         from sparklog.spark.batch_writer import begin_write
-        from sparklog.spark.table_options import with_options_of_table
+        from sparklog.spark.table_options import check_written_options
 
         if overwrite:
-            raise InvalidInput('a log is appended to; use mode("append"), or INSERT INTO')
-        default_cluster = os.environ.get(_CLUSTER_VARIABLE)
-        given = with_options_of_table(self.options, schema, Side.BATCH_WRITE, default_cluster)
-        return begin_write(parse_write_options(given, default_cluster), schema)
+            raise InvalidInput('a log is appended to; use mode("append")')
+        check_written_options(self.options, schema)
+        return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
 
 def _schema_of(options: ReadOptions) -> StructType:

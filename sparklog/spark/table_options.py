@@ -1,7 +1,8 @@
 """The options of a table in Spark's catalog. Spark shows them to a Python data source only while the table is made.
 
     CREATE TABLE … USING sparklog OPTIONS (…)    Spark asks for the schema, with the options, and keeps the answer
-    SELECT … FROM, INSERT INTO, …                Spark hands that schema back, with none of the table's options
+    SELECT … FROM                                Spark hands that schema back, with none of the table's options
+    INSERT INTO, saveAsTable                     Spark hands over the schema of the rows, and nothing of the table
 
 So the answer carries them, as metadata of its last column (Spark 4.2: `PythonDataSourceV2.getTable` drops what the
 catalog knows, and a Python data source has no other place).
@@ -24,14 +25,13 @@ _METADATA_KEY: Final = "sparklog.table"
 _PREFIX: Final = "option."  # of what OPTIONS says, beside a copy of it and Spark's own properties of the table
 _PROPERTIES: Final = ("provider", "owner")  # Spark gives every table these
 _ADDRESS: Final = ("cluster", "kafka.bootstrap.servers")
-# If one of these is given, it says where to read or write, and the rows only happen to come from a table.
-_ELSEWHERE: Final[Mapping[Side, tuple[str, ...]]] = {
-    Side.BATCH_READ: ("subscribe", "subscribepattern", "assign", "metadata"),
-    Side.BATCH_WRITE: ("topic", *_ADDRESS),
-}
-_ONLY: Final[Mapping[Side, frozenset[str]]] = {
-    side: frozenset(name.lower() for name, option in OPTIONS.items() if option.sides == (side,)) for side in Side
-}
+_WHAT: Final = ("subscribe", "subscribepattern", "assign", "metadata")  # to read; one of them replaces a table's
+_FOR_WRITES: Final = frozenset(name.lower() for name, option in OPTIONS.items() if option.sides == (Side.BATCH_WRITE,))
+_OF_KAFKA: Final = ("password", "jaas", "secret", "token")  # in names of options of Kafka's clients that are secret
+_NO_INSERT: Final = (
+    "Spark hands a Python data source no options of a table that is written to, so INSERT INTO and saveAsTable can't "
+    'append to a log: use df.write.format("sparklog").option("cluster", …).option("topic", …).mode("append").save()'
+)
 
 
 def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
@@ -43,12 +43,18 @@ def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
         return None
     table = {name[len(_PREFIX) :]: text for name, text in given.items() if name.startswith(_PREFIX)}
     for name in table:
-        if name == "cluster.token" or (name.startswith("storage.") and name.rpartition(".")[2] in SECRET_STORAGE_KEYS):
+        if _is_secret(name.lower()):
             raise InvalidOption(
                 f"{name}: a table's options stay in the catalog in clear, so a secret can't be one of them: leave it "
                 "out, and give it to driver and executors by their environment or by SPARKLOG_CONFIG"
             )
     return table
+
+
+def _is_secret(name: str) -> bool:
+    if name.startswith("kafka."):
+        return any(word in name for word in _OF_KAFKA)
+    return name == "cluster.token" or (name.startswith("storage.") and name.rpartition(".")[2] in SECRET_STORAGE_KEYS)
 
 
 def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
@@ -62,34 +68,41 @@ def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
     return StructType([*others, StructField(last.name, last.dataType, last.nullable, {_METADATA_KEY: kept})])
 
 
-def with_options_of_table(
-    given: Mapping[str, str], schema: StructType, side: Side, default_cluster: str | None
-) -> dict[str, str]:
-    """The options to read or write rows of `schema` with: those given, over those of the table they belong to.
+def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
+    """The options to read rows of `schema` with: those given, over those of the table they belong to.
 
-    Raises InvalidOption if Spark gave none and the schema carries none.
+    A given address stands for itself: the schema only happens to come from a table. Raises InvalidOption if Spark gave
+    no option and the schema carries none.
     """
-    if any(name in given for name in _ELSEWHERE[side]):
+    if any(name in given for name in _ADDRESS):
         return dict(given)
     table = _kept(schema)
     if table is None:
-        if not given and (side is Side.BATCH_READ or default_cluster is None):
-            where = "cluster and subscribe" if side is Side.BATCH_READ else "cluster and topic"
+        if not given:
             raise InvalidOption(
-                f"wanted options ({where}), found none. Spark hands over those of a table in its catalog only if it "
-                "was made by CREATE TABLE name USING sparklog OPTIONS (…) without a list of columns, not by "
+                "wanted options (cluster and subscribe), found none. Spark hands over those of a table in its catalog "
+                "only if it was made by CREATE TABLE name USING sparklog OPTIONS (…) without a list of columns, not by "
                 "saveAsTable and not AS SELECT"
             )
         return dict(given)
-    cluster = next((table[name] for name in _ADDRESS if name in table), None)
-    elsewhere = default_cluster is not None and cluster not in (None, absolute_url(default_cluster))
-    if side is Side.BATCH_WRITE and elsewhere:
+    replaced = _WHAT if any(name in given for name in _WHAT) else ()
+    kept = {name: text for name, text in table.items() if name.lower() not in (*_FOR_WRITES, *replaced)}
+    return kept | dict(given)
+
+
+def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
+    """Raise InvalidOption unless the options of a write say where it goes.
+
+    For INSERT INTO and saveAsTable Spark hands over neither the options of the table nor its name, and for some
+    statements the schema of the rows' source: a guess would append to the wrong log.
+    """
+    addressed = any(name in given for name in _ADDRESS)
+    if not addressed and "topic" not in given:
+        raise InvalidOption(f"wanted the option cluster or topic, found neither. {_NO_INSERT}")
+    if not addressed and any(_METADATA_KEY in field.metadata for field in schema):
         raise InvalidOption(
-            f"wanted one cluster to write to, found {cluster!r} of the table that the rows have the columns of, and "
-            f"{default_cluster!r} of SPARKLOG_CLUSTER: give the options cluster and topic"
+            f"wanted the option cluster, because the rows come from a table of a log, found none. {_NO_INSERT}"
         )
-    other = _ONLY[Side.BATCH_WRITE if side is Side.BATCH_READ else Side.BATCH_READ]
-    return {name: text for name, text in table.items() if name not in other} | dict(given)
 
 
 def _kept(schema: StructType) -> dict[str, str] | None:

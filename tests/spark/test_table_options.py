@@ -6,13 +6,12 @@ import json
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from sparklog.core.errors import InvalidOption, SparklogError
-from sparklog.core.option_registry import Side
 from sparklog.spark.schema import RECORDS_SCHEMA, records_schema
 from sparklog.spark.source import SparklogDataSource
-from sparklog.spark.table_options import with_options_of_table
+from sparklog.spark.table_options import check_written_options, read_options_of_table
 
 OPTIONS = {"cluster": "/c", "subscribe": "orders", "topic": "orders"}
 
@@ -24,46 +23,35 @@ def created(options: dict[str, str], **properties: str) -> StructType:
     return SparklogDataSource(CaseInsensitiveDict({**own, **properties, **options, **prefixed})).schema()
 
 
-def given(schema: StructType, side: Side, default_cluster: str | None = None, **options: str) -> dict[str, str]:
-    return with_options_of_table(options, schema, side, default_cluster)
+def given(schema: StructType, **options: str) -> dict[str, str]:
+    return read_options_of_table(options, schema)
 
 
-def test_a_table_has_the_columns_of_a_read_and_gives_each_side_its_options() -> None:
+def test_a_table_has_the_columns_of_a_read_and_gives_a_read_its_options() -> None:
     table = created(OPTIONS, comment="all orders", team="billing")
     assert table.fieldNames() == records_schema(RECORDS_SCHEMA.names[:-1]).fieldNames()
-    assert given(table, Side.BATCH_READ) == {"cluster": "file:///c", "subscribe": "orders"}
-    assert given(table, Side.BATCH_READ, minPartitions="3") == {
-        "cluster": "file:///c",
-        "subscribe": "orders",
-        "minPartitions": "3",
-    }
-    assert given(table, Side.BATCH_WRITE) == {"cluster": "file:///c", "topic": "orders"}
+    assert given(table) == {"cluster": "file:///c", "subscribe": "orders"}
+    assert given(table, minPartitions="3") == {"cluster": "file:///c", "subscribe": "orders", "minPartitions": "3"}
+    assert given(table, subscribe="bills") == {"cluster": "file:///c", "subscribe": "bills"}
+    assert given(table, assign="{}") == {"cluster": "file:///c", "assign": "{}"}
+    assert given(table, cluster="/d", subscribe="bills") == {"cluster": "/d", "subscribe": "bills"}
 
 
-def test_a_read_or_write_that_says_where_takes_nothing_of_a_table() -> None:
-    """The rows may only happen to come from it: what a DataFrame is made of keeps the columns' metadata."""
+def test_a_write_says_where_it_goes() -> None:
     table = created(OPTIONS)
-    assert given(table, Side.BATCH_READ, subscribe="bills") == {"subscribe": "bills"}
-    assert given(table, Side.BATCH_WRITE, topic="bills") == {"topic": "bills"}
-    assert given(table, Side.BATCH_WRITE, cluster="/d") == {"cluster": "/d"}
+    plain = StructType([StructField(each.name, each.dataType) for each in table])
+    check_written_options({"topic": "bills"}, plain)
+    check_written_options({"cluster": "/d"}, plain)
+    check_written_options({"cluster": "/d", "topic": "bills"}, table)
     some = StructType([field for field in table if field.name in ("value", "timestampType")])
-    assert given(some, Side.BATCH_WRITE, default_cluster="/d") == {}
+    for options, schema in (({}, plain), ({}, table), ({"topic": "bills"}, table), ({"topic": "bills"}, some)):
+        with pytest.raises(InvalidOption, match="INSERT INTO and saveAsTable can't append to a log"):
+            check_written_options(options, schema)
 
 
-def test_rows_with_the_columns_of_a_table_are_not_written_to_a_guessed_cluster() -> None:
-    table = created(OPTIONS)
-    with pytest.raises(
-        InvalidOption, match=r"found 'file:///c' of the table .* and '/d' of SPARKLOG_CLUSTER: give the option"
-    ):
-        given(table, Side.BATCH_WRITE, default_cluster="/d")
-    assert given(table, Side.BATCH_WRITE, default_cluster="/c")["topic"] == "orders"
-    assert given(table, Side.BATCH_READ, default_cluster="/d")["cluster"] == "file:///c"
-
-
-@pytest.mark.parametrize("side", list(Side))
-def test_a_table_that_was_made_without_its_options_is_refused_with_the_way_to_make_it(side: Side) -> None:
+def test_a_table_that_was_made_without_its_options_is_refused_with_the_way_to_make_it() -> None:
     with pytest.raises(InvalidOption, match=r"only if it was made by CREATE TABLE name USING sparklog OPTIONS \(…\) w"):
-        given(StructType().add("value", "string"), side)
+        given(StructType().add("value", "string"))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +59,7 @@ def test_a_table_that_was_made_without_its_options_is_refused_with_the_way_to_ma
     [
         ({}, "wanted exactly one of the options"),
         ({**OPTIONS, "startingofsets": "earliest"}, "did you mean startingOffsets"),
-        ({**OPTIONS, "acks": "0"}, "acks: wanted one of all"),
+        ({**OPTIONS, "kafka.sasl.jaas.config": "password='hush'"}, "kafka.sasl.jaas.config: a table's options stay"),
         ({"subscribe": "t"}, "cluster: wanted the address"),
         ({**OPTIONS, "storage.s.password": "hush"}, "storage.s.password: a table's options stay in the catalog in cl"),
         ({**OPTIONS, "cluster": "s3://user:hush@bucket/c"}, "holds no user, key or password"),
@@ -87,5 +75,5 @@ def test_wrong_options_are_refused_before_there_is_a_table(options: dict[str, st
 def test_a_metadata_table_keeps_its_options_too() -> None:
     table = created({"cluster": "/c", "metadata": "topics"})
     assert table.fieldNames()[:2] == ["topic", "topic_id"]
-    assert given(table, Side.BATCH_READ) == {"cluster": "file:///c", "metadata": "topics"}
+    assert given(table) == {"cluster": "file:///c", "metadata": "topics"}
     assert json.loads(table.json()) != json.loads(StructType([*table.fields[:-1]]).json())
