@@ -298,7 +298,7 @@ def test_an_object_that_may_not_be_read_is_unhealthy(orders: Cli, monkeypatch: p
 @pytest.mark.parametrize(
     "error", [UnsupportedVersion("a newer one"), StoreUnavailable("gone"), OSError(5, "not foreseen")]
 )
-@pytest.mark.parametrize("place", ["sparklog.client.cluster.connect", "sparklog.chain.snapshot.newest"])
+@pytest.mark.parametrize("place", ["sparklog.client.cluster.connect", "sparklog.cli.health.position"])
 def test_metadata_that_cant_be_read_are_unhealthy_with_a_document(
     orders: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, place: str
 ) -> None:
