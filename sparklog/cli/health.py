@@ -24,27 +24,33 @@ SHOWN_OBJECTS = 5  # of those that are not as they should be; JSON has all
 def health() -> None:
     """One screen: size, what waits for roll, retention and deletion, stores, last run of each job.
 
-    Each store is asked for its mark, a small object is written, read and removed there, and a sample of the objects
-    is looked for: at most a hundred, the newest and the oldest of each topic first, with their sizes. "not checked"
+    Each store is asked for its mark, a small object is written, read and removed under append/, where logs are
+    written, and a sample of the objects is looked for: at most a hundred, the newest and the oldest of each topic
+    first, with their sizes and their last byte. On a disk the rights of the directories are checked. "not checked"
     says what was left out: the bytes of records are compared by segment dump only. A store that does not answer is
     reported after 20 seconds.
 
     Exit 5 if something is wrong: the metadata can't be read; a store does not answer, can't be written, or is another
-    one than was registered; an object is not there or has another size; a job failed in its last run; no snapshot
-    was written for a long time.
+    one than was registered; an object is not there, can't be read or has another size; a job failed in its last run;
+    no snapshot was written for a long time. A lost index is a remark: readers rebuild it from its object, and no
+    command puts it back yet.
     """
-    from sparklog.client.store_health import check_stores
-    from sparklog.core.errors import Damaged, StoreAccessDenied, TryAgain
+    from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
+    from sparklog.storage.open_store import absolute_url, has_timeout
 
+    url = settings.cluster()
+    is_servers = has_timeout(absolute_url(url))  # also refuses a malformed address, as wrong usage
     try:
-        cluster = _connected()
-    except (TryAgain, StoreAccessDenied, Damaged) as error:
+        document, lists = _checked(url)
+    except (ClusterNotFound, InvalidOption):
+        raise
+    except Exception as error:
+        if type(error) is InvalidInput and not is_servers:
+            raise  # on a disk the address is no directory; of a server it may be its answer
         print_traceback_if_wanted()
-        _show_unreadable(str(error))
+        known = isinstance(error, SparklogError)
+        _show_unreadable(f"the metadata can't be read: {error}" if known else f"the check itself failed with {error!r}")
         raise typer.Exit(5) from error
-    with cluster, cluster.connection.follower.current() as state:
-        status("asking the stores")
-        document, lists = _found(cluster, state, check_stores(cluster.connection, state))
     if settings.json:
         print_json({**document, **lists})
     else:
@@ -53,20 +59,27 @@ def health() -> None:
         raise typer.Exit(5)
 
 
-def _connected() -> Cluster:
+def _checked(url: str) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
+    from sparklog.client.store_health import check_stores
+
+    with _connected(url) as cluster, cluster.connection.follower.current() as state:
+        status("asking the stores")
+        return _found(cluster, state, check_stores(cluster.connection, state))
+
+
+def _connected(url: str) -> Cluster:
     """The cluster, if its metadata can be read before the deadline."""
     from sparklog.client.cluster import connect
     from sparklog.client.store_health import CALL_TIMEOUT_MS, DEADLINE_MS, in_time
     from sparklog.core.storage_settings import METADATA_STORE
     from sparklog.storage.open_store import absolute_url, has_timeout
 
-    url = settings.cluster()
     hasty = {f"{METADATA_STORE}.timeout_ms": str(CALL_TIMEOUT_MS)} if has_timeout(absolute_url(url)) else {}
     return in_time(lambda: connect(url, storage=hasty), DEADLINE_MS, f"the metadata at {url}")
 
 
-def _show_unreadable(error: str) -> None:
-    document: dict[str, Any] = {"healthy": False, "wrong": [f"the metadata can't be read: {error}"]}
+def _show_unreadable(problem: str) -> None:
+    document: dict[str, Any] = {"healthy": False, "wrong": [problem]}
     if settings.json:
         print_json(document)
     else:
@@ -82,16 +95,17 @@ def _found(
         {"job": each.job, "ended_ms": each.ended_ms, "failed": each.failed_partitions} for each in state.jobs.values()
     ]
     wrong = [f"store {each.store}: {problem}" for each in checked.stores for problem in each.problems]
+    remarks = []
     for each in checked.stores:
-        wrong += [f"store {each.store}: {bad}" for bad in each.bad_objects[:SHOWN_OBJECTS]]
-        if (more := len(each.bad_objects) - SHOWN_OBJECTS) > 0:
-            wrong.append(f"store {each.store}: {counted(more, 'more problem')} with sampled objects")
+        wrong += _some(each.store, each.bad_objects, "more problem")
+        remarks += _some(each.store, each.remarks, "more remark")
     wrong += [f"job {each['job']}: {each['failed']} failed, see sparklog job status" for each in jobs if each["failed"]]
     if (behind := numbers["entries_since_snapshot"]) > STALE_SNAPSHOT_ENTRIES:
         wrong.append(f"no snapshot for {counted(behind, 'entry')}: sparklog chain snapshot")
     document: dict[str, Any] = {
         "healthy": not wrong,
         "wrong": wrong,
+        "remarks": remarks,
         **numbers,
         **size(state),
         **_waiting(state, now_ms()),
@@ -100,6 +114,12 @@ def _found(
         "not_checked": _not_checked(checked),
     }
     return document, {"orphans": _orphans(state), "stores": [_store(each) for each in checked.stores], "jobs": jobs}
+
+
+def _some(store: str, of_objects: list[str], more_of_them: str) -> list[str]:
+    shown = [f"store {store}: {each}" for each in of_objects[:SHOWN_OBJECTS]]
+    left = len(of_objects) - SHOWN_OBJECTS
+    return [*shown, f"store {store}: {counted(left, more_of_them)} with sampled objects"] if left > 0 else shown
 
 
 def _store(found: StoreHealth) -> dict[str, Any]:
@@ -111,13 +131,25 @@ def _store(found: StoreHealth) -> dict[str, Any]:
         "free_bytes": found.free_bytes,
         "objects_sampled": len(found.sampled),
         "bad_objects": found.bad_objects,
+        "remarks": found.remarks,
     }
 
 
 def _not_checked(checked: ClusterHealth) -> list[str]:
+    from sparklog.core.storage_settings import METADATA_STORE
+    from sparklog.storage.keys import PROBES
+
     left = checked.objects - checked.sampled
-    bytes_ = "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums"
-    return ([f"{left:,} of {counted(checked.objects, 'object')}"] if left else []) + [bytes_]
+    return [
+        *([f"{left:,} of {counted(checked.objects, 'object')}"] if left else []),
+        "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums",
+        "a write to the metadata chain: only a commit tries it (on a disk the rights of its directories are checked)",
+        *(
+            f"a write under append/ of store {each.store}, where no object is: it was tried under {PROBES}"
+            for each in checked.stores
+            if each.wrote_under == PROBES and each.store != METADATA_STORE
+        ),
+    ]
 
 
 def _lists_in_words(lists: dict[str, Any]) -> dict[str, Any]:

@@ -18,14 +18,31 @@ import msgspec
 
 from sparklog.client.bootstrap import Incarnation
 from sparklog.client.connection import Connection
-from sparklog.core.errors import KeyNotFound, OutcomeUnknown, RequestTimedOut, SparklogError, StoreUnavailable
-from sparklog.core.object_samples import ObjectSample, sampled_objects
+from sparklog.core.errors import KeyNotFound, RequestTimedOut, SparklogError, StoreReadOnly
+from sparklog.core.object_samples import ObjectSample, live_slices, sampled_objects
 from sparklog.core.readable import counted, duration, exact_amount
 from sparklog.core.state import ClusterState
 from sparklog.core.storage_settings import METADATA_STORE
-from sparklog.core.types import StoreId
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.deadline import Deadline
-from sparklog.storage.keys import INCARNATION, PROBES, data_key, index_key
+from sparklog.storage.keys import (
+    APPENDS,
+    CHUNKS,
+    COMMANDS,
+    INCARNATION,
+    LOG,
+    PROBES,
+    SNAPSHOTS,
+    TOPICS,
+    VOID,
+    append_key,
+    data_key,
+    entry_block,
+    entry_block_prefix,
+    index_key,
+    parse_data_key,
+)
+from sparklog.storage.local import LocalStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url
 
@@ -40,7 +57,10 @@ _PROBE: Final = b"sparklog cluster health\n" * 200  # more than file systems kee
 
 @dataclass(slots=True)
 class StoreHealth:
-    """What was found of one store so far. `problems` is empty if all is well."""
+    """What was found of one store so far. `problems` and `bad_objects` are empty if all is well.
+
+    `remarks` keep no read and no write from success. `wrote_under`: the prefix where a write was tried.
+    """
 
     store: str
     url: str
@@ -48,6 +68,17 @@ class StoreHealth:
     free_bytes: int | None = None
     sampled: set[int] = field(default_factory=set)  # numbers of the objects that were looked for
     bad_objects: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    wrote_under: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _BadObject:
+    """What a look at an object of the sample, or at its index, found."""
+
+    sample: ObjectSample
+    what: str
+    is_remark: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,26 +117,45 @@ def in_time(call: Callable[[], T], deadline_ms: int, what: str) -> T:
 
 def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
     """Ask every store and the place of the chain, at the same time, for `DEADLINE_MS` at most."""
-    samples = sampled_objects(state, MOST_SAMPLES)
+    samples, n = sampled_objects(state, MOST_SAMPLES), EntryNumber(state.n)
     stores = connection.hasty_stores(state, CALL_TIMEOUT_MS)
     checks = []
     for each in state.stores.values():
         held = [sample for sample in samples if _is_held(sample, each.store)]
         found = StoreHealth(str(each.store), join_url(connection.url, each.url))
-        checks.append(_Check(found, partial(stores.get, each.store), each.incarnation, held))
+        folders = _data_folders(held)
+        checks.append(_Check(found, partial(stores.get, each.store), each.incarnation, n, held, folders))
     root = connection.follower.store
-    if root.url not in {check.found.url for check in checks}:
-        checks.append(_Check(StoreHealth(METADATA_STORE, root.url), lambda: root, None, []))
+    at_root = next((check for check in checks if check.found.url == root.url), None)
+    if at_root is None:
+        at_root = _Check(StoreHealth(METADATA_STORE, root.url), lambda: root, None, n, [], [])
+        checks.append(at_root)
+    at_root.folders += _metadata_folders(n)
     deadline = Deadline(DEADLINE_MS)
     threads = [_begin(check.run) for check in checks]
     for check, thread in zip(checks, threads, strict=True):
         thread.join(deadline.left_s())
         check.end(late=thread.is_alive())
+    if any(check.bad for check in checks):
+        connection.follower.catch_up()  # roll and delete may have been at work since the sample was drawn
+        for check in checks:
+            check.tell_of_objects(connection.follower.state)
     return ClusterHealth([check.found for check in checks], len(state.objects) - len(state.retired))
 
 
 def _is_held(sample: ObjectSample, store: StoreId) -> bool:
     return any(holder.store == store for holder in sample.object.object.holders)
+
+
+def _data_folders(samples: list[ObjectSample]) -> list[str]:
+    """Where appends are written, and where the sampled objects lie, so that a roll writes there too."""
+    keys = (data_key(sample.object.object, sample.topic) for sample in samples)
+    appends = [f"{APPENDS}{digits:02x}/" for digits in range(256)]
+    return sorted({APPENDS, TOPICS, *appends, *(f"{key.rpartition('/')[0]}/" for key in keys)})
+
+
+def _metadata_folders(n: EntryNumber) -> list[str]:
+    return [LOG, entry_block_prefix(entry_block(n + 1)), SNAPSHOTS, CHUNKS, COMMANDS, VOID]
 
 
 def _begin(run: Callable[[], None]) -> threading.Thread:
@@ -122,9 +172,14 @@ class _Check:
         found: StoreHealth,
         open_: Callable[[], ObjectStore],
         incarnation: str | None,
+        n: EntryNumber,
         samples: list[ObjectSample],
+        folders: list[str],
     ) -> None:
         self.found = found
+        self.folders = folders
+        self.bad: list[_BadObject] = []
+        self._n = n
         self._open = open_
         self._incarnation = incarnation
         self._samples = samples
@@ -141,7 +196,11 @@ class _Check:
             with self._noted():
                 self._note_space(store.free_bytes())
             with self._noted():
-                self._note(_write(store))
+                key = _probe_key(store, self._n)
+                self._note(_write(store, key))
+                self._note_written(key)
+            with self._noted():
+                self._note(_unwritable(store, self.folders))
             samples = iter(self._samples)
             most = min(_SAMPLERS, len(self._samples))
             threads = [_begin(lambda: self._look_for(store, samples)) for _ in range(most)]
@@ -167,6 +226,15 @@ class _Check:
             elif not self.found.problems and (left := len(self._samples) - len(self.found.sampled)):
                 self.found.problems.append(f"{counted(left, 'sampled object')} could not be looked for")
 
+    def tell_of_objects(self, state: ClusterState) -> None:
+        """Report what was found of objects that `state`, which is newer than the look, still names."""
+        for bad in self.bad:
+            if slices := live_slices(state, bad.sample.object.number):
+                piece = bad.sample.slice
+                more = f" and {counted(slices - 1, 'more slice')}" if slices > 1 else ""
+                place = f"{bad.sample.topic}-{piece.partition} offsets [{piece.start}, {piece.end}){more}"
+                (self.found.remarks if bad.is_remark else self.found.bad_objects).append(f"{place}: {bad.what}")
+
     def _look_for(self, store: ObjectStore, samples: Iterator[ObjectSample]) -> None:
         while not self._over:
             with self._lock:
@@ -178,12 +246,17 @@ class _Check:
                 with self._lock:
                     if not self._over:
                         self.found.sampled.add(sample.object.number)
-                        self.found.bad_objects += bad
+                        self.bad += bad
 
     def _note(self, problem: str) -> None:
         with self._lock:
             if problem and problem not in self.found.problems and not self._over:
                 self.found.problems.append(problem)
+
+    def _note_written(self, key: str) -> None:
+        with self._lock:
+            if not self._over:
+                self.found.wrote_under = APPENDS if key.startswith(APPENDS) else PROBES
 
     def _note_space(self, free_bytes: int | None) -> None:
         with self._lock:
@@ -208,13 +281,23 @@ def _mark_of_another(store: ObjectStore, wanted: str) -> str:
     return ""
 
 
-def _write(store: ObjectStore) -> str:
+def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
+    """Where to try a write: beside an append object, under a name that vacuum takes for an orphan's.
+
+    No directory is made, as one that root made would keep writers out. Without an object under append/ it is PROBES.
+    """
+    new_id = uuid.uuid4().hex
+    beside = store.first_key_after(APPENDS, APPENDS)
+    name = None if beside is None else parse_data_key(beside)
+    return f"{PROBES}{new_id}-health" if name is None else append_key(n, name.upload_id[:2] + new_id[2:])
+
+
+def _write(store: ObjectStore, key: str) -> str:
     """What is wrong with a small object that is written, read back, and removed again."""
-    key = f"{PROBES}{uuid.uuid4().hex}-health"
     try:
         store.put_if_absent(key, _PROBE)
         same = bytes(store.get(key)) == _PROBE
-    except (OutcomeUnknown, StoreUnavailable):
+    except BaseException:
         with suppress(SparklogError):
             store.delete(key)
         raise
@@ -222,23 +305,39 @@ def _write(store: ObjectStore) -> str:
     return "" if same else f"{key} at {store.url} was read back with other bytes than were written"
 
 
-def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[str]:
-    """What is wrong with an object or its index on a store. Their bytes are not read."""
-    named, piece = sample.object.object, sample.slice
+def _unwritable(store: ObjectStore, folders: list[str]) -> str:
+    """Which directories of a disk this user may not write in: a job that ran as root leaves such ones."""
+    found = store.unwritable(folders) if isinstance(store, LocalStore) else []
+    if not found:
+        return ""
+    more = f" and {counted(len(found) - 1, 'more directory')}" if len(found) > 1 else ""
+    return f"{StoreReadOnly.code}: the user of this process may not write in {found[0]}{more}"
+
+
+def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[_BadObject]:
+    """What is wrong with an object or its index on a store. Of their bytes only the last is read."""
+    named = sample.object.object
     key = data_key(named, sample.topic)
-    place = f"{sample.topic}-{piece.partition} offsets [{piece.start}, {piece.end})"
-    for each, wanted, role in (
-        (key, named.size_bytes, ""),
-        (index_key(key), named.index_size_bytes, " (an index: readers rebuild it from its object)"),
-    ):
+    for each, wanted, is_index in ((key, named.size_bytes, False), (index_key(key), named.index_size_bytes, True)):
         try:
-            found = store.size(each)
-        except KeyNotFound:
-            yield f"{place}: {each} is not there{role}"
+            lost = _lost(store, each, wanted)
         except SparklogError as error:
-            yield f"{place}: {error}"
+            yield _BadObject(sample, str(error), is_remark=False)
         except Exception as error:
-            yield f"{place}: {_unexpected(error)}"
+            yield _BadObject(sample, _unexpected(error), is_remark=False)
         else:
-            if found != wanted:
-                yield f"{place}: {each} has {exact_amount(found)}, wanted {exact_amount(wanted)}{role}"
+            if lost:
+                rebuilt = " (an index: readers rebuild it from its object; no command puts it back yet)"
+                yield _BadObject(sample, lost + rebuilt * is_index, is_remark=is_index)
+
+
+def _lost(store: ObjectStore, key: str, wanted: int) -> str:
+    """Whether an object is gone or has another size, in words. Raises what keeps its last byte from being read."""
+    try:
+        found = store.size(key)
+        if found == wanted:
+            store.get_ranges(key, [(max(wanted - 1, 0), wanted)])
+            return ""
+    except KeyNotFound:
+        return f"{key} is not there"
+    return f"{key} has {exact_amount(found)}, wanted {exact_amount(wanted)}"

@@ -9,7 +9,7 @@ import msgspec
 
 from sparklog.core.plan import named_object
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.types import NamedObject, OffsetRange, PartitionIndex, Slice, TopicPartition
+from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, PartitionIndex, Slice, TopicPartition
 
 
 class ObjectSample(msgspec.Struct, frozen=True):
@@ -33,6 +33,13 @@ def sampled_objects(state: ClusterState, most: int) -> list[ObjectSample]:
                 left.append(samples)
         topics = left
     return list(found.values())
+
+
+def live_slices(state: ClusterState, number: ObjectNumber) -> int:
+    """How many slices still name the object: 0 if it is retired or gone."""
+    if number in state.retired or state.objects.get(number) is None:
+        return 0
+    return state.objects.slices(number) - state.released.get(number, 0)
 
 
 def _of_topic(state: ClusterState, topic: Topic) -> Iterator[ObjectSample]:

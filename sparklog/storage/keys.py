@@ -190,10 +190,10 @@ def parse_void_key(key: str) -> int:
 
 def data_key(obj: NewObject, topic_name: str) -> str:
     """Key of a data object, from what the chain says of it. `topic_name` counts for sealed segments only."""
+    if obj.kind is ObjectKind.APPEND:
+        return append_key(obj.n0, obj.upload_id)
     n0 = _digits(obj.n0, "n0")
     upload_id = _hex_32(obj.upload_id, "an upload id")
-    if obj.kind is ObjectKind.APPEND:
-        return f"{APPENDS}{upload_id[:2]}/{n0}-{upload_id}.arrow"
     if obj.partition is None or obj.base_offset is None or obj.leader_epoch is None:
         raise InvalidInput(f"a sealed segment is named by partition, base offset and leader epoch, found {obj!r}")
     if min(obj.topic_id, obj.partition, obj.leader_epoch) < 0:
@@ -203,6 +203,12 @@ def data_key(obj: NewObject, topic_name: str) -> str:
     folder = f"{obj.topic_id}-{topic_name}"[:_FOLDER_NAME_CHARS]
     base_offset = _digits(obj.base_offset, "a base offset")
     return f"{TOPICS}{folder}/{obj.partition}/{base_offset}-{obj.leader_epoch}-{n0}-{upload_id}.arrow"
+
+
+def append_key(n0: int, upload_id: str) -> str:
+    """Key of an append object."""
+    upload_id = _hex_32(upload_id, "an upload id")
+    return f"{APPENDS}{upload_id[:2]}/{_digits(n0, 'n0')}-{upload_id}.arrow"
 
 
 def index_key(key: str) -> str:

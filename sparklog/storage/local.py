@@ -14,7 +14,7 @@ import mmap
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from urllib.parse import quote, unquote
 
@@ -172,6 +172,16 @@ class LocalStore:
             return shutil.disk_usage(self._root).free
         except OSError:
             return None
+
+    def unwritable(self, folders: Iterable[str]) -> list[str]:
+        """The paths of those folders of keys that are there, but take no new names from this user."""
+        paths = (os.path.join(self._root, check_prefix(folder).rstrip("/")) for folder in folders)
+        effective = os.access in os.supports_effective_ids
+        return [
+            path
+            for path in paths
+            if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK, effective_ids=effective)
+        ]
 
     def remove_abandoned(self, before_ms: int) -> int:
         """Drop the temporaries that were last written before `before_ms` (ms since the epoch). Returns how many.

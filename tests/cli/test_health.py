@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import sparklog as library
 from sparklog.cli import health
 from sparklog.client import store_health
 from sparklog.core.commands import ReportJob
-from sparklog.core.errors import StoreFull, StoreReadOnly
-from sparklog.storage.keys import INCARNATION, index_key
+from sparklog.core.errors import StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable, UnsupportedVersion
+from sparklog.storage.keys import INCARNATION, index_key, parse_data_key
 from sparklog.storage.local import LocalStore
 from sparklog.storage.object_store import Bytes
 from tests.cli.conftest import Cli
@@ -84,7 +86,8 @@ def test_a_healthy_cluster_is_left_as_it_was_and_says_what_was_not_checked(order
     assert store["free_bytes"] > 0
     assert (found["healthy"], found["objects"], found["objects_sampled"]) == (True, 3, 3)
     assert found["not_checked"] == [
-        "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums"
+        "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums",
+        "a write to the metadata chain: only a commit tries it (on a disk the rights of its directories are checked)",
     ]
     said = orders("cluster", "health").out
     assert " free, 3 objects looked for" in said
@@ -123,12 +126,14 @@ def test_objects_that_are_gone_or_cut_are_unhealthy_and_named_with_topic_and_off
     assert said.code == 5
     assert sorted(said.json["wrong"]) == [
         f"store local: orders-0 offsets [0, 1): {first} is not there",
-        f"store local: orders-0 offsets [1, 2): {index_key(second)} is not there "
-        "(an index: readers rebuild it from its object)",
         f"store local: orders-0 offsets [2, 3): {third} has {len(body) - 1:,} bytes ({(len(body) - 1) / 1024:.1f} KiB),"
         f" wanted {len(body):,} bytes ({len(body) / 1024:.1f} KiB)",
     ]
-    assert 'local: 3 problems (listed under "wrong"), ' in orders("cluster", "health").out
+    assert said.json["remarks"] == [
+        f"store local: orders-0 offsets [1, 2): {index_key(second)} is not there "
+        "(an index: readers rebuild it from its object; no command puts it back yet)"
+    ]
+    assert 'local: 2 problems (listed under "wrong"), ' in orders("cluster", "health").out
 
 
 @pytest.mark.parametrize(
@@ -218,3 +223,133 @@ def test_nothing_is_written_to_what_is_not_the_store_that_was_registered(nowhere
     said = nowhere("cluster", "health")
     assert (said.code, disk.exists()) == (5, False)
     assert "store a: nothing there: no INCARNATION at file://" in said.out
+
+
+def test_a_write_is_tried_beside_the_log_under_an_orphans_name_and_removed_whatever_happens(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, get, keys = LocalStore.put_if_absent, LocalStore.get, []
+
+    def noted(store: LocalStore, key: str, body: Bytes) -> None:
+        keys.append(key)
+        put(store, key, body)
+
+    def denied(store: LocalStore, key: str) -> memoryview:
+        if key in keys:
+            raise StoreAccessDenied("not for you")
+        return get(store, key)
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", noted)
+    monkeypatch.setattr(LocalStore, "get", denied)
+    folders = set(os.listdir(Path(orders.url, "append")))
+    with unchanged(orders.url, ()):
+        said = orders("cluster", "health", "--format", "json")
+    assert said.json["wrong"] == ["store local: STORE_ACCESS_DENIED: not for you"]
+    name = parse_data_key(keys[0])
+    assert name is not None
+    assert (name.n0, name.upload_id[:2] in folders) == (4, True)
+
+
+def test_a_write_that_reads_back_otherwise_is_unhealthy(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = LocalStore.put_if_absent
+    monkeypatch.setattr(LocalStore, "put_if_absent", lambda store, key, body: put(store, key, bytes(len(body))))
+    said = orders("cluster", "health", "--format", "json")
+    assert (said.code, len(said.json["wrong"])) == (5, 1)
+    assert said.json["wrong"][0].endswith("was read back with other bytes than were written")
+
+
+def test_without_an_append_object_the_probe_says_where_it_wrote(sparklog: Cli) -> None:
+    found = sparklog.json("cluster", "health")
+    assert found["not_checked"][-1].startswith("a write under append/ of store local, where no object is")
+    assert not Path(sparklog.url, "append").exists()
+
+
+@pytest.mark.parametrize("folder", ["append", "meta/log", "meta/log/0000000000000000"])
+def test_a_directory_of_the_log_that_takes_no_writes_is_unhealthy(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    path, access = str(Path(orders.url, folder)), os.access
+
+    def refused(asked: str, mode: int, *, effective_ids: bool) -> bool:
+        return asked != path and access(asked, mode)
+
+    monkeypatch.setattr(os, "access", refused)
+    monkeypatch.setattr(os, "supports_effective_ids", {refused})
+    said = orders("cluster", "health", "--format", "json")
+    wanted = f"store local: STORE_READ_ONLY: the user of this process may not write in {path}"
+    assert (said.code, said.json["wrong"]) == (5, [wanted])
+
+
+def test_an_object_that_may_not_be_read_is_unhealthy(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = orders.json("segment", "list", "orders")[0]["object"]
+    ranges = LocalStore.get_ranges
+
+    def denied(store: LocalStore, key: str, *arguments: object) -> object:
+        if key == first:
+            raise StoreAccessDenied("mode 000")
+        return ranges(store, key, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LocalStore, "get_ranges", denied)
+    said = orders("cluster", "health", "--format", "json")
+    wanted = "store local: orders-0 offsets [0, 1): STORE_ACCESS_DENIED: mode 000"
+    assert (said.code, said.json["wrong"]) == (5, [wanted])
+
+
+@pytest.mark.parametrize(
+    "error", [UnsupportedVersion("a newer one"), StoreUnavailable("gone"), OSError(5, "not foreseen")]
+)
+@pytest.mark.parametrize("place", ["sparklog.client.cluster.connect", "sparklog.cli.health.position"])
+def test_metadata_that_cant_be_read_are_unhealthy_with_a_document(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, place: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(place, fail)
+    said = orders("cluster", "health", "--format", "json")
+    assert (said.code, said.json["healthy"]) == (5, False)
+    assert str(error.args[-1]) in said.json["wrong"][0]
+
+
+def test_a_server_that_refuses_to_show_the_metadata_is_unhealthy(
+    nowhere: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_PROFILE", "nope")
+    said = nowhere("cluster", "health", "--cluster", "s3://bucket/x", "--format", "json")
+    assert (said.code, said.json["healthy"]) == (5, False)
+    assert "(nope) could not be found" in said.json["wrong"][0]
+
+
+@pytest.mark.parametrize(("address", "code"), [("ftp://x", 2), ("s3://key:secret@b/x", 2), ("/nowhere", 3)])
+def test_an_address_that_is_no_clusters_is_an_error_of_usage(nowhere: Cli, address: str, code: int) -> None:
+    said = nowhere("cluster", "health", "--cluster", address)
+    assert (said.code, said.out) == (code, "")
+
+
+def test_an_object_of_many_slices_says_how_many_are_lost_with_it(sparklog: Cli) -> None:
+    with library.connect(sparklog.url) as cluster:
+        cluster.create_topic("wide", partitions=3)
+        cluster.append("wide", pa.table({"value": ["a", "b", "c"], "partition": pa.array([0, 1, 2], pa.int32())}))
+    Path(sparklog.url, sparklog.json("segment", "list", "wide")[0]["object"]).unlink()
+    said = sparklog("cluster", "health", "--format", "json")
+    (wrong,) = said.json["wrong"]
+    assert wrong.startswith("store local: wide-0 offsets [0, 1) and 2 more slices: append/")
+
+
+def test_objects_that_were_deleted_since_the_sample_was_drawn_are_not_reported(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Path(orders.url, orders.json("segment", "list", "orders")[0]["object"])
+    size = LocalStore.size
+
+    def late(store: LocalStore, key: str) -> int:
+        if key.endswith(first.name) and first.exists():
+            with library.connect(orders.url) as other:
+                other.delete_topic("orders")
+            first.unlink()
+        return size(store, key)
+
+    monkeypatch.setattr(LocalStore, "size", late)
+    found = orders.json("cluster", "health")
+    assert (found["healthy"], found["wrong"], found["remarks"], first.exists()) == (True, [], [], False)
