@@ -389,6 +389,25 @@ GUARDS: Final = (
         '                raise StoreUnavailable("no answer") from failed',
         ("tests/storage/test_hdfs_faults.py::test_a_rename_whose_answer_was_lost_is_found_to_have_landed",),
     ),
+    # ---- vacuum: FLOOR first, then the search, then the deletions -------------------------------------
+    Guard(
+        "vacuum-raises-floor",
+        "Nothing is deleted before FLOOR refuses the commit that would name it.",
+        "sparklog/spark/vacuum_job.py",
+        "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()",
+        "        floor = frame.due_floor()",
+        ("tests/spark/test_vacuum_job.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",),
+    ),
+    Guard(
+        "vacuum-floor-before-search",
+        "What is named is looked up after FLOOR was raised: a commit that landed before it is seen.",
+        "sparklog/spark/vacuum_job.py",
+        "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()\n"
+        "        searches = _searches(frame, floor)",
+        "        searches = _searches(frame, frame.due_floor())\n"
+        "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()",
+        ("tests/spark/test_vacuum_job.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",),
+    ),
     # ---- spark: what a job may do twice -------------------------------------------------------------
     Guard(
         "commit-in-driver",

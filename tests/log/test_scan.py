@@ -61,6 +61,16 @@ def test_a_lost_object_is_named_when_its_turn_comes(cluster: Cluster) -> None:
         next(reading)
 
 
+def test_a_lost_object_takes_all_records_of_its_slice_however_few_were_wanted(cluster: Cluster) -> None:
+    store = cluster.connection.follower.store
+    with cluster.connection.follower.current() as state:
+        (key,) = (data_key(each.object, "t") for each in state.objects if each.number == 4)
+    store.delete(key)
+    with pytest.raises(DataLoss, match=r"t-0: records \[42, 50\) are lost: .* read on at 50;"):
+        cluster.read("t", partition=0, start=42, end=44)
+    assert cluster.read("t", partition=0, start=50).num_rows == 40
+
+
 @pytest.mark.parametrize("gone", [False, True], ids=["damaged", "gone"])
 def test_an_error_names_partition_offsets_and_store_and_what_to_run(cluster: Cluster, gone: bool) -> None:
     store = cluster.connection.follower.store
