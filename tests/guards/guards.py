@@ -202,6 +202,17 @@ GUARDS: Final = (
         ("tests/chain/test_snapshot.py::test_any_flipped_bit_or_cut_is_a_named_error",),
     ),
     Guard(
+        "snapshot-chunk-size",
+        "A snapshot does not name a chunk that was there already with another size.",
+        "sparklog/chain/snapshot.py",
+        "        if found != len(body):",
+        "        if False:",
+        (
+            "tests/chain/test_snapshot.py::"
+            "test_a_chunk_that_is_there_already_with_another_size_is_damage_and_is_written_again_when_moved_away",
+        ),
+    ),
+    Guard(
         "beyond-the-end",
         "A missing entry with others behind it is CHAIN_DAMAGED, not the end.",
         "sparklog/chain/follower.py",
