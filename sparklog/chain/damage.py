@@ -8,9 +8,10 @@ from __future__ import annotations
 from sparklog.core.errors import ChainDamaged
 from sparklog.storage.keys import CHUNKS, COMMANDS, LOG, SNAPSHOTS, parse_entry_key, parse_snapshot_key
 
+_FROM_A_COPY = "back from a backup, or from an older version of it in the store"
 PUT_BACK = (
-    "put this object back from a backup, or from an older version of it in the store; until then the cluster can't be "
-    "read or written, and its data objects are as they were"
+    f"put this object {_FROM_A_COPY}; until then whoever needs it can't go on, and the cluster's data objects are as "
+    "they were"
 )
 
 
@@ -21,8 +22,12 @@ def damage(key: str, found: str, store_url: str = "") -> ChainDamaged:
 
 
 def damaged_chunk(snapshot: str, chunk: str, found: str, store_url: str) -> ChainDamaged:
-    """The error for a chunk that the newest snapshot, under the key `snapshot`, names."""
-    return ChainDamaged(f"{_named(chunk)} at {store_url}: {found}; {_without(f'{snapshot} and {chunk}')}")
+    """The error for a chunk that the newest snapshot, under the key `snapshot`, names. Older ones may name it too."""
+    return ChainDamaged(
+        f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} {_FROM_A_COPY}, or move it and "
+        f"every object under {SNAPSHOTS} away: the state is then built from the entries, and 'sparklog chain snapshot' "
+        "writes a new snapshot"
+    )
 
 
 def _named(key: str) -> str:

@@ -29,12 +29,16 @@ app = typer.Typer(help="Look into the metadata chain.", no_args_is_help=True)
 
 @app.command(epilog=ending("sparklog chain tail -n 5", "sparklog chain tail -n 1 --format json"))
 def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="How many entries.")) -> None:
-    """The newest entries: who wrote them when, and what they did. JSON: one whole entry per line."""
+    """The newest entries: who wrote them when, and what they did. JSON: one whole entry per line.
+
+    Exit 5 if one is damaged; the others are shown all the same.
+    """
     from sparklog.chain.entry import decode_entry
-    from sparklog.core.errors import KeyNotFound
+    from sparklog.core.errors import ChainDamaged, KeyNotFound
     from sparklog.storage.keys import entry_key
 
     rows: list[dict[str, Any]] = []
+    damaged: list[ChainDamaged] = []
     with connect() as cluster:
         follower = cluster.connection.follower
         with follower.current() as state:
@@ -44,6 +48,9 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
                 entry = decode_entry(n, follower.store.get(entry_key(n)), follower.store.url)
             except KeyNotFound:
                 continue  # a snapshot covers it, and it was deleted
+            except ChainDamaged as error:  # a snapshot covers it: the state was built without it
+                damaged.append(error)
+                continue
             if settings.json:
                 print_json(entry)
                 continue
@@ -57,6 +64,8 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
             )
     if rows:
         print(table(rows))
+    if damaged:
+        raise damaged[0]
 
 
 def _names(state: ClusterState) -> dict[int, str]:

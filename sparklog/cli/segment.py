@@ -216,7 +216,13 @@ def _index(key: str, part: SliceToRead, store: ObjectStore) -> Index:
     try:
         return decode_index(index_key(key), store.get(index_key(key)), part.object.object)
     except (KeyNotFound, Damaged) as error:
-        rebuilt = read_index(store, key, part.object)
+        try:
+            rebuilt = read_index(store, key, part.object)
+        except Damaged as whole:
+            raise Damaged(
+                f"{whole.message}; the checksum of the whole object was compared because its index can't be used "
+                f"({error}): the damage may lie in records of another slice or partition, and these may be whole"
+            ) from error
         print_warning(f"the index was rebuilt from its object: {error}")
         return rebuilt
 

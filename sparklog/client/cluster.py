@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -25,8 +26,8 @@ from sparklog.core.commands import (
     Submission,
 )
 from sparklog.core.config_key import text_of
-from sparklog.core.errors import InvalidInput
-from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
+from sparklog.core.errors import Damaged, InvalidInput
+from sparklog.core.plan import RangeToRead, SliceToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.storage_settings import storage_settings
@@ -37,6 +38,8 @@ from sparklog.log.scan import scan
 from sparklog.log.time_lookup import candidates, first_in
 
 log = logging.getLogger("sparklog")
+
+_LOOKS_BY_TIME: Final = 5  # at the chain, while one roll after another replaces what a look-up by time reads
 
 
 class TopicDescription(msgspec.Struct, frozen=True):
@@ -223,8 +226,14 @@ class Cluster:
         return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in range(count)}
 
     def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:
-        """The first offset of a partition whose timestamp is at or after `timestamp_us`, or None (S-05)."""
+        """The first offset of a partition whose timestamp is at or after `timestamp_us`, or None (S-05).
+
+        If an object is gone or damaged, the chain is asked again: a roll may have replaced it meanwhile.
+        Raises UnknownTopicOrPartition, DataLoss, Damaged.
+        """
         start = Offset(0)
+        failed: list[SliceToRead] = []
+        looks_left = _LOOKS_BY_TIME
         while True:
             with self.connection.follower.current() as state:
                 found_topic = topic_of(state, topic)
@@ -234,7 +243,14 @@ class Cluster:
                 stores = self.connection.stores(state)
             if not found:
                 return None
-            offset = first_in(found, stores, topic, timestamp_us, start)
+            try:
+                offset = first_in(found, stores, topic, timestamp_us, start)
+            except Damaged:
+                looks_left -= 1
+                if found == failed or not looks_left:
+                    raise
+                failed = found
+                continue
             if offset is not None:
                 return offset
             start = found[-1].slice.end

@@ -160,7 +160,7 @@ def _plan_again(
         ) from error
     still = any(each.object.number == part.object.number and each.slice.end > again.start for each in again.slices)
     if still and isinstance(error, KeyNotFound):
-        raise lost(where, at, min(part.slice.end, plan.end), error) from error
+        raise lost(where, at, part.slice.end, error) from error
     if still:
         raise error
     return again

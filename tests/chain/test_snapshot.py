@@ -13,7 +13,7 @@ from sparklog.core import column_blocks, object_table, slice_table
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
 from sparklog.core.errors import ChainDamaged, KeyExists, SparklogError, StoreUnavailable
 from sparklog.core.types import Offset, PartitionIndex
-from sparklog.storage.keys import CHUNKS, SNAPSHOTS, snapshot_key
+from sparklog.storage.keys import CHUNKS, SNAPSHOTS, chunk_key, snapshot_key
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
 from tests.core.state_contents import contents
 from tests.faults.faulty_store import Fault, FaultyStore
@@ -190,25 +190,50 @@ def test_a_missing_chunk_is_damage(chain: Member) -> None:
     for key in [each.key for each in chain.store.list_keys(CHUNKS)]:
         whole = bytes(chain.store.get(key))
         chain.store.inner.delete(key)
-        with pytest.raises(ChainDamaged, match=f"{key} at memory://.*: it is not there; move .* and {key} away"):
+        with pytest.raises(ChainDamaged, match=f"{key} at memory://.*: it is not there; put {key} back from"):
             member(chain.store.inner)
         chain.store.inner.put_if_absent(key, whole)
 
 
-def test_a_damaged_snapshot_that_is_moved_away_is_made_again_from_the_entries(chain: Member) -> None:
-    chain.append()
-    chain.committer.write_snapshot()
+def test_a_damaged_chunk_that_is_moved_away_with_all_snapshots_is_made_again_from_the_entries(chain: Member) -> None:
+    for _ in range(3):
+        chain.append()
+        chain.committer.write_snapshot()
     store, wanted = chain.store.inner, contents(member(chain.store.inner).follower.state)
-    chunk = next(each.key for each in store.list_keys(CHUNKS))
-    store.delete(chunk)
-    store.put_if_absent(chunk, b"damaged")
-    with pytest.raises(ChainDamaged, match="; move ") as raised:
+    newest = snapshot.newest(store)
+    assert newest is not None
+    shared = chunk_key(newest.topics.sha256)
+    store.delete(shared)
+    store.put_if_absent(shared, b"damaged")
+    with pytest.raises(ChainDamaged, match=f"or move it and every object under {SNAPSHOTS} away: ") as raised:
         member(store)
-    for key in raised.value.message.split("; move ")[1].split(" away: ")[0].split(" and "):
+    assert shared in raised.value.message
+    for key in [shared, *(each.key for each in store.list_keys(SNAPSHOTS))]:
         store.delete(key)
     again = member(store)
     again.committer.write_snapshot()
     assert contents(again.follower.state) == contents(member(store).follower.state) == wanted
+
+
+def test_a_chunk_that_is_there_already_with_another_size_is_damage_and_is_written_again_when_moved_away(
+    chain: Member,
+) -> None:
+    chain.append()
+    chain.committer.write_snapshot()
+    store, wanted = chain.store.inner, contents(chain.follower.state)
+    for snapshot_object in list(store.list_keys(SNAPSHOTS)):
+        store.delete(snapshot_object.key)
+    for key in [each.key for each in store.list_keys(CHUNKS)]:
+        whole = bytes(store.get(key))
+        store.delete(key)
+        store.put_if_absent(key, whole[:-1])
+        with pytest.raises(ChainDamaged, match=f"{key} .*: wanted {len(whole):,} bytes?.*, found .*; move {key} away"):
+            member(store).committer.write_snapshot()
+        assert not list(store.list_keys(SNAPSHOTS)), "no snapshot names it"
+        store.delete(key)
+        store.put_if_absent(key, whole)
+    member(store).committer.write_snapshot()
+    assert contents(member(store).follower.state) == wanted
 
 
 def test_a_chunk_that_can_not_be_read_now_is_no_damage(chain: Member) -> None:

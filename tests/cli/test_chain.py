@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 import sparklog as library
 from sparklog.cli.chain import _summary
 from sparklog.core.records import Record
+from sparklog.storage.keys import entry_key
 from tests.cli.conftest import Cli
 from tests.core.every_record import EVERY_RECORD
 
@@ -54,6 +57,23 @@ def test_a_write_that_is_not_there_is_not_found(orders: Cli) -> None:
     said = orders("chain", "write", "nightly")
     assert (said.code, said.out) == (3, "")
     assert "did not land, or FLOOR (0) has passed it" in said.err
+
+
+def test_a_damaged_entry_below_a_snapshot_hides_no_other_and_stops_nobody_who_does_not_need_it(orders: Cli) -> None:
+    orders("chain", "snapshot")
+    path = Path(orders.url, entry_key(2))
+    body = bytearray(path.read_bytes())
+    body[-3] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(body)
+    said = orders("chain", "tail")
+    assert [line.split()[0] for line in said.out.splitlines()[1:]] == ["0", "1", "3", "4"]
+    assert (said.code, said.err.split(",")[0]) == (5, "CHAIN_DAMAGED: entry 2")
+    assert "until then whoever needs it can't go on" in said.err
+    as_json = orders("chain", "tail", "--format", "json")
+    assert ([each["n"] for each in as_json.lines], as_json.code) == ([0, 1, 3, 4], 5)
+    assert orders("topic", "create", "new").code == 0
+    assert orders("consume", "orders").code == 0
 
 
 @pytest.mark.parametrize("record", EVERY_RECORD, ids=lambda each: type(each).__name__)

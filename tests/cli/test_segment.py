@@ -7,8 +7,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import sparklog as library
 from sparklog.core.errors import Damaged, KeyNotFound, SparklogError, StoreUnavailable
 from sparklog.core.types import NamedObject
 from sparklog.log.stores import Stores
@@ -93,6 +95,23 @@ def test_a_missing_index_is_rebuilt_with_a_warning(orders: Cli) -> None:
     said = orders("segment", "dump", "orders", "--format", "json")
     assert (said.code, said.json) == (0, wanted)
     assert said.err.startswith("warning: the index was rebuilt from its object: KEY_NOT_FOUND")
+
+
+def test_without_an_index_the_damage_of_another_partition_is_not_blamed_on_these_records(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t", "-p", "2")
+    with library.connect(sparklog.url) as cluster:
+        cluster.append("t", pa.table({"value": ["a", "b"], "partition": pa.array([0, 1], pa.int32())}))
+    (_,), (other,) = (sparklog.json("segment", "dump", "t", "-p", each) for each in "01")
+    path = Path(sparklog.url, other["object"])
+    Path(sparklog.url, index_key(other["object"])).unlink()
+    body = bytearray(path.read_bytes())
+    body[other["position"] + 10] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(body)
+    said = sparklog("segment", "dump", "t", "-p", "0")
+    assert said.code == 5
+    assert "the checksum of the whole object was compared because its index can't be used (KEY_NOT_FOUND" in said.err
+    assert "the damage may lie in records of another slice or partition" in said.err
 
 
 def test_an_object_that_is_gone_with_its_index_leaves_its_slice(orders: Cli) -> None:

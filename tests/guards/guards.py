@@ -202,6 +202,17 @@ GUARDS: Final = (
         ("tests/chain/test_snapshot.py::test_any_flipped_bit_or_cut_is_a_named_error",),
     ),
     Guard(
+        "snapshot-chunk-size",
+        "A snapshot does not name a chunk that was there already with another size.",
+        "sparklog/chain/snapshot.py",
+        "        if found != len(body):",
+        "        if False:",
+        (
+            "tests/chain/test_snapshot.py::"
+            "test_a_chunk_that_is_there_already_with_another_size_is_damage_and_is_written_again_when_moved_away",
+        ),
+    ),
+    Guard(
         "beyond-the-end",
         "A missing entry with others behind it is CHAIN_DAMAGED, not the end.",
         "sparklog/chain/follower.py",
@@ -388,6 +399,25 @@ GUARDS: Final = (
         "                self._settle(temporary, failed)",
         '                raise StoreUnavailable("no answer") from failed',
         ("tests/storage/test_hdfs_faults.py::test_a_rename_whose_answer_was_lost_is_found_to_have_landed",),
+    ),
+    # ---- vacuum: FLOOR first, then the search, then the deletions -------------------------------------
+    Guard(
+        "vacuum-raises-floor",
+        "Nothing is deleted before FLOOR refuses the commit that would name it.",
+        "sparklog/spark/vacuum_job.py",
+        "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()",
+        "        floor = frame.due_floor()",
+        ("tests/spark/test_vacuum_job.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",),
+    ),
+    Guard(
+        "vacuum-floor-before-search",
+        "What is named is looked up after FLOOR was raised: a commit that landed before it is seen.",
+        "sparklog/spark/vacuum_job.py",
+        "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()\n"
+        "        searches = _searches(frame, floor)",
+        "        searches = _searches(frame, frame.due_floor())\n"
+        "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()",
+        ("tests/spark/test_vacuum_job.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",),
     ),
     # ---- spark: what a job may do twice -------------------------------------------------------------
     Guard(

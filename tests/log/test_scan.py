@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,12 +14,15 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
+from sparklog.core.plan import SliceToRead
 from sparklog.core.types import NamedObject, Offset, OffsetRange, PartitionIndex, TopicId, TopicPartition
 from sparklog.log import scan
 from sparklog.log.stores import Stores
+from sparklog.log.time_lookup import candidates
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
+from tests.spark.maintained_log import START_MS, maintained
 
 APPENDS = 9
 
@@ -59,6 +63,16 @@ def test_a_lost_object_is_named_when_its_turn_comes(cluster: Cluster) -> None:
     assert [next(reading)["offset"][0].as_py() for _ in range(4)] == [0, 10, 20, 30]
     with pytest.raises(DataLoss, match=r"t-0: records \[40, 50\) are lost"):
         next(reading)
+
+
+def test_a_lost_object_takes_all_records_of_its_slice_however_few_were_wanted(cluster: Cluster) -> None:
+    store = cluster.connection.follower.store
+    with cluster.connection.follower.current() as state:
+        (key,) = (data_key(each.object, "t") for each in state.objects if each.number == 4)
+    store.delete(key)
+    with pytest.raises(DataLoss, match=r"t-0: records \[42, 50\) are lost: .* read on at 50;"):
+        cluster.read("t", partition=0, start=42, end=44)
+    assert cluster.read("t", partition=0, start=50).num_rows == 40
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["damaged", "gone"])
@@ -138,3 +152,33 @@ def test_what_comes_is_dropped_when_the_reader_stops(cluster: Cluster, monkeypat
     monkeypatch.setattr(scan, "BYTES_AHEAD", 0)  # still one slice ahead
     with cluster.scan("t", partition=0) as reading:
         assert reading.read_next_batch()["offset"][0].as_py() == 0
+
+
+def test_a_look_up_by_time_asks_the_chain_again_when_a_roll_has_replaced_its_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = next(maintained(f"memory://scan-{uuid.uuid4().hex}"))
+    log.topic("t", rewrite_delete_delay_ms=0)
+    for minute in range(3):
+        log.append("t", 0, 1, timestamp_ms=log.clock.at_ms + minute * 60_000)
+    looks = []
+
+    def looked_up(*given: Any) -> list[SliceToRead]:
+        found = candidates(*given)
+        looks.append(found)
+        if len(looks) == 1:
+            log.clock.at_ms += 1
+            log.roll()
+            log.clock.at_ms += 1
+            log.roll()
+            assert len(log.stored()) == 2, "the objects of the first look are deleted"
+        return found
+
+    monkeypatch.setattr("sparklog.client.cluster.candidates", looked_up)
+    assert log.cluster.offset_for_time("t", 0, (START_MS + 60_000) * 1000) == 1
+    assert len(looks) == 2
+    for key in log.stored():
+        log.store.delete(key)
+    with pytest.raises(DataLoss, match=r"t-0: records \[0, 3\) are lost"):
+        log.cluster.offset_for_time("t", 0, START_MS * 1000)
+    assert len(looks) == 4, "what the chain still names is lost"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -14,10 +16,13 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
-from sparklog.core.errors import InvalidOption, OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.errors import DataLoss, InvalidOption, OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.options import parse_read_options
 from sparklog.core.types import Offset, PartitionIndex, TopicId
+from sparklog.log.time_lookup import first_in
+from sparklog.spark.batch_reader import BatchReader, TaskToRead
 from sparklog.spark.read_plan import ReadPlan, plan_read
+from sparklog.spark.schema import records_schema
 
 HOUR_US = 3_600_000_000
 
@@ -195,3 +200,27 @@ def test_a_bulk_read_of_small_records_is_several_tasks_and_a_small_read_is_one()
 def test_the_whole_plan_stands_at_one_chain_position(cluster: Cluster) -> None:
     plan = planned(cluster, subscribe="t", maxRecordsPerPartition=1)
     assert {each.position for task in plan.tasks for each in task} == {plan.position}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_objects_that_go_during_a_look_up_by_time_are_looked_up_again_before_they_are_lost(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    lost = iter([DataLoss("gone")] * times)
+
+    def found(*given: Any) -> Offset | None:
+        for each in lost:
+            raise each
+        return first_in(*given)
+
+    monkeypatch.setattr("sparklog.spark.read_plan.first_in", found)
+    asked = {"cluster": "/elsewhere", "assign": '{"t":[0]}', "startingTimestamp": hour(4)}
+    monkeypatch.setattr("sparklog.spark.batch_reader.shared", lambda *_: cluster.connection)
+    reader = BatchReader(parse_read_options(asked), records_schema(["offset"]))
+    if times == 2:
+        with pytest.raises(DataLoss, match="gone"):
+            reader.partitions()
+    else:
+        (task,) = reader.partitions()
+        (planned_range,) = msgspec.msgpack.decode(task.value, type=TaskToRead).ranges
+        assert (planned_range.start, planned_range.end) == (4, 10)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
 
 import pyarrow as pa
 import pytest
@@ -177,6 +179,54 @@ def test_a_failing_deletion_is_reported_and_stops_no_other(
         (f"STORE_READ_ONLY: {stuck} is kept",)
     ]
     assert log.stored() == named | {stuck}
+
+
+# All but the listings, of which there are hundreds: a commit between two of them is one before the next deletion.
+_CALLS = ("put_if_absent", "get", "get_ranges", "size", "first_key_after", "delete")
+
+
+def vacuumed_while_a_writer_commits(calls: int) -> bool | None:
+    """Whether a slow writer's commit before the n-th call landed; None if vacuum makes fewer calls."""
+    log = next(maintained(f"memory://{uuid.uuid4().hex}"))
+    log.topic("t")
+    log.append("t", 0, 1)
+    slow = upload(log, "t")
+    log.append("t", 0, 1)
+    landed: bool | None = None
+
+    def counted(call: Callable[..., object]) -> Callable[..., object]:
+        def counting(store: MemoryStore, *args: object, **options: object) -> object:
+            nonlocal calls, landed
+            calls -= 1
+            if calls == 0:
+                landed = False
+                with suppress(WriteExpired):
+                    commit(log, *slow)
+                    landed = True
+            return call(store, *args, **options)
+
+        return counting
+
+    with pytest.MonkeyPatch.context() as watched:
+        for each in _CALLS:
+            watched.setattr(MemoryStore, each, counted(getattr(MemoryStore, each)))
+        log.clock.at_ms += 8 * DAY_MS
+        assert log.vacuum().exit_code == 0
+    log.model["t", 0] += [b"late"] * 10 if landed else []
+    log.check()
+    log.cluster.close()
+    return landed
+
+
+def test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes() -> None:  # M: F-09 I-03
+    """It is refused, or its records stay: a commit that lands before FLOOR is seen by the search that comes after."""
+    landed = []
+    for calls in count(1):
+        outcome = vacuumed_while_a_writer_commits(calls)
+        if outcome is None:
+            break
+        landed.append(outcome)
+    assert set(landed) == {True, False}, "some commits came before FLOOR, some after"
 
 
 # M: F-09
