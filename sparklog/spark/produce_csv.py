@@ -45,10 +45,12 @@ class _Lines:
         self._comment = dialect.comment.encode(dialect.encoding) or None
         self._row_bytes = 0
         self.row: list[bytes] = []
+        self.undecoded: UnicodeDecodeError | None = None  # the first byte of the row that is not of the encoding
         self.number = 0  # of the line that was read last
 
     def begin_row(self) -> None:
         self.row = []
+        self.undecoded = None
         self._row_bytes = 0
 
     def __iter__(self) -> _Lines:
@@ -62,7 +64,11 @@ class _Lines:
             line = self._next()
         self.row.append(line)
         self._row_bytes += len(line)
-        return line.decode(self._dialect.encoding) + "\n"
+        try:
+            return line.decode(self._dialect.encoding) + "\n"
+        except UnicodeDecodeError as error:
+            self.undecoded = self.undecoded or error
+            return line.decode(self._dialect.encoding, "surrogateescape") + "\n"  # its quotes still count
 
     def _next(self) -> bytes:
         try:
@@ -119,13 +125,10 @@ class CsvRows:
                 where = "its end" if self._dialect.multiline else "the end of its line (multiLine=false)"
                 return self._lines.bad(f"a value in quotes is not closed before {where}")
             except UnicodeDecodeError as error:
-                return self._lines.bad(
-                    f"byte 0x{error.object[error.start]:02x} is not {self._dialect.encoding}, "
-                    "--option encoding=NAME says what it is"
-                )
+                return self._lines.bad(self._not_decoded(error))
             except csv.Error as error:
                 return self._misquoted(self._reason(error))
-        return row
+        return row if self._lines.undecoded is None else self._lines.bad(self._not_decoded(self._lines.undecoded))
 
     def of_width(self, width: int) -> Iterator[Row | BadRow]:
         """The rows that are left; one that has not `width` columns is a BadRow."""
@@ -142,6 +145,10 @@ class CsvRows:
             return self._lines.bad(reason)
         self._lines.give_back()
         return self._lines.bad(f"a value in quotes is not closed before line {last:,}, which has a quote: {reason}")
+
+    def _not_decoded(self, error: UnicodeDecodeError) -> str:
+        byte = f"0x{error.object[error.start]:02x}"
+        return f"byte {byte} is not {self._dialect.encoding}, --option encoding=NAME says what it is"
 
     def _reason(self, error: csv.Error) -> str:
         if "expected after" in str(error):

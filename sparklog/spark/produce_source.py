@@ -5,6 +5,7 @@ CSV and JSON are read row by row in Python (`produce_text`), Parquet and tables 
 
 from __future__ import annotations
 
+import glob
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -94,8 +95,12 @@ def checked(source: Source) -> Source:
     local = _local(source.path)
     if local is not None and not local.exists():
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
-    if local is not None and local.is_dir():
-        _check_depth(local, source.options)
+    _check_visible(source.path, local)
+    if not _reads_all_below(source.options):
+        folders = [local] if local is not None else [Path(each) for each in glob.glob(_plain(source.path))]
+        for folder in folders:
+            if folder.is_dir():
+                _check_depth(folder)
     guessed = msgspec.structs.replace(source, format=source.format or _guessed(source.path, local))
     if guessed.format == "csv":
         csv_options(guessed.options)
@@ -276,17 +281,53 @@ def _data_files(folder: Path) -> list[str]:
     return [each.name for each in found if not any(part[0] in "._" for part in each.relative_to(folder).parts)]
 
 
-def _check_depth(folder: Path, options: Mapping[str, str]) -> None:
-    """Refuse a directory of which Spark would read a part only: it goes into `name=value` folders, and no others."""
-    if any(name.lower() == "recursivefilelookup" and value.lower() == "true" for name, value in options.items()):
-        return
-    for each in folder.rglob("*"):
-        above = each.relative_to(folder).parts[:-1]
-        hidden = any(part[0] in "._" for part in each.relative_to(folder).parts)
-        if each.is_file() and not hidden and any("=" not in part for part in above):
+def _plain(path: str) -> str:
+    """A pattern as Python's glob knows it; elsewhere than on this machine it finds nothing."""
+    return path.removeprefix("file://") if urlparse(path).scheme in ("", "file") else ""
+
+
+def _check_visible(path: str, local: Path | None) -> None:
+    """Refuse a path that Spark would take for something else: a pattern, or a hidden file."""
+    if local is None and _plain(path) and Path(_plain(path)).exists():
+        raise InvalidInput(
+            f"{path} is there, but *, ?, [ and {{ make a pattern of a path: rename it, or name its directory"
+        )
+    names = [local.name] if local is not None and local.is_file() else []
+    names += [Path(each).name for each in glob.glob(_plain(path), include_hidden=True)] if local is None else []
+    if hidden := [name for name in names if name[0] in "._"]:
+        raise InvalidInput(
+            f"Spark takes files whose names begin with _ or . for hidden and reads none of them, found {hidden[0]} "
+            f"at {path}: rename it"
+        )
+
+
+def _reads_all_below(options: Mapping[str, str]) -> bool:
+    return any(name.lower() == "recursivefilelookup" and value.lower() == "true" for name, value in options.items())
+
+
+def _check_depth(folder: Path) -> None:
+    """Refuse a directory of which Spark would read a part only: it goes into `name=value` folders, and no others.
+
+    Nor does it read the files beside such folders; and a folder `value=…` would take the place of the lines.
+    """
+    files = [each for each in folder.rglob("*") if each.is_file()]
+    below = [each.relative_to(folder).parts for each in files]
+    visible = [parts for parts in below if not any(part[0] in "._" for part in parts)]
+    for parts in visible:
+        if any("=" not in part for part in parts[:-1]):
             raise InvalidInput(
-                f"Spark reads no files in sub-folders, found {each}: give --option recursiveFileLookup=true, or a glob"
+                f"Spark reads no files in sub-folders, found {folder.joinpath(*parts)}: give --option "
+                "recursiveFileLookup=true, or a glob"
             )
+        if any(part.lower().startswith("value=") for part in parts[:-1]):
+            raise InvalidInput(f"a folder value=… can't be a column, found {folder.joinpath(*parts)}: rename it")
+    depths = {len(parts) for parts in visible}
+    if len(depths) > 1:
+        beside = min(visible, key=len)
+        raise InvalidInput(
+            f"Spark reads no files beside name=value folders, found {folder.joinpath(*beside)}: give --option "
+            "recursiveFileLookup=true (without the folders' columns), or produce it by itself"
+        )
 
 
 def _format_of(name: str) -> str | None:

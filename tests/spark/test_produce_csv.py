@@ -86,6 +86,17 @@ def test_other_bytes_than_the_encodings_are_a_bad_row_and_not_question_marks() -
     assert list(CsvRows([b"1,caf\xe9"], CsvDialect(encoding="iso8859-1"))) == [["1", "café"]]
 
 
+def test_a_wrong_byte_in_a_value_over_several_lines_makes_no_row_of_the_lines_in_it() -> None:
+    bad, good = rows_of(b'1,"begin\nbad \xff byte\n9,evil\nend"\n2,x\n')
+    assert isinstance(bad, BadRow)
+    assert (bad.line, bad.text.count(b"\n"), good) == (1, 3, ["2", "x"])
+    assert "byte 0xff is not utf-8" in bad.reason
+
+
+def rows_of(body: bytes) -> list[object]:
+    return list(CsvRows(body.removesuffix(b"\n").split(b"\n"), CsvDialect()))
+
+
 def test_a_quote_that_is_never_closed_costs_one_row_and_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produce_csv, "LONGEST_ROW_BYTES", 100)
     found = rows('1,"a\n' + "7,8\n" * 1000, 2)

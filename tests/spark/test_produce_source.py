@@ -80,9 +80,31 @@ def test_a_source_that_cannot_be_read_is_refused_before_spark_starts(
         checked(Source(path, source.table, source.format))
 
 
+@pytest.mark.parametrize(
+    ("files", "path", "message"),
+    [
+        (("a.csv", "day=1/b.csv"), "", "no files beside name=value folders, found .*a.csv"),
+        (("day=1/a.csv", "day=1/hour=2/b.csv"), "", "no files beside name=value folders"),
+        (("value=5/a.csv",), "", "a folder value=… can't be a column"),
+        (("_orders.json",), "_orders.json", "begin with _ or . for hidden"),
+        (("_a.json", "b.json"), "*.json", "begin with _ or . for hidden"),
+        (("orders[1].csv", "orders1.csv"), "orders[1].csv", "is there, but .* make a pattern"),
+        (("day1/a.csv", "day1/late/b.csv"), "day*", "no files in sub-folders, found .*late"),
+    ],
+)
+def test_files_that_spark_would_leave_out_or_mistake_are_refused(
+    tmp_path: Path, files: tuple[str, ...], path: str, message: str
+) -> None:
+    for each in files:
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).touch()
+    with pytest.raises(InvalidInput, match=message):
+        checked(Source(f"{tmp_path}/{path}".rstrip("/")))
+
+
 @pytest.mark.parametrize("below", ["day=1/b.csv", "day=1/hour=2/b.csv", "_old/b.csv", ".ready/b.csv"])
 def test_folders_that_spark_goes_into_or_never_looks_at_are_no_hindrance(tmp_path: Path, below: str) -> None:
-    for each in ("a.csv", below):
+    for each in (below.replace("b.csv", "a.csv") if "=" in below else "a.csv", below):
         (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / each).touch()
     assert checked(Source(str(tmp_path))).format == "csv"
