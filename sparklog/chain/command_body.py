@@ -11,22 +11,22 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sparklog.chain.clock import Deadline, pauses
 from sparklog.chain.damage import damage
-from sparklog.core.commands import Append
+from sparklog.chain.requests import FIRST_PAUSE_MS, Get, Now, Pause, Put, Reply, Request, longer
+from sparklog.core.commands import Append, Submission
 from sparklog.core.errors import (
     ChainDamaged,
     KeyExists,
     KeyNotFound,
     OutcomeUnknown,
     RequestTimedOut,
+    SparklogError,
     StoreUnavailable,
 )
 from sparklog.core.readable import counted, duration, exact_amount
 from sparklog.core.records import Appended, AppendedByReference
 from sparklog.core.types import CommandId, EntryNumber, NewObject, NewSlice, ProducerSpan
 from sparklog.storage.keys import command_key
-from sparklog.storage.object_store import ObjectStore
 
 SLICES_INLINE = 1_000  # an append of more slices goes by reference
 
@@ -50,58 +50,97 @@ _SPAN_COLUMNS = (
 )
 
 
-def write_body(
-    store: ObjectStore,
-    command_id: CommandId,
-    n0: EntryNumber,
-    command: Append,
-    appended: Appended,
-    deadline: Deadline,
-) -> AppendedByReference:
-    """Put the body of `command`, and give the record that stands for `appended`. A repeat finds its own object.
+class CommandBody(msgspec.Struct, frozen=True):
+    """The body of a large append as it is in the store."""
 
-    Nothing names the body before its entry does, so an unknown outcome is no doubt: it is tried again. Raises
-    RequestTimedOut, ChainDamaged (something else lies under the command's key), or the store's own error.
+    sha256: str
+    size_bytes: int
+    objects: int
+    slices: int
+
+    def reference(self, appended: Appended) -> AppendedByReference:
+        """The record that stands for `appended` in an entry."""
+        return AppendedByReference(
+            self.sha256,
+            self.size_bytes,
+            self.objects,
+            self.slices,
+            appended.ranges,
+            appended.application,
+            appended.label,
+        )
+
+
+class StoreBody:
+    """Puts the body of a large append under its key, as a state machine; a repeat finds its own object.
+
+    Nothing names the body before its entry does, so an unknown outcome is no doubt: it is tried again. It ends with the
+    body, RequestTimedOut, ChainDamaged (something else lies under the command's key), or the store's own error.
     """
-    body = encode_body(command.objects, command.slices)
-    key = command_key(n0, command_id)
-    for pause_ms in pauses():
-        try:
-            try:
-                store.put_if_absent(key, body)
-            except KeyExists:
-                body = _own(key, bytes(store.get(key)), command)
-            return AppendedByReference(
-                hashlib.sha256(body).hexdigest(),
-                len(body),
-                len(command.objects),
-                len(command.slices),
-                appended.ranges,
-                appended.application,
-                appended.label,
-            )
-        except (OutcomeUnknown, StoreUnavailable, KeyNotFound) as error:
-            if deadline.passed():
-                raise RequestTimedOut(
-                    f"{key} at {store.url} could not be written in {duration(deadline.timeout_ms)}: {error}"
-                ) from error
-        deadline.clock.pause(pause_ms)
-    raise AssertionError("pauses never end")
+
+    def __init__(self, submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> None:
+        if not isinstance(submission.command, Append):
+            raise TypeError("only an append has a body")
+        self._command = submission.command
+        self._key = command_key(submission.n0, submission.command_id)
+        self._body = encode_body(self._command.objects, self._command.slices)
+        self._deadline_ms, self._timeout_ms, self._url = deadline_ms, timeout_ms, url
+        self._pause_ms = FIRST_PAUSE_MS
+        self._asked: Request = Pause(0)
+
+    def start(self) -> Request:
+        """The first request."""
+        return self._ask(Put(self._key, self._body))
+
+    def reply(self, reply: Reply, now: Now) -> Request | CommandBody | SparklogError:
+        """The next request, or how it ended."""
+        match self._asked, reply:
+            case Pause(), _:
+                return self.start()
+            case Put(), None:
+                return self._of(self._body)
+            case Put(), KeyExists():
+                return self._ask(Get(self._key))
+            case _, (OutcomeUnknown() | StoreUnavailable() | KeyNotFound()) as error:
+                return self._again(error, now)
+            case _, SparklogError() as error:
+                return error
+            case _, body:
+                try:
+                    return self._of(_own(self._key, bytes(body), self._command))  # type: ignore[call-overload]
+                except ChainDamaged as error:
+                    return error
+
+    def _ask(self, request: Request) -> Request:
+        self._asked = request
+        return request
+
+    def _of(self, body: bytes) -> CommandBody:
+        sha256 = hashlib.sha256(body).hexdigest()
+        return CommandBody(sha256, len(body), len(self._command.objects), len(self._command.slices))
+
+    def _again(self, error: SparklogError, now: Now) -> Request | SparklogError:
+        if now.monotonic_ms >= self._deadline_ms:
+            waited = duration(self._timeout_ms)
+            late = RequestTimedOut(f"{self._key} at {self._url} could not be written in {waited}: {error}")
+            late.__cause__ = error
+            return late
+        pause = Pause(self._pause_ms)
+        self._pause_ms = longer(self._pause_ms)
+        return self._ask(pause)
 
 
-def read_body(
-    store: ObjectStore, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int
+def append_of(
+    body: bytes | None, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int, url: str
 ) -> Append:
-    """The append that entry `n` names by `record`. Raises ChainDamaged, StoreUnavailable."""
+    """The append that entry `n` names by `record`, from the body under its key. Raises ChainDamaged."""
     key = command_key(n0, command_id)
-    try:
-        body = store.get(key)
-    except KeyNotFound as error:
-        raise damage(key, f"entry {n} names it, it is not there", store.url) from error
+    if body is None:
+        raise damage(key, f"entry {n} names it, it is not there", url)
     found = hashlib.sha256(body).hexdigest()
     if found != record.body_sha256:
         wanted = f"entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}"
-        raise damage(key, f"{wanted}, found {len(body)} bytes with {found}", store.url)
+        raise damage(key, f"{wanted}, found {len(body)} bytes with {found}", url)
     objects, slices = decode_body(body)
     return Append(objects, slices, (), record.application, record.label)
 

@@ -62,7 +62,6 @@ def init_cluster(
     root = absolute_url(url)
     reached = settings_here(storage_settings(storage or {}))
     follower = Follower(open_metadata(root, reached))
-    follower.reload()
     follower.catch_up()
     if follower.state.n >= 0:
         raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {follower.state.chain_id} at {root}")

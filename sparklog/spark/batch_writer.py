@@ -257,21 +257,20 @@ def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, in
     """Topic -> (records in slices that are wholly older than its retention, `retention.ms`)."""
     now_ms = _now_ms()
     found: dict[str, tuple[int, int]] = {}
-    with connection.follower.lock:
-        state = connection.follower.state
-        limits: dict[TopicId, int | None] = {}
-        for each in command.slices:
-            topic = state.topics.get(each.topic_id)
-            if topic is None:
-                continue
-            if each.topic_id not in limits:
-                config = state.topic_config(topic)
-                by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
-                limits[each.topic_id] = config.retention_ms if by_creation and config.delete else None
-            limit_ms = limits[each.topic_id]
-            if limit_ms is not None and each.max_timestamp_us < (now_ms - limit_ms) * 1000:
-                records, _ = found.get(topic.name, (0, limit_ms))
-                found[topic.name] = (records + each.records, limit_ms)
+    state = connection.follower.state
+    limits: dict[TopicId, int | None] = {}
+    for each in command.slices:
+        topic = state.topics.get(each.topic_id)
+        if topic is None:
+            continue
+        if each.topic_id not in limits:
+            config = state.topic_config(topic)
+            by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
+            limits[each.topic_id] = config.retention_ms if by_creation and config.delete else None
+        limit_ms = limits[each.topic_id]
+        if limit_ms is not None and each.max_timestamp_us < (now_ms - limit_ms) * 1000:
+            records, _ = found.get(topic.name, (0, limit_ms))
+            found[topic.name] = (records + each.records, limit_ms)
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sparklog.chain import follower as follower_module
+from sparklog.chain import catch_up
 from sparklog.chain.committer import Committer, new_command_id
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
@@ -46,8 +46,8 @@ TIMEOUT_MS = 10_000
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few entries, so that a test can let one go."""
     monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", SMALL_BLOCK)
-    monkeypatch.setattr(follower_module, "ENTRIES_PER_BLOCK", SMALL_BLOCK)
-    monkeypatch.setattr(follower_module, "READ_WIDTH", 2)
+    monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", SMALL_BLOCK)
+    monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Member:
     committer: Committer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.follower = Follower(self.store)
+        self.follower = Follower(self.store, self.clock)
         self.committer = Committer(self.follower, AUTHOR, self.clock)
 
     def begin(self, command: Append) -> Submission:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sparklog.chain import committer as committer_module
-from sparklog.chain.clock import Deadline
+from sparklog.chain import group_commit
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.core.apply import apply_command
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, CreateTopic, RaiseFloor, Submission
@@ -106,10 +106,12 @@ def test_an_interrupt_after_the_entry_was_sent_leaves_the_outcome_unknown(chain:
         raise KeyboardInterrupt
 
     chain.store.plan(interrupt, "get", "meta/void/")
-    waiting = committer_module._Waiting(chain.begin(append()), Deadline(chain.clock, 1))
+    submission = chain.begin(append())
     with pytest.raises(KeyboardInterrupt):
-        chain.committer._commit([waiting])
-    assert isinstance(waiting.error, OutcomeUnknown)
+        chain.submit(submission)
+    assert chain.follower.state.n == 1  # nothing took effect here
+    assert len(fresh_uploads(chain)) == 1
+    assert chain.submit(msgspec.structs.replace(submission, in_doubt=True)).n == 2
     assert len(fresh_uploads(chain)) == 1
 
 
@@ -155,12 +157,10 @@ def test_a_refusal_is_decided_on_the_newest_state(chain: Member) -> None:
         late.append(partition=3)
 
 
-def test_without_the_look_at_the_newest_state_a_legal_append_would_be_refused(
-    chain: Member, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_look_at_the_newest_state_a_legal_append_would_be_refused(chain: Member) -> None:
     late = member(chain.store.inner)
     chain.committer.submit(chain.committer.begin(AddPartitions(TOPIC, 3)), TIMEOUT_MS)
-    monkeypatch.setattr(late.follower, "catch_up", lambda: None)
+    late.committer._machine._caught_up = True
     with pytest.raises(UnknownTopicOrPartition):
         late.append(partition=2)
 
@@ -183,7 +183,7 @@ def test_who_comes_back_to_a_place_that_was_made_anew_writes_nothing(chain: Memb
     for _ in range(5):
         chain.append()
     other = made_anew(chain)
-    chain.clock.pause(committer_module.IDLE_MS)
+    chain.clock.pause(group_commit.IDLE_MS)
     for _ in range(2):
         with pytest.raises(InconsistentClusterId) as caught:
             chain.append()
@@ -198,8 +198,8 @@ def test_without_that_look_the_new_cluster_would_have_a_gap_and_never_open_again
     for _ in range(5):
         chain.append()
     other = made_anew(chain)
-    monkeypatch.setattr(chain.committer, "_check_chain", lambda: None)
-    chain.clock.pause(committer_module.IDLE_MS)
+    monkeypatch.setattr(chain.committer._machine, "_is_long_silent", lambda now: False)
+    chain.clock.pause(group_commit.IDLE_MS)
     chain.append()
     with pytest.raises(ChainDamaged, match="is missing"):
         fresh_uploads(other)
@@ -235,7 +235,7 @@ def test_without_the_look_for_known_ids_a_repeat_would_be_there_twice(
         fork.results = {}
         return decide(fork, submission, at)
 
-    monkeypatch.setattr(committer_module, "decide", forgetful)
+    monkeypatch.setattr(group_commit, "decide", forgetful)
     submission = chain.begin(append())
     chain.submit(submission)
     chain.submit(submission)
@@ -346,12 +346,12 @@ def test_an_apply_that_stops_half_way_does_not_leave_half_an_entry_in_the_state(
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sparklog.chain.follower.apply_command", interrupted)
+    monkeypatch.setattr("sparklog.chain.head.apply_command", interrupted)
     with pytest.raises(KeyboardInterrupt):
         chain.append()
-    assert chain.append().ranges[0].start == 1
+    assert chain.append().ranges[0].start == 0
     assert chain.uploads() == member(chain.store.inner).uploads()
-    assert len(chain.uploads()) == 2
+    assert len(chain.uploads()) == 1
 
 
 def test_each_entry_says_when_and_by_whom_it_was_written(chain: Member) -> None:
@@ -366,14 +366,14 @@ def test_each_attempt_at_a_slot_has_a_nonce_of_its_own(chain: Member) -> None:
     sent: list[Entry] = []
     other = member(chain.store.inner)
     chain.store.plan(lambda: other.append(), "put_if_absent", LOG)  # the first attempt loses its slot
-    real = committer_module.claim_slot
+    real = group_commit.encode_entry
 
-    def seen(store: Any, entry: Entry, deadline: Deadline) -> Any:
+    def seen(entry: Entry) -> bytes:
         sent.append(entry)
-        return real(store, entry, deadline)
+        return real(entry)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(committer_module, "claim_slot", seen)
+        patch.setattr(group_commit, "encode_entry", seen)
         chain.append()
         chain.append()
     assert len({each.nonce for each in sent}) == len(sent) >= 4
@@ -397,7 +397,7 @@ def test_an_error_after_the_entry_landed_is_an_unknown_outcome(chain: Member, mo
 
     submission = chain.begin(append())
     with monkeypatch.context() as patch:
-        patch.setattr(chain.follower, "apply_body", broken)
+        patch.setattr(chain.committer._machine, "_acknowledge", broken)
         with pytest.raises(OutcomeUnknown, match=submission.command_id) as raised:
             chain.submit(submission)
     assert raised.value.landed is Landed.UNKNOWN
@@ -409,7 +409,7 @@ def test_nobody_commits_for_a_caller_who_was_interrupted(chain: Member, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(chain.committer, "_take", interrupted)
+        patch.setattr(chain.committer._machine, "_taken", interrupted)
         with pytest.raises(KeyboardInterrupt):
             chain.append()
     chain.append()
@@ -417,11 +417,11 @@ def test_nobody_commits_for_a_caller_who_was_interrupted(chain: Member, monkeypa
 
 
 def test_a_repeat_in_doubt_whose_body_is_refused_stays_in_doubt(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
+    def refused() -> None:
         raise StoreFull("no room")
 
-    monkeypatch.setattr(committer_module, "SLICES_INLINE", 1)
-    monkeypatch.setattr(committer_module, "write_body", refused)
+    monkeypatch.setattr(group_commit, "SLICES_INLINE", 1)
+    chain.store.plan(refused, "put_if_absent", "meta/commands/", times=2)
     submission = chain.begin(append(slices=[0, 1]))
     with pytest.raises(StoreFull):
         chain.submit(submission)

@@ -8,8 +8,9 @@ import random
 import msgspec
 import pytest
 
-from sparklog.chain import follower as follower_module
+from sparklog.chain import catch_up
 from sparklog.chain.entry import Author, Entry, decode_entry, encode_entry, hash_of
+from sparklog.chain.head import Draft, Head
 from sparklog.core.errors import ChainDamaged, ClusterNotFound, SparklogError, StoreUnavailable
 from sparklog.storage.keys import entry_key, void_key
 from tests.chain.chain_kit import SMALL_BLOCK, Member, member, new_chain, new_store, small_blocks
@@ -49,13 +50,13 @@ def test_reading_on_at_the_end_costs_two_requests(chain: Member) -> None:
     assert [method for method, _ in chain.store.calls] == ["get", "get"]
 
 
-def test_opening_lists_nothing_but_looks_for_two_keys(chain: Member) -> None:
+def test_opening_lists_nothing_but_looks_for_three_keys(chain: Member) -> None:
     for _ in range(10):
         chain.append()
     chain.store.calls.clear()
     Member(chain.store).follower.open()
     assert chain.store.count("list_keys") == 0
-    assert chain.store.count("first_key_after") == 2
+    assert chain.store.count("first_key_after") == 3  # of a snapshot, and of an entry in this block or the next
 
 
 def test_opening_behind_a_snapshot_reads_no_older_entry(chain: Member) -> None:
@@ -66,7 +67,7 @@ def test_opening_behind_a_snapshot_reads_no_older_entry(chain: Member) -> None:
     chain.store.calls.clear()
     late = Member(chain.store)
     late.follower.open()
-    assert chain.store.count("get", LOG) <= 3 + follower_module.READ_WIDTH
+    assert chain.store.count("get", LOG) <= 3 + catch_up.READ_WIDTH
     assert ("get", entry_key(10)) not in chain.store.calls
     assert contents(late.follower.state) == contents(chain.follower.state)
 
@@ -149,9 +150,9 @@ def test_without_the_hash_link_another_history_would_be_followed(
 
     unlinked = member(new_store_with(chain, upto=2))
     third = decode_entry(3, chain.store.get(entry_key(3)))
-    monkeypatch.setattr(follower_module, "hash_of", lambda body: third.previous)
-    unlinked.follower.entry_hash = third.previous
-    unlinked.follower.apply_body(3, chain.store.get(entry_key(3)))
+    monkeypatch.setattr(Draft, "follows", lambda draft, entry: True)
+    unlinked.store.put_if_absent(entry_key(3), encode_entry(third))
+    unlinked.follower.catch_up()
     assert unlinked.follower.state.partition(1, 0).next_offset == 2  # type: ignore[union-attr]
     assert len(unlinked.uploads()) == 1  # of two records one has no slice
 
@@ -197,7 +198,7 @@ def test_the_same_chain_is_known_by_its_last_entry(chain: Member) -> None:
     chain.append()
     assert chain.follower.is_same_chain()
     forgotten = member(chain.store.inner)
-    forgotten.follower._forget()
+    forgotten.follower.head = Head()
     assert not forgotten.follower.is_same_chain()
     whole = bytes(chain.store.inner.get(entry_key(2)))
     replace(chain, 2, whole[:-1] + b" ")

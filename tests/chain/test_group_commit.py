@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sparklog.chain.clock import Deadline
-from sparklog.chain.committer import Committer, _Waiting
+from sparklog.chain.group_commit import Ticket
+from sparklog.chain.requests import Now
 from sparklog.core.commands import AllocateProducer, Application, CreateTopic, MoveLogStart, Submission
 from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreFull, TopicAlreadyExists
 from sparklog.core.records import CommandResult
@@ -25,35 +25,33 @@ def chain() -> Member:
     return new_chain()
 
 
-class _Counted(list[_Waiting]):
-    """A queue that tells when somebody has joined it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.joined = threading.Semaphore(0)
-
-    def append(self, each: _Waiting) -> None:
-        super().append(each)
-        self.joined.release()
-
-
-def together(chain: Member, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
+def together(
+    chain: Member, submissions: Sequence[Submission], timeouts_ms: Sequence[int] | None = None
+) -> list[CommandResult | SparklogError]:
     """Submit each in a thread of its own, in this order, so that all of them wait before the first entry is made."""
 
-    def attempt(submission: Submission) -> CommandResult | SparklogError:
+    def attempt(submission: Submission, timeout_ms: int) -> CommandResult | SparklogError:
         try:
-            return chain.submit(submission)
+            return chain.committer.submit(submission, timeout_ms)
         except SparklogError as error:
             return error
 
-    committer: Committer = chain.committer
-    queue = committer._queue = _Counted()
-    with ThreadPoolExecutor(len(submissions)) as pool:
-        with committer._commit_lock:
-            running = []
-            for each in submissions:
-                running.append(pool.submit(attempt, each))
-                queue.joined.acquire()
+    handed_in = threading.Semaphore(0)
+    machine = chain.committer._machine
+
+    def submit(ticket: Ticket, now: Now) -> None:
+        """All but the last one wait without an entry being made."""
+        machine._queue.append(ticket)
+        handed_in.release()
+        if len(machine._queue) == len(submissions):
+            machine._advance(now)
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(len(submissions)) as pool:
+        patch.setattr(machine, "submit", submit)
+        running = []
+        for each, timeout_ms in zip(submissions, timeouts_ms or [TIMEOUT_MS] * len(submissions), strict=True):
+            running.append(pool.submit(attempt, each, timeout_ms))
+            handed_in.acquire()
         return [each.result() for each in running]
 
 
@@ -176,7 +174,8 @@ def test_an_entry_takes_about_a_thousand_slices_and_the_rest_waits_for_the_next(
 
 def test_a_caller_in_a_hurry_does_not_end_the_appends_of_others(chain: Member) -> None:
     chain.store.plan(Fault.UNAVAILABLE, "put_if_absent", LOG, times=6)  # some hundred milliseconds of pauses
-    hurried, patient = (_Waiting(chain.begin(append()), Deadline(chain.clock, wait)) for wait in (1, TIMEOUT_MS))
-    chain.committer._commit([hurried, patient])
-    assert patient.error is None
-    assert member(chain.store.inner).uploads() == [upload_of(each.submission) for each in (hurried, patient)]
+    submissions = [chain.begin(append()) for _ in range(2)]
+    hurried, patient = together(chain, submissions, (1, TIMEOUT_MS))
+    assert isinstance(patient, CommandResult)
+    assert isinstance(hurried, CommandResult)
+    assert member(chain.store.inner).uploads() == [upload_of(each) for each in submissions]

@@ -1,0 +1,197 @@
+"""Reading on, as a state machine: from one head to the head that was newest when it began, or newer.
+
+STARTING ── no head yet, or the block is void ──► LOADING the newest snapshot ──┐
+   ├────────────────────────────────────────────────────────────────────────────┘
+   └► READING the next entries ──► LOOKING for the marks of their blocks ──► FETCHING what they name by reference
+         ▲                             │ present ──► LOADING                    │
+         └── not yet at the end ◄──────┼────────────────────────────────────────┴──► the head
+                                       └── an entry does not fit: DOUBTING its block's mark ── absent ──► ChainDamaged
+
+What was read takes effect only after the marks were found absent. A round that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from sparklog.chain.command_body import append_of
+from sparklog.chain.damage import PUT_BACK, damage
+from sparklog.chain.entry import Entry, decode_entry
+from sparklog.chain.head import Draft, Head
+from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Reply, Request
+from sparklog.core.commands import Append
+from sparklog.core.errors import ChainDamaged, KeyNotFound, SparklogError
+from sparklog.core.records import AppendedByReference, AppliedCommand
+from sparklog.core.types import CommandId
+from sparklog.storage.keys import ENTRIES_PER_BLOCK, command_key, entry_block, entry_key, void_key
+
+READ_WIDTH = 32  # entries asked for at once while there is a backlog
+ROUND_BYTES = 64 << 20  # a round of a backlog ends when its entries are this large together
+
+
+class Phase(StrEnum):
+    """What it waits for."""
+
+    LOADING = "loading"
+    READING = "reading"
+    LOOKING = "looking"
+    FETCHING = "fetching"
+    DOUBTING = "doubting"
+
+
+Outcome = Head | SparklogError
+
+
+class CatchUp:
+    """Reads on from `head`; `found` is the body of the next entry if that is known already. `url` is for messages.
+
+    The snapshot, if one is loaded, has to be newer than the head: else what the head rests on is gone.
+    """
+
+    def __init__(self, head: Head, url: str, *, found: bytes | None = None, reload: bool = False) -> None:
+        self.head = head
+        self.phase = Phase.LOADING if reload or head.n < 0 else Phase.READING
+        self._url = url
+        self._bodies: list[bytes] = [] if found is None else [found]
+        self._at_end = False
+        self._entries: list[Entry] = []
+        self._damage: ChainDamaged | None = None
+
+    def start(self) -> Request:
+        """The first request."""
+        return LoadSnapshot() if self.phase is Phase.LOADING else self._read()
+
+    def reply(self, reply: Reply) -> Request | Outcome:
+        """The next request, or how it ended."""
+        if isinstance(reply, SparklogError) and not isinstance(reply, KeyNotFound):
+            return reply
+        match self.phase:
+            case Phase.LOADING:
+                return self._after_load(reply)
+            case Phase.READING:
+                return self._after_read(reply)
+            case Phase.LOOKING:
+                return self._after_look(reply)
+            case Phase.FETCHING:
+                return self._after_fetch(reply)
+            case Phase.DOUBTING:
+                return self._reload() if isinstance(reply, bytes | memoryview) else _not_none(self._damage)
+
+    # ---- snapshot -------------------------------------------------------------------------------
+
+    def _reload(self) -> Request:
+        self.phase = Phase.LOADING
+        self._bodies.clear()
+        return LoadSnapshot()
+
+    def _after_load(self, reply: Reply) -> Request | Outcome:
+        if isinstance(reply, KeyNotFound):  # a chunk is gone with its snapshot: there is a newer one
+            return self._reload()
+        if isinstance(reply, Head):
+            if reply.n <= self.head.n:
+                return self._uncovered()
+            self.head = reply
+        elif self.head.n >= 0:
+            return self._uncovered()
+        return self._read()
+
+    def _uncovered(self) -> ChainDamaged:
+        return ChainDamaged(
+            f"{self._url}: block {entry_block(self.head.n + 1)} is marked as deleted, but no snapshot covers it: the "
+            f"snapshot behind it is missing; {PUT_BACK}"
+        )
+
+    # ---- entries --------------------------------------------------------------------------------
+
+    def _read(self) -> Request:
+        """Ask for the next entry, and the one after it; from the third on for many at once."""
+        self.phase = Phase.READING
+        first = self.head.n + 1 + len(self._bodies)
+        width = 1 if len(self._bodies) < 2 else READ_WIDTH
+        return GetMany([entry_key(n) for n in range(first, first + width)])
+
+    def _after_read(self, reply: Reply) -> Request | Outcome:
+        bodies: list[bytes | None] = reply  # type: ignore[assignment]
+        for body in bodies:
+            if body is None:
+                return self._look(at_end=True)
+            self._bodies.append(body)
+        if len(self._bodies) >= ENTRIES_PER_BLOCK // 2 or sum(map(len, self._bodies)) >= ROUND_BYTES:
+            return self._look(at_end=False)
+        return self._read()
+
+    def _look(self, *, at_end: bool) -> Request:
+        """Look for the marks of all blocks that were read, up to that of the slot that was taken for the end.
+
+        A block's mark is put before its entries go, so one that is absent now was absent when they were read.
+        """
+        self.phase, self._at_end = Phase.LOOKING, at_end
+        first = self.head.n + 1
+        blocks = range(entry_block(first), entry_block(first + len(self._bodies)) + 1)
+        return GetMany([void_key(block) for block in blocks])
+
+    def _after_look(self, reply: Reply) -> Request | Outcome:
+        marks: list[bytes | None] = reply  # type: ignore[assignment]
+        if any(mark is not None for mark in marks):
+            return self._reload()
+        try:
+            self._entries = [decode_entry(n, body, self._url) for n, body in enumerate(self._bodies, self.head.n + 1)]
+        except SparklogError as error:
+            return error
+        named = self._by_reference()
+        if not named:
+            return self._apply({})
+        self.phase = Phase.FETCHING
+        return GetMany([command_key(command.n0, command.command_id) for _, command, _ in named])
+
+    # ---- effect ---------------------------------------------------------------------------------
+
+    def _by_reference(self) -> list[tuple[Entry, AppliedCommand, AppendedByReference]]:
+        return [
+            (entry, command, record)
+            for entry in self._entries
+            for command in entry.commands
+            for record in command.records
+            if isinstance(record, AppendedByReference)
+        ]
+
+    def _after_fetch(self, reply: Reply) -> Request | Outcome:
+        bodies: list[bytes | None] = reply  # type: ignore[assignment]
+        try:
+            appends = {
+                command.command_id: append_of(body, command.command_id, command.n0, record, entry.n, self._url)
+                for (entry, command, record), body in zip(self._by_reference(), bodies, strict=True)
+            }
+        except SparklogError as error:
+            return error
+        return self._apply(appends)
+
+    def _apply(self, appends: Mapping[CommandId, Append]) -> Request | Outcome:
+        draft = Draft(self.head)
+        for entry, body in zip(self._entries, self._bodies, strict=True):
+            if not draft.follows(entry):
+                return self._doubt(entry, draft)
+            draft.apply(entry, body, appends)
+        self.head = draft.head()
+        self._bodies.clear()
+        self._entries.clear()
+        # Read only up to the end seen at the start: chasing a faster writer would never finish.
+        return self.head if self._at_end else self._read()
+
+    def _doubt(self, entry: Entry, draft: Draft) -> Request:
+        """The entry names another one before it: damage, unless its block was deleted since the look for its mark."""
+        self._damage = damage(
+            entry_key(entry.n),
+            f"wanted chain {draft.state.chain_id} after hash {draft.entry_hash}, "
+            f"found chain {entry.chain_id} after {entry.previous}",
+            self._url,
+        )
+        self.phase = Phase.DOUBTING
+        return Get(void_key(entry_block(entry.n)))
+
+
+def _not_none(error: ChainDamaged | None) -> ChainDamaged:
+    if error is None:
+        raise AssertionError("a mark is doubted because of an entry that does not fit")
+    return error
