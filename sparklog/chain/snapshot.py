@@ -10,7 +10,7 @@ died since are listed in the manifest. So a snapshot costs what changed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -156,14 +156,20 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
 
 def write(store: ObjectStore, prepared: Prepared) -> None:
     """Put the new chunks, then the manifest. Somebody else's snapshot of the same entry is as good."""
-    for sha256, body in prepared.bodies.items():
-        _put_chunk(store, chunk_key(sha256), body)
+    *chunks, (key, manifest) = objects_of(prepared)
+    for chunk, body in chunks:
+        _put_chunk(store, chunk, body)
     try:
-        store.put_if_absent(
-            snapshot_key(prepared.manifest.n), frame("snapshot", msgspec.json.encode(prepared.manifest))
-        )
+        store.put_if_absent(key, manifest)
     except KeyExists:
         return
+
+
+def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
+    """Keys and bodies in the order in which they are written: the new chunks, then the manifest that names them."""
+    for sha256, body in prepared.bodies.items():
+        yield chunk_key(sha256), body
+    yield snapshot_key(prepared.manifest.n), frame("snapshot", msgspec.json.encode(prepared.manifest))
 
 
 def _put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
