@@ -148,9 +148,10 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
 
 def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment) -> None:
     zero = Offset(0)
+    added = {}
     for index, replicas in enumerate(assignment, first):
         key = TopicPartition(topic_id, PartitionIndex(index))
-        state.partitions[key] = Partition(
+        added[key] = Partition(
             topic_id,
             key.partition,
             replicas,
@@ -164,11 +165,13 @@ def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignme
             zero,
             ((LeaderEpoch(0), zero),),
         )
+    state.partitions.put_all(added)
 
 
 def _append(state: ClusterState, record: Appended, at: At) -> None:
     _name_objects(state, record.objects, record.slices)
     state.slices.add(record.slices)
+    after = {}
     for each in record.ranges:
         key = TopicPartition(each.topic_id, each.partition)
         before = state.partitions[key]
@@ -176,13 +179,14 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
             each.end if store in before.isr else log_end
             for store, log_end in zip(before.replicas, before.log_ends, strict=True)
         )
-        state.partitions[key] = msgspec.structs.replace(
+        after[key] = msgspec.structs.replace(
             before,
             next_offset=each.end,
             log_ends=log_ends,
             high_watermark=high_watermark(dict(zip(before.replicas, log_ends, strict=True)), before.isr),
             size_bytes=before.size_bytes + each.size_bytes,
         )
+    state.partitions.put_all(after)
     _remember_producers(state, record, at)
     if record.application is not None:
         result = _append_result(record, EntryNumber(at.n), at)
@@ -266,8 +270,8 @@ def _release(state: ClusterState, object_numbers: Column, delete_after_ms: int, 
             if before:
                 del state.released[key]
             retired[key] = Retired(key, delete_after_ms, topic)
-    state.released.update(released)
-    state.retired.update(retired)
+    state.released.put_all(released)
+    state.retired.put_all(retired)
 
 
 def _raise_floor(state: ClusterState, record: FloorRaised) -> None:

@@ -10,6 +10,7 @@ import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -165,14 +166,14 @@ class SliceTable:
         self.blocks: tuple[Block, ...] = tuple(blocks)
         self._tail: CopyOnWriteMap[int, list[Slice]] = CopyOnWriteMap()  # by partition key; each list ascends
         self._tail_rows = 0
-        self._owned: set[int] = set()  # partitions whose list in the tail only this table has
+        self._owned: dict[int, list[Slice]] = {}  # those lists of the tail that only this table has
 
     def fork(self) -> SliceTable:
         """A table that starts equal; what is changed in it is seen in no other."""
         other = SliceTable(self.blocks)
         other._tail = self._tail.fork()
         other._tail_rows = self._tail_rows
-        self._owned = set()
+        self._owned = {}
         return other
 
     def __len__(self) -> int:
@@ -180,40 +181,44 @@ class SliceTable:
 
     def add(self, slices: Iterable[Slice]) -> None:
         """Add slices that overlap none of their partitions'."""
-        for each in slices:
+        added = tuple(slices)
+        if self._tail_rows + len(added) > TAIL_ROWS:
+            self._seal(added)
+            return
+        for each in added:
             key = (each.topic_id << 32) | each.partition
-            tail = self._tail[key] if key in self._owned else self._own_tail(key)
+            tail = self._owned.get(key)
+            if tail is None:
+                tail = self._own(key, self._tail.get(key, ()))
             if tail and tail[-1].start > each.start:
                 tail.insert(bisect_left(tail, each.start, key=_start), each)
             else:
                 tail.append(each)
-            self._tail_rows += 1
-        if self._tail_rows > TAIL_ROWS:
-            self.seal()
+        self._tail_rows += len(added)
 
-    def _own_tail(self, key: int) -> list[Slice]:
-        """A list of the partition's slices in the tail that no fork shares."""
-        tail = self._tail[key] = list(self._tail.get(key, ()))
-        self._owned.add(key)
+    def _own(self, key: int, slices: Iterable[Slice]) -> list[Slice]:
+        """A list of these slices in the tail, which no fork shares."""
+        tail = self._tail[key] = self._owned[key] = list(slices)
         return tail
 
     def seal(self) -> None:
         """Move the tail into the blocks, and tidy those."""
-        self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
+        self._seal(())
+
+    def _seal(self, added: Sequence[Slice]) -> None:
+        self.blocks = tuple(tidied((*self.blocks, *self._tail_block(added)), ORDER))
         self._tail.clear()
         self._owned.clear()
         self._tail_rows = 0
 
     def in_blocks(self) -> SliceTable:
         """An equal table without a tail, to be stored. Blocks that need no tidying are the same ones."""
-        return SliceTable((*tidied(self.blocks, ORDER), *self._tail_block()))
+        return SliceTable((*tidied(self.blocks, ORDER), *self._tail_block(())))
 
-    def _tail_block(self) -> tuple[Block, ...]:
-        """The tail as a block, if there is any."""
-        if not self._tail_rows:
-            return ()
-        tail = [each for _, of_partition in sorted(self._tail.items()) for each in of_partition]
-        return (make_block(slice_columns(tail), ORDER),)
+    def _tail_block(self, added: Sequence[Slice]) -> tuple[Block, ...]:
+        """The tail and what is added to it as a block, if that is anything."""
+        tail = [*chain.from_iterable(self._tail.values()), *added]
+        return (make_block(slice_columns(tail), ORDER),) if tail else ()
 
     def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
         """The slices that overlap [start, end), ascending."""
@@ -241,7 +246,7 @@ class SliceTable:
 
     def everything(self) -> SliceColumns:
         """All slices of all partitions, ascending by partition and offset. Copies the whole table."""
-        tail = slice_columns([each for of_partition in self._tail.values() for each in of_partition])
+        tail = slice_columns(list(chain.from_iterable(self._tail.values())))
         parts = [*(live_columns(block) for block in self.blocks), tail]
         return SliceColumns(
             make_block({name: np.concatenate([part[name] for part in parts]) for name in DTYPES}, ORDER).columns
@@ -270,11 +275,10 @@ class SliceTable:
                 found.append(slice_columns(goes))
                 stays = [each for each in tail if each.start < offsets.start or each.end > offsets.end]
                 if stays:
-                    self._tail[key] = stays
-                    self._owned.add(key)
+                    self._own(key, stays)
                 else:
                     del self._tail[key]
-                    self._owned.discard(key)
+                    self._owned.pop(key, None)
                 self._tail_rows -= len(goes)
         if not found:
             return SliceColumns(slice_columns(()))
@@ -296,7 +300,7 @@ class SliceTable:
         self.blocks = tuple(block for block in blocks if block.dead_rows < block.rows)
         for key in [key for key in self._tail if first <= key <= last]:
             slices = self._tail.pop(key)
-            self._owned.discard(key)
+            self._owned.pop(key, None)
             self._tail_rows -= len(slices)
             numbers.append(np.array([each.object_number for each in slices], dtype=DTYPES["object_number"]))
         return np.concatenate(numbers)

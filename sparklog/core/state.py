@@ -7,7 +7,10 @@ the state that others see, or it is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import repeat
+from typing import cast
 
 import msgspec
 
@@ -164,6 +167,11 @@ class ClusterState:
         """The topic of this name, or None."""
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
+
+    def partitions_of(self, topic: Topic) -> list[Partition]:
+        """The topic's partitions, from 0 on."""
+        indexes = cast("Iterable[PartitionIndex]", range(topic.partitions))  # each write asks for all: no call for each
+        return self.partitions.get_all(map(TopicPartition, repeat(topic.topic_id), indexes))
 
     def partition(self, topic_id: int, partition: int) -> Partition | None:
         """The partition, or None."""

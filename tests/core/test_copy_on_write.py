@@ -14,7 +14,7 @@ from sparklog.core.copy_on_write import CopyOnWriteMap
 Dict = dict[int, int]
 Map = CopyOnWriteMap[int, int]
 
-WHAT = ["set", "set", "set", "delete", "pop", "clear", "setdefault", "update", "fork", "fork"]
+WHAT = ["set", "set", "set", "delete", "pop", "clear", "setdefault", "put all", "fork", "fork"]
 STEPS = st.lists(
     st.tuples(st.integers(0, 7), st.sampled_from(WHAT), st.integers(0, 12), st.integers(0, 99)), max_size=60
 )
@@ -32,8 +32,9 @@ def step(target: Dict | Map, what: str, key: int, value: int) -> object:
                 return target.pop(key)
             case "clear":
                 target.clear()
-            case "update":
-                target.update({key: value, key + 1: value})
+            case "put all":
+                more = dict.fromkeys(range(key, key + value % 5), value)
+                target.update(more) if isinstance(target, dict) else target.put_all(more)
             case _:
                 return target.setdefault(key, value)
     except KeyError as error:
@@ -51,6 +52,7 @@ def same(found: Map, wanted: Dict) -> bool:
         and bool(found) == bool(wanted)
         and [found.get(key, "none") for key in asked] == [wanted.get(key, "none") for key in asked]
         and [key in found for key in asked] == [key in wanted for key in asked]
+        and found.get_all(wanted) == list(wanted.values())
         and found == wanted
     )
 
