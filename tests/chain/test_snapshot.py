@@ -11,6 +11,7 @@ from sparklog.chain import committer as committer_module
 from sparklog.chain import snapshot
 from sparklog.core import column_blocks, object_table, slice_table
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
+from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, SparklogError, StoreUnavailable
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from sparklog.storage.keys import CHUNKS, SNAPSHOTS, chunk_key, snapshot_key
@@ -99,6 +100,14 @@ def test_what_was_encoded_for_a_snapshot_is_not_encoded_for_the_next(
     again = snapshot.prepare(later, "f" * 64, known)
     assert [each.sha256 for each in again.manifest.slices] == [each.sha256 for each in first.manifest.slices]
     assert [each.dead for each in again.manifest.slices] == [((0, 1),)]
+
+
+def test_equal_states_lead_to_equal_chunks_however_their_maps_came_about(chain: Member) -> None:
+    state, other = chain.follower.state.fork(), chain.follower.state.fork()
+    other.partitions = CopyOnWriteMap(reversed(list(state.partitions.items())))
+    assert list(other.partitions) != list(state.partitions)
+    chunks = [snapshot.prepare(each, "f" * 64, {}).manifest.partitions.sha256 for each in (state, other)]
+    assert chunks[0] == chunks[1]
 
 
 def test_the_newest_snapshot_is_the_first_key(chain: Member) -> None:

@@ -112,11 +112,13 @@ def test_a_version_that_nobody_holds_is_freed_with_what_only_it_had() -> None:
 
 def test_shards_stay_small_as_keys_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy_on_write, "SHARD_KEYS", 8)
-    grown: Map = CopyOnWriteMap()
+    one_by_one: Map = CopyOnWriteMap()
     for key in range(1_000):
-        grown[key] = key
-    assert max(map(len, grown._shards)) <= 8
-    assert len(grown._shards) == len(CopyOnWriteMap(dict(grown))._shards) == 256
+        one_by_one[key] = key
+    at_once: Map = CopyOnWriteMap()
+    at_once.put_all(dict(one_by_one))
+    for grown in (one_by_one, at_once, CopyOnWriteMap(dict(one_by_one))):
+        assert (len(grown._shards), max(map(len, grown._shards)) <= 8) == (256, True)
 
 
 def test_a_map_shows_its_items() -> None:

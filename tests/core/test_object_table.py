@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -123,3 +124,14 @@ def test_a_table_in_blocks_is_equal_and_the_table_itself_stays(table: ObjectTabl
     assert found(ObjectTable(stored.blocks, stored.holder_sets)) == OBJECTS
     assert (table.blocks, found(table)) == (blocks, OBJECTS)
     assert all(again is before for again, before in zip(stored.blocks, blocks, strict=False))
+
+
+def test_small_blocks_are_merged_when_they_are_stored() -> None:
+    small = []
+    for key, each in OBJECTS.items():
+        table = ObjectTable()
+        table.add(NamedObject(number(key), msgspec.structs.replace(each, holders=OBJECTS[0].holders)), 1)
+        small.extend(table.in_blocks().blocks)
+    assert len(small) == 4
+    (merged,) = ObjectTable(small, [OBJECTS[0].holders]).in_blocks().blocks
+    assert merged.columns["number"].tolist() == [0, 3, 4, 9]

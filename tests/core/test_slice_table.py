@@ -16,7 +16,7 @@ from sparklog.core.slice_table import (
     slice_columns,
 )
 from sparklog.core.types import Offset, OffsetRange, Slice, TopicId, TopicPartition
-from tests.core.decided_log import place, span
+from tests.core.decided_log import TOPIC, place, span
 from tests.core.every_record import EVERY_RECORD
 
 (PATTERN,) = next(each.slices for each in EVERY_RECORD if hasattr(each, "slices"))
@@ -167,6 +167,38 @@ def test_a_fork_copies_a_partition_of_the_tail_once_and_only_if_it_changes() -> 
     assert fork._tail[partition_key(place(0))] is own
     assert own is not table._tail[partition_key(place(0))]
     assert fork._tail[partition_key(place(1))] is table._tail[partition_key(place(1))]
+
+
+def test_a_table_that_was_forked_may_go_on_beside_its_fork() -> None:
+    table = SliceTable()
+    table.add([made(place(), 0, 1)])
+    fork = table.fork()
+    table.add([made(place(), 1, 2)])
+    assert [len(find(each, place(), 0, 9)) for each in (table, fork)] == [2, 1]
+
+
+def test_what_is_added_after_something_was_forgotten_is_there() -> None:
+    table = SliceTable()
+    table.add(made(place(), at, at + 1) for at in range(3))
+    table.remove(place(), OffsetRange(Offset(0), Offset(1)))
+    table.add([made(place(), 3, 4)])
+    assert [each.start for each in find(table, place(), 0, 9)] == [1, 2, 3]
+    table.remove_topic(TOPIC)
+    table.add([made(place(), 4, 5)])
+    assert [each.start for each in find(table, place(), 0, 9)] == [4]
+
+
+def test_a_long_tail_is_sealed_and_blocks_are_tidied_when_they_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slice_table, "TAIL_ROWS", 2)
+    table = SliceTable()
+    table.add([made(place(), 0, 1)])
+    assert [each.rows for each in table.blocks] == []
+    table.add([made(place(), 1, 2), made(place(), 2, 3)])
+    assert [each.rows for each in table.blocks] == [3]
+    table.add([made(place(), 3, 4)])
+    assert [each.rows for each in table.in_blocks().blocks] == [3, 1]
+    loaded_twice = SliceTable((*table.in_blocks().blocks, *table.fork().in_blocks().blocks[1:]))
+    assert [each.rows for each in loaded_twice.in_blocks().blocks] == [5]
 
 
 def test_a_block_of_which_everything_is_forgotten_goes_at_once() -> None:
