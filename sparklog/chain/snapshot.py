@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import google_crc32c
@@ -22,7 +22,8 @@ import numpy as np
 from sparklog.chain.damage import damage, damaged_chunk
 from sparklog.chain.framing import frame, unframe
 from sparklog.core import object_table, slice_table
-from sparklog.core.column_blocks import Block, Column
+from sparklog.core.column_blocks import Block, ChunkName, Column
+from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.readable import exact_amount
@@ -114,15 +115,15 @@ class Prepared:
 
 
 def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) -> Prepared:
-    """Take a snapshot of `state`; call it while nobody changes that. `known`: chunks already in the store.
+    """Take a snapshot of `state`. `known`: chunks already in the store; those that this snapshot adds are noted there.
 
-    Seals the tails of the tables and notes in each block which chunk holds it; both change no meaning.
+    The state does not change; its blocks remember which chunks hold them, so that the next snapshot need not encode
+    them again.
     """
     prepared: dict[str, bytes] = {}
-    state.slices.seal()
-    state.objects.seal()
-    slices = _table_chunks(state.slices.blocks, prepared, known)
-    objects = _table_chunks(state.objects.blocks, prepared, known)
+    stored_objects = state.objects.in_blocks()
+    slices = _table_chunks(state.slices.in_blocks().blocks, prepared, known)
+    objects = _table_chunks(stored_objects.blocks, prepared, known)
     producers = tuple(
         StoredProducer(each.producer_id, each.producer_epoch, each.last_used_ms, tuple(each.batches.items()))
         for each in state.producers.values()
@@ -130,9 +131,9 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
     small = SmallState(
         tuple(state.stores.values()),
         producers,
-        dict(state.applications),
+        dict(state.applications.items()),
         tuple(state.jobs.values()),
-        dict(state.released),
+        dict(state.released.items()),
         tuple(state.retired.values()),
     )
     manifest = Manifest(
@@ -143,12 +144,12 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         state.floor,
         state.config,
         {name: getattr(state, name) for name in _COUNTERS},
-        tuple(state.objects.holder_sets),
+        stored_objects.holder_sets,
         slices,
         objects,
-        _packed(tuple(state.topics.values()), prepared, known),
-        _packed(tuple(state.partitions.values()), prepared, known),
-        _packed(dict(state.results), prepared, known),
+        _packed(_in_order(state.topics), prepared, known),
+        _packed(_in_order(state.partitions), prepared, known),
+        _packed(dict(state.results.items()), prepared, known),
         _packed(small, prepared, known),
     )
     return Prepared(manifest, prepared)
@@ -215,21 +216,24 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             chain_id=manifest.chain_id,
             floor=manifest.floor,
             config=manifest.config,
-            stores={each.store: each for each in small.stores},
-            topics={each.topic_id: each for each in topics},
-            topic_ids={each.name: each.topic_id for each in topics},
-            partitions={TopicPartition(each.topic_id, each.partition): each for each in partitions},
+            stores=CopyOnWriteMap({each.store: each for each in small.stores}),
+            topics=CopyOnWriteMap({each.topic_id: each for each in topics}),
+            topic_ids=CopyOnWriteMap({each.name: each.topic_id for each in topics}),
+            partitions=CopyOnWriteMap({TopicPartition(each.topic_id, each.partition): each for each in partitions}),
             slices=SliceTable(slices),
             objects=ObjectTable(objects, manifest.holder_sets),
-            released=small.released,
-            retired={each.number: each for each in small.retired},
-            producers={
-                each.producer_id: Producer(each.producer_id, each.producer_epoch, each.last_used_ms, dict(each.batches))
+            released=CopyOnWriteMap(small.released),
+            retired=CopyOnWriteMap({each.number: each for each in small.retired}),
+            producers=CopyOnWriteMap(
+                (
+                    each.producer_id,
+                    Producer(each.producer_id, each.producer_epoch, each.last_used_ms, dict(each.batches)),
+                )
                 for each in small.producers
-            },
-            applications=small.applications,
-            results=results,
-            jobs={each.job: each for each in small.jobs},
+            ),
+            applications=CopyOnWriteMap(small.applications),
+            results=CopyOnWriteMap(results),
+            jobs=CopyOnWriteMap({each.job: each for each in small.jobs}),
             **manifest.counters,
         )
 
@@ -240,18 +244,23 @@ def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
     return {chunk.sha256: chunk for chunk in (*manifest.slices, *manifest.objects, *small)}
 
 
+def _in_order(values: Mapping[Any, T]) -> tuple[T, ...]:
+    """The values by key: the same map leads to the same bytes in every process."""
+    return tuple(values[key] for key in sorted(values))
+
+
 def _table_chunks(
-    blocks: list[Block], prepared: dict[str, bytes], known: dict[str, TableChunk]
+    blocks: Sequence[Block], prepared: dict[str, bytes], known: dict[str, TableChunk]
 ) -> tuple[TableChunk, ...]:
     chunks = []
-    for index, block in enumerate(blocks):
-        chunk = known.get(block.chunk) if block.chunk else None
+    for block in blocks:
+        chunk = known.get(block.chunk.sha256) if block.chunk.sha256 else None
         if chunk is None:
             body = _encode_columns(block.columns)
             chunk = replace_dead(_chunk_of(body, block.rows), ())
             prepared[chunk.sha256] = body
             known[chunk.sha256] = chunk
-            blocks[index] = replace(block, chunk=chunk.sha256)
+            block.chunk.sha256 = chunk.sha256
         chunks.append(replace_dead(chunk, tuple(block.dead_runs())))
     return tuple(chunks)
 
@@ -319,7 +328,7 @@ def _block(store: ObjectStore, n: int, chunk: TableChunk, dtypes: Mapping[str, s
         dead = np.zeros(chunk.rows, dtype=np.bool_)
         for low, high in chunk.dead:
             dead[low:high] = True
-    return Block(columns, chunk.rows, dead, _dead_rows(chunk.dead), chunk.sha256)
+    return Block(columns, chunk.rows, dead, _dead_rows(chunk.dead), ChunkName(chunk.sha256))
 
 
 def _dead_rows(runs: Sequence[tuple[int, int]]) -> int:

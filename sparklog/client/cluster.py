@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -32,7 +32,7 @@ from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.storage_settings import storage_settings
 from sparklog.core.topic_config import parse_topic_config, topic_values
-from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicPartition
+from sparklog.core.types import Offset, StoreId
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
 from sparklog.log.scan import scan
 from sparklog.log.time_lookup import candidates, first_in
@@ -112,7 +112,7 @@ class Cluster:
                 name,
                 topic.topic_id,
                 topic.created_ms,
-                tuple(_partitions(state, topic)),
+                tuple(state.partitions_of(topic)),
                 {key: (text_of(value), origin) for key, (value, origin) in values.items()},
             )
 
@@ -287,8 +287,3 @@ def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None)
     if not address:
         raise InvalidInput("which cluster? give its address, or set SPARKLOG_CLUSTER (for example file:///path)")
     return Cluster(Connection(address, settings=storage_settings(storage or {})))
-
-
-def _partitions(state: ClusterState, topic: Topic) -> Iterator[Partition]:
-    for index in range(topic.partitions):
-        yield state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))]

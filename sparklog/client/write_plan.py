@@ -37,10 +37,8 @@ from sparklog.core.types import (
     LeaderEpoch,
     NewObject,
     NewSlice,
-    PartitionIndex,
     TimestampSource,
     TopicId,
-    TopicPartition,
     UploadId,
 )
 from sparklog.log.object_writer import ObjectWriter, WriteTarget
@@ -109,10 +107,8 @@ def plan_write(
 def _planned(state: ClusterState, name: str, compression: str | None, now_ms: int) -> PlannedTopic:
     topic = state.topics[state.topic_ids[name]]
     config = state.topic_config(topic)
-    partitions = [
-        state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))] for index in range(topic.partitions)
-    ]
-    stores = {store for each in partitions for store in each.isr}
+    partitions = state.partitions_of(topic)
+    stores = {store for isr in {each.isr for each in partitions} for store in isr}
     by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
     after_ms = config.message_timestamp_after_max_ms if by_creation else None
     before_ms = config.message_timestamp_before_max_ms if by_creation else None

@@ -9,6 +9,7 @@ from typing import assert_never
 import msgspec
 import numpy as np
 
+from sparklog.core.column_blocks import Column
 from sparklog.core.leader_epochs import trimmed_from_start
 from sparklog.core.producers import by_producer, joined, with_batch
 from sparklog.core.records import (
@@ -147,9 +148,10 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
 
 def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment) -> None:
     zero = Offset(0)
+    added = {}
     for index, replicas in enumerate(assignment, first):
         key = TopicPartition(topic_id, PartitionIndex(index))
-        state.partitions[key] = Partition(
+        added[key] = Partition(
             topic_id,
             key.partition,
             replicas,
@@ -163,11 +165,13 @@ def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignme
             zero,
             ((LeaderEpoch(0), zero),),
         )
+    state.partitions.put_all(added)
 
 
 def _append(state: ClusterState, record: Appended, at: At) -> None:
     _name_objects(state, record.objects, record.slices)
     state.slices.add(record.slices)
+    after = {}
     for each in record.ranges:
         key = TopicPartition(each.topic_id, each.partition)
         before = state.partitions[key]
@@ -175,13 +179,14 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
             each.end if store in before.isr else log_end
             for store, log_end in zip(before.replicas, before.log_ends, strict=True)
         )
-        state.partitions[key] = msgspec.structs.replace(
+        after[key] = msgspec.structs.replace(
             before,
             next_offset=each.end,
             log_ends=log_ends,
             high_watermark=high_watermark(dict(zip(before.replicas, log_ends, strict=True)), before.isr),
             size_bytes=before.size_bytes + each.size_bytes,
         )
+    state.partitions.put_all(after)
     _remember_producers(state, record, at)
     if record.application is not None:
         result = _append_result(record, EntryNumber(at.n), at)
@@ -219,7 +224,7 @@ def _swap(state: ClusterState, record: SlicesSwapped) -> None:
     removed = state.slices.remove(key, OffsetRange(record.start, record.end))
     _name_objects(state, record.objects, record.slices)
     state.slices.add(record.slices)
-    _release(state, removed, record.delete_after_ms, state.topics[record.topic_id].name)
+    _release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id].name)
     before = state.partitions[key]
     size_bytes = before.size_bytes - _bytes(removed) + sum(each.length for each in record.slices)
     state.partitions[key] = msgspec.structs.replace(before, version=before.version + 1, size_bytes=size_bytes)
@@ -228,7 +233,7 @@ def _swap(state: ClusterState, record: SlicesSwapped) -> None:
 def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
     key = TopicPartition(record.topic_id, record.partition)
     removed = state.slices.remove(key, OffsetRange(Offset(0), record.to))
-    _release(state, removed, record.delete_after_ms, state.topics[record.topic_id].name)
+    _release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id].name)
     before = state.partitions[key]
     state.partitions[key] = msgspec.structs.replace(
         before,
@@ -240,12 +245,9 @@ def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
 
 def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
     topic = state.topics[record.topic_id]
+    _release(state, state.slices.remove_topic(record.topic_id), record.delete_after_ms, topic.name)
     for index in range(topic.partitions):
-        key = TopicPartition(record.topic_id, PartitionIndex(index))
-        partition = state.partitions[key]
-        removed = state.slices.remove(key, OffsetRange(Offset(0), partition.next_offset))
-        _release(state, removed, record.delete_after_ms, topic.name)
-        del state.partitions[key]
+        del state.partitions[TopicPartition(record.topic_id, PartitionIndex(index))]
     del state.topics[record.topic_id]
     del state.topic_ids[topic.name]
     for producer in list(state.producers.values()):
@@ -254,17 +256,22 @@ def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
             state.producers[producer.producer_id] = msgspec.structs.replace(producer, batches=kept)
 
 
-def _release(state: ClusterState, removed: SliceColumns, delete_after_ms: int, topic: str) -> None:
-    """Count the slices that no longer name their objects; retire the objects that no slice names any more."""
-    numbers, counts = np.unique(removed.columns["object_number"], return_counts=True)
-    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+def _release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: str) -> None:
+    """Count the forgotten slices, given by the objects they named; retire the objects that no slice names any more."""
+    numbers, counts = np.unique(object_numbers, return_counts=True)
+    firsts = state.objects.slice_counts(numbers)
+    released, retired = {}, {}
+    for number, count, first in zip(numbers.tolist(), counts.tolist(), firsts.tolist(), strict=True):
         key = ObjectNumber(number)
-        forgotten = state.released.get(key, 0) + count
-        if forgotten < state.objects.slices(key):
-            state.released[key] = forgotten
+        before = state.released.get(key, 0)
+        if before + count < first:
+            released[key] = before + count
         else:
-            state.released.pop(key, None)
-            state.retired[key] = Retired(key, delete_after_ms, topic)
+            if before:
+                del state.released[key]
+            retired[key] = Retired(key, delete_after_ms, topic)
+    state.released.put_all(released)
+    state.retired.put_all(retired)
 
 
 def _raise_floor(state: ClusterState, record: FloorRaised) -> None:

@@ -9,7 +9,7 @@ costs O(log rows) amortised, whatever the size of the table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,18 +22,25 @@ MAX_BLOCK_ROWS = 1 << 18  # a merge touches at most this many rows; a snapshot c
 MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten: its manifest row stays small
 
 
+@dataclass(slots=True)
+class ChunkName:
+    """Which snapshot chunk holds exactly the columns of a block, once one was made of them.
+
+    It follows from the columns alone, so all versions of a block share it, and whoever works it out notes it here.
+    """
+
+    sha256: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Columns of equal length, sorted by the table's order. `dead` is None while every row lives.
-
-    `chunk` names the snapshot chunk that holds exactly these columns, once one was written.
-    """
+    """Columns of equal length, sorted by the table's order. `dead` is None while every row lives."""
 
     columns: Mapping[str, Column]
     rows: int
     dead: npt.NDArray[np.bool_] | None = None
     dead_rows: int = 0
-    chunk: str | None = None
+    chunk: ChunkName = field(default_factory=ChunkName)
 
     def live(self, low: int, high: int) -> Rows:
         """Numbers of the live rows among [low, high)."""

@@ -108,10 +108,7 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
 def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> TopicDeleted:
     """The topic is forgotten at once; its objects go after `file.delete.delay.ms`. Raises Conflict."""
     topic = existing_topic(state, command.topic_id)
-    if command.if_never_written and any(
-        state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))].next_offset
-        for index in range(topic.partitions)
-    ):
+    if command.if_never_written and any(each.next_offset for each in state.partitions_of(topic)):
         raise Conflict(f"wanted to delete topic {topic.name} if nothing was ever written to it, found records")
     return TopicDeleted(topic.topic_id, delay_begins_ms(state, at) + state.topic_config(topic).file_delete_delay_ms)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from sparklog.core.column_blocks import Block, Column, make_block, tidied, without_rows
-from sparklog.core.overlay import OverlayMap
+from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -44,25 +44,23 @@ DTYPES: Mapping[str, str] = {
     "slices": "i4",  # how many slices named it first
 }
 
-HolderSets = list[tuple[Holder, ...]]
+HolderSets = tuple[tuple[Holder, ...], ...]
 
 
 class ObjectTable:
     """Objects by number. A row is written once; how many slices still name it is counted by the state."""
 
-    __slots__ = ("_fork", "_tail", "blocks", "holder_sets")
+    __slots__ = ("_tail", "blocks", "holder_sets")
 
     def __init__(self, blocks: Iterable[Block] = (), holder_sets: Iterable[tuple[Holder, ...]] = ()) -> None:
-        self.blocks: list[Block] = list(blocks)
-        self.holder_sets: HolderSets = list(holder_sets)
-        self._tail: MutableMapping[ObjectNumber, tuple[NewObject, int]] = {}
-        self._fork = False
+        self.blocks: tuple[Block, ...] = tuple(blocks)
+        self.holder_sets: HolderSets = tuple(holder_sets)
+        self._tail: CopyOnWriteMap[ObjectNumber, tuple[NewObject, int]] = CopyOnWriteMap()
 
     def fork(self) -> ObjectTable:
-        """A table to decide on: it starts equal, and its changes never reach this one."""
+        """A table that starts equal; what is changed in it is seen in no other."""
         other = ObjectTable(self.blocks, self.holder_sets)
-        other._tail = OverlayMap(self._tail)
-        other._fork = True
+        other._tail = self._tail.fork()
         return other
 
     def __len__(self) -> int:
@@ -71,7 +69,7 @@ class ObjectTable:
     def add(self, named: NamedObject, slices: int) -> None:
         """Add an object that `slices` slices name."""
         self._tail[named.number] = (named.object, slices)
-        if not self._fork and len(self._tail) > TAIL_ROWS:
+        if len(self._tail) > TAIL_ROWS:
             self.seal()
 
     def get(self, number: ObjectNumber) -> NewObject | None:
@@ -84,29 +82,44 @@ class ObjectTable:
 
     def slices(self, number: ObjectNumber) -> int:
         """How many slices named the object first. Raises KeyError."""
-        found = self._tail.get(number)
-        if found is not None:
-            return found[1]
-        at = self._row(number)
-        if at is None:
-            raise KeyError(number)
-        return int(self.blocks[at[0]].columns["slices"][at[1]])
+        return int(self.slice_counts(np.array([number], dtype=np.int64))[0])
+
+    def slice_counts(self, numbers: Column) -> npt.NDArray[np.int32]:
+        """How many slices named each of many objects (int64 numbers in any order) first. Raises KeyError."""
+        found = np.zeros(len(numbers), dtype=DTYPES["slices"])
+        missing = self._look_up(numbers, "slices", found)
+        for at in missing.tolist():
+            number = ObjectNumber(int(numbers[at]))
+            found[at] = self._tail[number][1]
+        return found
 
     def kinds(self, numbers: Column) -> npt.NDArray[np.int8]:
         """The `ObjectKind` of each of many objects (int64 numbers in any order); -1 where the table has none."""
         found = np.full(len(numbers), -1, dtype=np.int8)
-        for block in self.blocks:
-            column = block.columns["number"]
-            rows = np.minimum(np.searchsorted(column, numbers), block.rows - 1)
-            there = column[rows] == numbers
-            if block.dead is not None:
-                there &= ~block.dead[rows]
-            found[there] = block.columns["kind"][rows[there]]
-        for at in np.flatnonzero(found < 0).tolist():
+        missing = self._look_up(numbers, "kind", found)
+        for at in missing.tolist():
             in_tail = self._tail.get(ObjectNumber(int(numbers[at])))
             if in_tail is not None:
                 found[at] = in_tail[0].kind
         return found
+
+    def _look_up(self, numbers: Column, name: str, into: Column) -> Column:
+        """Fill in the value of a column for each number that a block has; returns where the others are."""
+        missing = np.ones(len(numbers), dtype=np.bool_)
+        if not len(numbers):
+            return np.flatnonzero(missing)
+        first, last = int(numbers.min()), int(numbers.max())
+        for block in self.blocks:
+            column = block.columns["number"]
+            if not block.rows or last < column[0] or first > column[-1]:
+                continue
+            rows = np.minimum(np.searchsorted(column, numbers), block.rows - 1)
+            there = column[rows] == numbers
+            if block.dead is not None:
+                there &= ~block.dead[rows]
+            into[there] = block.columns[name][rows[there]]
+            missing &= ~there
+        return np.flatnonzero(missing)
 
     def present(self, numbers: Iterable[ObjectNumber]) -> list[ObjectNumber]:
         """Those of `numbers` that the table has, in the order given."""
@@ -118,13 +131,15 @@ class ObjectTable:
         for number in numbers:
             if number in self._tail:
                 del self._tail[number]
-        for at, block in enumerate(self.blocks):
+        blocks = list(self.blocks)
+        for at, block in enumerate(blocks):
             column = block.columns["number"]
             rows = np.searchsorted(column, wanted)
             inside = rows < block.rows
             rows = rows[inside][column[rows[inside]] == wanted[inside]]
             if len(rows):
-                self.blocks[at] = without_rows(block, rows)
+                blocks[at] = without_rows(block, rows)
+        self.blocks = tuple(blocks)
 
     def __iter__(self) -> Iterator[NamedObject]:
         for block in self.blocks:
@@ -136,11 +151,22 @@ class ObjectTable:
 
     def seal(self) -> None:
         """Move the tail into the blocks, and tidy those."""
-        if self._tail:
-            rows = [(number, each, slices) for number, (each, slices) in sorted(self._tail.items())]
-            self.blocks.append(make_block(self._columns(rows), ORDER))
-            self._tail.clear()
-        self.blocks = tidied(self.blocks, ORDER)
+        self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
+        self._tail.clear()
+
+    def in_blocks(self) -> ObjectTable:
+        """An equal table without a tail, to be stored. Blocks that need no tidying are the same ones."""
+        other = self.fork()
+        other.blocks = (*tidied(self.blocks, ORDER), *other._tail_block())
+        other._tail.clear()
+        return other
+
+    def _tail_block(self) -> tuple[Block, ...]:
+        """The tail as a block, if there is any. Names the holder sets that it needs."""
+        if not self._tail:
+            return ()
+        rows = [(number, each, slices) for number, (each, slices) in sorted(self._tail.items())]
+        return (make_block(self._columns(rows), ORDER),)
 
     def _row(self, number: ObjectNumber) -> tuple[int, int] | None:
         for at, block in enumerate(self.blocks):
@@ -197,5 +223,5 @@ class ObjectTable:
 
     def _holder_set(self, holders: tuple[Holder, ...]) -> int:
         if holders not in self.holder_sets:
-            self.holder_sets.append(holders)
+            self.holder_sets = (*self.holder_sets, holders)
         return self.holder_sets.index(holders)

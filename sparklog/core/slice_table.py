@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from sparklog.core.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
-from sparklog.core.overlay import OverlayMap
+from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import (
     LeaderEpoch,
     ObjectNumber,
@@ -159,20 +160,20 @@ def digest(slices: SliceColumns) -> str:
 class SliceTable:
     """Slices of all partitions. Live slices of a partition never overlap."""
 
-    __slots__ = ("_fork", "_tail", "_tail_rows", "blocks")
+    __slots__ = ("_owned", "_tail", "_tail_rows", "blocks")
 
     def __init__(self, blocks: Iterable[Block] = ()) -> None:
-        self.blocks: list[Block] = list(blocks)
-        self._tail: MutableMapping[int, list[Slice]] = {}
+        self.blocks: tuple[Block, ...] = tuple(blocks)
+        self._tail: CopyOnWriteMap[int, list[Slice]] = CopyOnWriteMap()  # by partition key; each list ascends
         self._tail_rows = 0
-        self._fork = False
+        self._owned: dict[int, list[Slice]] = {}  # those lists of the tail that only this table has
 
     def fork(self) -> SliceTable:
-        """A table to decide on: it starts equal, and its changes never reach this one."""
+        """A table that starts equal; what is changed in it is seen in no other."""
         other = SliceTable(self.blocks)
-        other._tail = OverlayMap(self._tail)
+        other._tail = self._tail.fork()
         other._tail_rows = self._tail_rows
-        other._fork = True
+        self._owned = {}
         return other
 
     def __len__(self) -> int:
@@ -180,31 +181,44 @@ class SliceTable:
 
     def add(self, slices: Iterable[Slice]) -> None:
         """Add slices that overlap none of their partitions'."""
-        owned: set[int] = set()
-        for each in slices:
+        added = tuple(slices)
+        if self._tail_rows + len(added) > TAIL_ROWS:
+            self._seal(added)
+            return
+        for each in added:
             key = (each.topic_id << 32) | each.partition
-            tail = self._tail.get(key)
+            tail = self._owned.get(key)
             if tail is None:
-                tail = self._tail[key] = []
-            elif self._fork and key not in owned:
-                tail = self._tail[key] = list(tail)
-            owned.add(key)
+                tail = self._own(key, self._tail.get(key, ()))
             if tail and tail[-1].start > each.start:
                 tail.insert(bisect_left(tail, each.start, key=_start), each)
             else:
                 tail.append(each)
-            self._tail_rows += 1
-        if self._tail_rows > TAIL_ROWS and not self._fork:
-            self.seal()
+        self._tail_rows += len(added)
+
+    def _own(self, key: int, slices: Iterable[Slice]) -> list[Slice]:
+        """A list of these slices in the tail, which no fork shares."""
+        tail = self._tail[key] = self._owned[key] = list(slices)
+        return tail
 
     def seal(self) -> None:
         """Move the tail into the blocks, and tidy those."""
-        if self._tail_rows:
-            tail = [each for key in sorted(self._tail) for each in self._tail[key]]
-            self.blocks.append(make_block(slice_columns(tail), ORDER))
-            self._tail.clear()
-            self._tail_rows = 0
-        self.blocks = tidied(self.blocks, ORDER)
+        self._seal(())
+
+    def _seal(self, added: Sequence[Slice]) -> None:
+        self.blocks = tuple(tidied((*self.blocks, *self._tail_block(added)), ORDER))
+        self._tail.clear()
+        self._owned.clear()
+        self._tail_rows = 0
+
+    def in_blocks(self) -> SliceTable:
+        """An equal table without a tail, to be stored. Blocks that need no tidying are the same ones."""
+        return SliceTable((*tidied(self.blocks, ORDER), *self._tail_block(())))
+
+    def _tail_block(self, added: Sequence[Slice]) -> tuple[Block, ...]:
+        """The tail and what is added to it as a block, if that is anything."""
+        tail = [*chain.from_iterable(self._tail.values()), *added]
+        return (make_block(slice_columns(tail), ORDER),) if tail else ()
 
     def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
         """The slices that overlap [start, end), ascending."""
@@ -232,7 +246,7 @@ class SliceTable:
 
     def everything(self) -> SliceColumns:
         """All slices of all partitions, ascending by partition and offset. Copies the whole table."""
-        tail = slice_columns([each for of_partition in self._tail.values() for each in of_partition])
+        tail = slice_columns(list(chain.from_iterable(self._tail.values())))
         parts = [*(live_columns(block) for block in self.blocks), tail]
         return SliceColumns(
             make_block({name: np.concatenate([part[name] for part in parts]) for name in DTYPES}, ORDER).columns
@@ -242,7 +256,8 @@ class SliceTable:
         """Forget the slices that lie wholly inside [start, end); returns them, ascending."""
         key = partition_key(topic_partition)
         found: list[Mapping[str, Column]] = []
-        for number, block in enumerate(self.blocks):
+        blocks = list(self.blocks)
+        for number, block in enumerate(blocks):
             low, high = _row_range(block, key, offsets.start, offsets.end)
             if low == high:
                 continue
@@ -251,7 +266,8 @@ class SliceTable:
             rows = rows[inside]
             if len(rows):
                 found.append(_take(block, rows))
-                self.blocks[number] = without_rows(block, rows)
+                blocks[number] = without_rows(block, rows)
+        self.blocks = tuple(blocks)
         tail = self._tail.get(key)
         if tail:
             goes = [each for each in tail if each.start >= offsets.start and each.end <= offsets.end]
@@ -259,15 +275,35 @@ class SliceTable:
                 found.append(slice_columns(goes))
                 stays = [each for each in tail if each.start < offsets.start or each.end > offsets.end]
                 if stays:
-                    self._tail[key] = stays
+                    self._own(key, stays)
                 else:
                     del self._tail[key]
+                    self._owned.pop(key, None)
                 self._tail_rows -= len(goes)
         if not found:
             return SliceColumns(slice_columns(()))
         joined = {name: np.concatenate([part[name] for part in found]) for name in DTYPES}
         by_start = np.argsort(joined["start"], kind="stable")
         return SliceColumns({name: column[by_start] for name, column in joined.items()})
+
+    def remove_topic(self, topic_id: TopicId) -> Column:
+        """Forget all slices of a topic, in one pass; returns the object number of each, in any order."""
+        first, last = topic_id << 32, (topic_id << 32) | 0xFFFFFFFF
+        numbers = [np.zeros(0, dtype=DTYPES["object_number"])]
+        blocks = list(self.blocks)
+        for at, block in enumerate(self.blocks):
+            keys = block.columns["partition_key"]
+            rows = block.live(int(np.searchsorted(keys, first)), int(np.searchsorted(keys, last, side="right")))
+            if len(rows):
+                numbers.append(block.columns["object_number"][rows])
+                blocks[at] = without_rows(block, rows)
+        self.blocks = tuple(block for block in blocks if block.dead_rows < block.rows)
+        for key in [key for key in self._tail if first <= key <= last]:
+            slices = self._tail.pop(key)
+            self._owned.pop(key, None)
+            self._tail_rows -= len(slices)
+            numbers.append(np.array([each.object_number for each in slices], dtype=DTYPES["object_number"]))
+        return np.concatenate(numbers)
 
 
 def _take(block: Block, rows: Column) -> Mapping[str, Column]:

@@ -1,19 +1,22 @@
-"""The state of a cluster: what the metadata chain says after its entry `n`. Values in it are immutable.
+"""The state of a cluster: what the metadata chain says after its entry `n`.
 
-`apply` is the only place that changes one. `fork` gives a state to decide on that shares everything and
-keeps its changes to itself.
+A state that others can see is a value: nobody changes it any more, so it is read without a lock for as long as anybody
+likes. To go on from it, `fork` it and let `apply` (the only place that changes a state) change the fork; then that is
+the state that others see, or it is dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from typing import cast
 
 import msgspec
 
 from sparklog.core.cluster_config import topic_defaults
+from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.object_table import ObjectTable
-from sparklog.core.overlay import OverlayMap
 from sparklog.core.records import CommandResult, JobRan
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.topic_config import TopicConfig, effective
@@ -121,47 +124,39 @@ class ClusterState:
     chain_id: str = ""
     floor: EntryNumber = EntryNumber(0)
     config: dict[str, str] = field(default_factory=dict)
-    stores: MutableMapping[StoreId, Store] = field(default_factory=dict)
-    topics: MutableMapping[TopicId, Topic] = field(default_factory=dict)
-    topic_ids: MutableMapping[str, TopicId] = field(default_factory=dict)
-    partitions: MutableMapping[TopicPartition, Partition] = field(default_factory=dict)
+    stores: CopyOnWriteMap[StoreId, Store] = field(default_factory=CopyOnWriteMap)
+    topics: CopyOnWriteMap[TopicId, Topic] = field(default_factory=CopyOnWriteMap)
+    topic_ids: CopyOnWriteMap[str, TopicId] = field(default_factory=CopyOnWriteMap)
+    partitions: CopyOnWriteMap[TopicPartition, Partition] = field(default_factory=CopyOnWriteMap)
     slices: SliceTable = field(default_factory=SliceTable)
     objects: ObjectTable = field(default_factory=ObjectTable)
-    released: MutableMapping[ObjectNumber, int] = field(default_factory=dict)  # slices already forgotten, if some
-    retired: MutableMapping[ObjectNumber, Retired] = field(default_factory=dict)
-    producers: MutableMapping[ProducerId, Producer] = field(default_factory=dict)
-    applications: MutableMapping[str, ApplicationState] = field(default_factory=dict)
-    results: MutableMapping[CommandId, CommandResult] = field(default_factory=dict)
-    jobs: MutableMapping[str, JobRan] = field(default_factory=dict)
+    released: CopyOnWriteMap[ObjectNumber, int] = field(default_factory=CopyOnWriteMap)  # slices forgotten, if some
+    retired: CopyOnWriteMap[ObjectNumber, Retired] = field(default_factory=CopyOnWriteMap)
+    producers: CopyOnWriteMap[ProducerId, Producer] = field(default_factory=CopyOnWriteMap)
+    applications: CopyOnWriteMap[str, ApplicationState] = field(default_factory=CopyOnWriteMap)
+    results: CopyOnWriteMap[CommandId, CommandResult] = field(default_factory=CopyOnWriteMap)
+    jobs: CopyOnWriteMap[str, JobRan] = field(default_factory=CopyOnWriteMap)
     next_topic_id: int = 1
     next_object_number: int = 0
     next_producer_id: int = 0
     next_registration: int = 0
 
     def fork(self) -> ClusterState:
-        """A state to decide on: equal now, and changed without changing this one. O(blocks), not O(size)."""
-        return ClusterState(
-            self.n,
-            self.time_ms,
-            self.chain_id,
-            self.floor,
-            self.config,
-            OverlayMap(self.stores),
-            OverlayMap(self.topics),
-            OverlayMap(self.topic_ids),
-            OverlayMap(self.partitions),
-            self.slices.fork(),
-            self.objects.fork(),
-            OverlayMap(self.released),
-            OverlayMap(self.retired),
-            OverlayMap(self.producers),
-            OverlayMap(self.applications),
-            OverlayMap(self.results),
-            OverlayMap(self.jobs),
-            self.next_topic_id,
-            self.next_object_number,
-            self.next_producer_id,
-            self.next_registration,
+        """A state that is equal now, and may be changed without changing this one. Microseconds, whatever the size."""
+        return replace(
+            self,
+            stores=self.stores.fork(),
+            topics=self.topics.fork(),
+            topic_ids=self.topic_ids.fork(),
+            partitions=self.partitions.fork(),
+            slices=self.slices.fork(),
+            objects=self.objects.fork(),
+            released=self.released.fork(),
+            retired=self.retired.fork(),
+            producers=self.producers.fork(),
+            applications=self.applications.fork(),
+            results=self.results.fork(),
+            jobs=self.jobs.fork(),
         )
 
     def topic_config(self, topic: Topic) -> TopicConfig:
@@ -172,6 +167,11 @@ class ClusterState:
         """The topic of this name, or None."""
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
+
+    def partitions_of(self, topic: Topic) -> list[Partition]:
+        """The topic's partitions, from 0 on."""
+        indexes = cast("Iterable[PartitionIndex]", range(topic.partitions))  # each write asks for all: no call for each
+        return self.partitions.get_all(map(TopicPartition, repeat(topic.topic_id), indexes))
 
     def partition(self, topic_id: int, partition: int) -> Partition | None:
         """The partition, or None."""

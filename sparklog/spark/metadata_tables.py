@@ -31,7 +31,7 @@ from sparklog.core.records import CommandResult
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.topic_config import topic_values
-from sparklog.core.types import ObjectNumber, OffsetRange, PartitionIndex, TopicPartition
+from sparklog.core.types import ObjectNumber, OffsetRange, TopicPartition
 from sparklog.storage.keys import data_key
 
 _INT, _LONG, _STRING, _TIME = IntegerType(), LongType(), StringType(), TimestampType()
@@ -152,7 +152,7 @@ def batch_of(table: str, rows: Iterable[Row]) -> pa.RecordBatch:
 
 def _topics(state: ClusterState) -> Iterator[Row]:
     for topic in _by_name(state):
-        parts = list(_partitions_of(state, topic))
+        parts = state.partitions_of(topic)
         values = topic_values(topic.config, topic_defaults(state.config))
         yield (
             topic.name,
@@ -169,7 +169,7 @@ def _topics(state: ClusterState) -> Iterator[Row]:
 
 def _partitions(state: ClusterState) -> Iterator[Row]:
     for topic in _by_name(state):
-        for each in _partitions_of(state, topic):
+        for each in state.partitions_of(topic):
             slices = _slices(state, each)
             yield (
                 topic.name,
@@ -192,7 +192,7 @@ def _partitions(state: ClusterState) -> Iterator[Row]:
 
 def _segments(state: ClusterState) -> Iterator[Row]:
     for topic in _by_name(state):
-        for each in _partitions_of(state, topic):
+        for each in state.partitions_of(topic):
             slices = _slices(state, each)
             objects = {
                 number: _object_fields(state.objects, ObjectNumber(number), topic.name)
@@ -263,11 +263,6 @@ _ROWS: Final[Mapping[str, Callable[[ClusterState], Iterator[Row]]]] = {
 
 def _by_name(state: ClusterState) -> list[Topic]:
     return [state.topics[topic_id] for _, topic_id in sorted(state.topic_ids.items())]
-
-
-def _partitions_of(state: ClusterState, topic: Topic) -> Iterator[Partition]:
-    for index in range(topic.partitions):
-        yield state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))]
 
 
 def _slices(state: ClusterState, partition: Partition) -> SliceColumns:

@@ -18,6 +18,7 @@ from sparklog.chain import snapshot
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core import object_table, slice_table
 from sparklog.core.column_blocks import MAX_BLOCK_ROWS, Block, make_block
+from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.plan import plan_range
 from sparklog.core.slice_table import SliceTable
@@ -67,9 +68,9 @@ def large_state(segments: int) -> ClusterState:
     return ClusterState(
         n=1,
         chain_id="c" * 32,
-        topics={topic.topic_id: topic},
-        topic_ids={"t": topic.topic_id},
-        partitions=partitions,
+        topics=CopyOnWriteMap({topic.topic_id: topic}),
+        topic_ids=CopyOnWriteMap({"t": topic.topic_id}),
+        partitions=CopyOnWriteMap(partitions),
         slices=SliceTable(_blocks(segments, slice_table.DTYPES, slice_table.ORDER, _slice_values)),
         objects=ObjectTable(
             _blocks(segments, object_table.DTYPES, object_table.ORDER, _object_values), [(Holder(store, 0),)]

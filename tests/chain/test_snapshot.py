@@ -11,8 +11,9 @@ from sparklog.chain import committer as committer_module
 from sparklog.chain import snapshot
 from sparklog.core import column_blocks, object_table, slice_table
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
+from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, SparklogError, StoreUnavailable
-from sparklog.core.types import Offset, PartitionIndex
+from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from sparklog.storage.keys import CHUNKS, SNAPSHOTS, chunk_key, snapshot_key
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
 from tests.core.state_contents import contents
@@ -75,6 +76,40 @@ def test_snapshot_and_replay_equal_replay_from_entry_0(
         )
 
 
+def test_a_snapshot_of_a_state_leaves_it_as_it_is(chain: Member) -> None:
+    chain.append()
+    state = chain.follower.state.fork()
+    before = contents(state)
+    snapshot.prepare(state, "f" * 64, {})
+    assert (state.slices.blocks, state.objects.blocks, contents(state)) == ((), (), before)
+
+
+def test_what_was_encoded_for_a_snapshot_is_not_encoded_for_the_next(
+    chain: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        chain.append()
+    state = chain.follower.state.fork()
+    state.slices.seal()
+    state.objects.seal()
+    known: dict[str, snapshot.TableChunk] = {}
+    first = snapshot.prepare(state, "f" * 64, known)
+    monkeypatch.setattr(snapshot, "_encode_columns", None)  # it would be called
+    later = state.fork()
+    later.slices.remove(TopicPartition(TOPIC, PartitionIndex(0)), OffsetRange(Offset(0), Offset(1)))
+    again = snapshot.prepare(later, "f" * 64, known)
+    assert [each.sha256 for each in again.manifest.slices] == [each.sha256 for each in first.manifest.slices]
+    assert [each.dead for each in again.manifest.slices] == [((0, 1),)]
+
+
+def test_equal_states_lead_to_equal_chunks_however_their_maps_came_about(chain: Member) -> None:
+    state, other = chain.follower.state.fork(), chain.follower.state.fork()
+    other.partitions = CopyOnWriteMap(reversed(list(state.partitions.items())))
+    assert list(other.partitions) != list(state.partitions)
+    chunks = [snapshot.prepare(each, "f" * 64, {}).manifest.partitions.sha256 for each in (state, other)]
+    assert chunks[0] == chunks[1]
+
+
 def test_the_newest_snapshot_is_the_first_key(chain: Member) -> None:
     for _ in range(3):
         chain.append()
@@ -99,7 +134,8 @@ def test_a_chunk_that_did_not_change_is_not_written_again(chain: Member) -> None
     assert chain.store.count("put_if_absent") == 0
 
 
-def test_rows_that_died_cost_no_new_chunk(chain: Member) -> None:
+def test_rows_that_died_cost_no_new_chunk(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slice_table, "TAIL_ROWS", 3)
     for _ in range(8):
         chain.append()
     chain.committer.write_snapshot()

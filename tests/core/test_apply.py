@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import msgspec
 import pytest
 
 from sparklog.core.apply import apply, result_of
@@ -196,6 +199,38 @@ def test_a_fork_changes_alone_and_its_source_changes_not(log: DecidedLog) -> Non
     fork.submit(DeleteTopic(TOPIC))
     assert contents(log.state) == before
     assert contents(fork.state) != before
+
+
+def test_every_part_of_a_state_that_can_change_is_forked(log: DecidedLog) -> None:
+    fork = log.state.fork()
+    for field in dataclasses.fields(ClusterState):
+        own, forked = getattr(log.state, field.name), getattr(fork, field.name)
+        if field.name == "config" or isinstance(own, int | str):  # replaced, never changed
+            assert forked is own
+        else:
+            assert forked is not own, field.name
+    assert contents(fork) == contents(log.state)
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_deleted_topic_leaves_no_slice_and_no_count_of_a_partly_released_object(
+    log: DecidedLog, sealed: bool
+) -> None:
+    log.submit(CreateTopic("more", 2, 1))
+    both = log.append_of(2)
+    slices = (log.part(1), log.part(1, 1, position=10))
+    epochs = tuple(PartitionEpoch(TOPIC, PartitionIndex(at), LeaderEpoch(0)) for at in range(2))
+    log.submit(msgspec.structs.replace(both, slices=slices, epochs=epochs))
+    log.append(3)
+    log.submit(move_to(1))
+    assert dict(log.state.released) == {ObjectNumber(0): 1}
+    if sealed:
+        log.state.slices.seal()
+        log.state.objects.seal()
+    log.submit(DeleteTopic(TOPIC))
+    assert (dict(log.state.released), retired(log)) == ({}, {0, 1})
+    assert set(log.state.partitions) == {place(0, 2), place(1, 2)}
+    assert len(log.state.slices) == 0
 
 
 def test_an_empty_state_knows_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -82,12 +83,55 @@ def test_a_fork_starts_equal_and_changes_alone(table: ObjectTable) -> None:
     assert found(table) == OBJECTS
 
 
-def test_the_tail_is_sealed_when_it_is_long_but_never_that_of_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tail_is_sealed_when_it_is_long_and_a_table_that_shares_it_keeps_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(object_table, "TAIL_ROWS", 2)
     table = ObjectTable()
+    table.add(NamedObject(number(0), OBJECTS[3]), 1)
     fork = table.fork()
-    for each in (table, fork):
-        for key in range(7):
-            each.add(NamedObject(number(key), OBJECTS[0]), 1)
-    assert [len(table.blocks) > 0, len(fork.blocks)] == [True, 0]
-    assert sorted(found(table)) == sorted(found(fork)) == list(range(7))
+    for key in range(1, 7):
+        fork.add(NamedObject(number(key), OBJECTS[0]), 1)
+    assert [len(table.blocks), len(table.holder_sets), len(fork.blocks) > 0] == [0, 0, True]
+    assert (sorted(found(table)), found(table)[0]) == ([0], OBJECTS[3])
+    assert (sorted(found(fork)), found(fork)[0]) == (list(range(7)), OBJECTS[3])
+
+
+def test_versions_side_by_side_each_keep_their_own_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks of forks, of which every other is sealed or loses rows: each as a dict that was copied in full."""
+    monkeypatch.setattr(object_table, "TAIL_ROWS", 3)
+    versions: list[tuple[ObjectTable, dict[int, NewObject]]] = [(ObjectTable(), {})]
+    for key in range(24):
+        table, model = versions[key * 7 % len(versions)]
+        fork, wanted = table.fork(), dict(model)
+        fork.add(NamedObject(number(key), OBJECTS[(0, 3, 4, 9)[key % 4]]), 1)
+        wanted[key] = OBJECTS[(0, 3, 4, 9)[key % 4]]
+        if key % 5 == 4:
+            gone = sorted(wanted)[::2]
+            fork.remove_many([number(each) for each in gone])
+            wanted = {each: wanted[each] for each in wanted if each not in gone}
+        if key % 3 == 2:
+            fork.seal()
+        versions.append((fork, wanted))
+    for table, wanted in versions:
+        assert (found(table), len(table)) == (wanted, len(wanted))
+
+
+def test_a_table_in_blocks_is_equal_and_the_table_itself_stays(table: ObjectTable) -> None:
+    blocks = table.blocks
+    stored = table.in_blocks()
+    assert ObjectTable(stored.blocks, stored.holder_sets).get(number(3)) == OBJECTS[3]
+    assert found(ObjectTable(stored.blocks, stored.holder_sets)) == OBJECTS
+    assert (table.blocks, found(table)) == (blocks, OBJECTS)
+    assert all(again is before for again, before in zip(stored.blocks, blocks, strict=False))
+
+
+def test_small_blocks_are_merged_when_they_are_stored() -> None:
+    small = []
+    for key, each in OBJECTS.items():
+        table = ObjectTable()
+        table.add(NamedObject(number(key), msgspec.structs.replace(each, holders=OBJECTS[0].holders)), 1)
+        small.extend(table.in_blocks().blocks)
+    assert len(small) == 4
+    (merged,) = ObjectTable(small, [OBJECTS[0].holders]).in_blocks().blocks
+    assert merged.columns["number"].tolist() == [0, 3, 4, 9]

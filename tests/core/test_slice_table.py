@@ -15,8 +15,8 @@ from sparklog.core.slice_table import (
     partition_key,
     slice_columns,
 )
-from sparklog.core.types import Offset, OffsetRange, Slice, TopicPartition
-from tests.core.decided_log import place, span
+from sparklog.core.types import Offset, OffsetRange, Slice, TopicId, TopicPartition
+from tests.core.decided_log import TOPIC, place, span
 from tests.core.every_record import EVERY_RECORD
 
 (PATTERN,) = next(each.slices for each in EVERY_RECORD if hasattr(each, "slices"))
@@ -68,55 +68,145 @@ def test_an_empty_table_finds_nothing() -> None:
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("append"), st.integers(0, 2), st.integers(1, 4)),
-        st.tuples(st.just("rewrite"), st.integers(0, 2), st.integers(0, 9)),
-        st.tuples(st.just("forget"), st.integers(0, 2), st.integers(0, 30)),
-        st.tuples(st.just("seal"), st.just(0), st.just(0)),
-        st.tuples(st.just("fork"), st.just(0), st.just(0)),
+        st.tuples(st.just("append"), st.integers(0, 2), st.integers(1, 4), st.integers(0, 9)),
+        st.tuples(st.just("rewrite"), st.integers(0, 2), st.integers(0, 9), st.integers(0, 9)),
+        st.tuples(st.just("forget"), st.integers(0, 2), st.integers(0, 30), st.integers(0, 9)),
+        st.tuples(st.just("forget topic"), st.integers(0, 2), st.just(0), st.integers(0, 9)),
+        st.tuples(st.just("seal"), st.just(0), st.just(0), st.integers(0, 9)),
+        st.tuples(st.just("store"), st.just(0), st.just(0), st.integers(0, 9)),
+        st.tuples(st.just("fork"), st.just(0), st.just(0), st.integers(0, 9)),
     ),
     max_size=40,
 )
+LAST_TOPIC = (1 << 31) - 1
+PLACES = (place(0, 1), place((1 << 32) - 1, 1), place(0, LAST_TOPIC))  # two partitions of one topic, one of another
+
+
+class Lists:
+    """The slow twin of a table: a list of slices per place."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[Slice]] = [[] for _ in PLACES]
+        self.ends = [0 for _ in PLACES]
+
+    def copy(self) -> Lists:
+        other = Lists()
+        other.rows, other.ends = [list(each) for each in self.rows], list(self.ends)
+        return other
+
+
+def run(table: SliceTable, model: Lists, what: str, at: int, value: int, number: int) -> None:
+    """One step, in both."""
+    rows = model.rows[at]
+    if what == "append":
+        rows.append(made(PLACES[at], model.ends[at], model.ends[at] + value, number))
+        model.ends[at] += value
+        table.add(rows[-1:])
+    elif what == "rewrite" and rows:
+        low = value % len(rows)
+        high = min(low + 2, len(rows) - 1)
+        joined = made(PLACES[at], rows[low].start, rows[high].end, number)
+        gone = table.remove(PLACES[at], OffsetRange(joined.start, joined.end))
+        assert list(gone) == rows[low : high + 1]
+        rows[low : high + 1] = [joined]
+        table.add([joined])
+    elif what == "forget":
+        gone = table.remove(PLACES[at], OffsetRange(Offset(0), Offset(value)))
+        assert list(gone) == [each for each in rows if each.end <= value]
+        model.rows[at] = [each for each in rows if each.end > value]
+    elif what == "forget topic":
+        of_topic = [each for each, key in enumerate(PLACES) if key.topic_id == PLACES[at].topic_id]
+        numbers = table.remove_topic(PLACES[at].topic_id)
+        assert sorted(numbers.tolist()) == sorted(row.object_number for each in of_topic for row in model.rows[each])
+        for each in of_topic:
+            model.rows[each] = []
+    elif what == "seal":
+        table.seal()
+
+
+def check_all(table: SliceTable, model: Lists) -> None:
+    assert len(table) == sum(map(len, model.rows))
+    assert list(table.everything()) == [each for rows in model.rows for each in rows]
+    for at, rows in zip(PLACES, model.rows, strict=True):
+        last = rows[-1].end if rows else 0
+        for start in range(0, last + 1, 2):
+            for end in {start, start + 1, start + 5, last + 3}:
+                wanted = [each for each in rows if each.end > start and each.start < end]
+                assert find(table, at, start, end) == wanted
 
 
 # M: S-04
 @settings(max_examples=60)
 @given(steps=STEPS, tail_rows=st.integers(1, 9))
-def test_any_range_finds_what_a_plain_list_holds(steps: list[tuple[str, int, int]], tail_rows: int) -> None:
+def test_any_range_of_any_version_finds_what_a_plain_list_holds(
+    steps: list[tuple[str, int, int, int]], tail_rows: int
+) -> None:
+    """Versions live side by side, are forked again and changed in any order, and never see each other's changes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slice_table, "TAIL_ROWS", tail_rows)
-        table, model, ends, number = SliceTable(), {at: [] for at in range(3)}, [0, 0, 0], 0
-        for what, at, value in steps:
-            rows: list[Slice] = model[at]
-            if what == "append":
-                number += 1
-                rows.append(made(place(at), ends[at], ends[at] + value, number))
-                ends[at] += value
-                table.add(rows[-1:])
-            elif what == "rewrite" and rows:
-                low = value % len(rows)
-                high = min(low + 2, len(rows) - 1)
-                number += 1
-                joined = made(place(at), rows[low].start, rows[high].end, number)
-                gone = table.remove(place(at), OffsetRange(joined.start, joined.end))
-                assert list(gone) == rows[low : high + 1]
-                rows[low : high + 1] = [joined]
-                table.add([joined])
-            elif what == "forget":
-                gone = table.remove(place(at), OffsetRange(Offset(0), Offset(value)))
-                assert list(gone) == [each for each in rows if each.end <= value]
-                model[at] = [each for each in rows if each.end > value]
-            elif what == "seal":
-                table.seal()
-            elif what == "fork":
-                fork = table.fork()
-                fork.add([made(place(0), 1_000, 1_001)])
-                for partition in range(3):
-                    fork.remove(place(partition), OffsetRange(Offset(0), Offset(900)))
-                assert [each.start for each in fork.everything()] == [1_000]
-        assert len(table) == sum(map(len, model.values()))
-        assert list(table.everything()) == [each for rows in model.values() for each in rows]
-        for at, rows in model.items():
-            for start in range(0, ends[at] + 1, 2):
-                for end in {start, start + 1, start + 5, ends[at] + 3}:
-                    wanted = [each for each in rows if each.end > start and each.start < end]
-                    assert find(table, place(at), start, end) == wanted
+        versions = [(SliceTable(), Lists())]
+        for number, (what, at, value, which) in enumerate(steps):
+            table, model = versions[-1 - which % len(versions)]
+            if what == "fork":
+                versions.append((table.fork(), model.copy()))
+            elif what == "store":
+                versions.append((SliceTable(table.in_blocks().blocks), model.copy()))
+            else:
+                run(table, model, what, at, value, number)
+        for table, model in versions:
+            check_all(table, model)
+
+
+def test_a_fork_copies_a_partition_of_the_tail_once_and_only_if_it_changes() -> None:
+    table = SliceTable()
+    table.add([made(place(at), 0, 1) for at in range(2)])
+    fork = table.fork()
+    fork.add([made(place(0), 1, 2)])
+    own = fork._tail[partition_key(place(0))]
+    fork.add([made(place(0), 2, 3)])
+    assert fork._tail[partition_key(place(0))] is own
+    assert own is not table._tail[partition_key(place(0))]
+    assert fork._tail[partition_key(place(1))] is table._tail[partition_key(place(1))]
+
+
+def test_a_table_that_was_forked_may_go_on_beside_its_fork() -> None:
+    table = SliceTable()
+    table.add([made(place(), 0, 1)])
+    fork = table.fork()
+    table.add([made(place(), 1, 2)])
+    assert [len(find(each, place(), 0, 9)) for each in (table, fork)] == [2, 1]
+
+
+def test_what_is_added_after_something_was_forgotten_is_there() -> None:
+    table = SliceTable()
+    table.add(made(place(), at, at + 1) for at in range(3))
+    table.remove(place(), OffsetRange(Offset(0), Offset(1)))
+    table.add([made(place(), 3, 4)])
+    assert [each.start for each in find(table, place(), 0, 9)] == [1, 2, 3]
+    table.remove_topic(TOPIC)
+    table.add([made(place(), 4, 5)])
+    assert [each.start for each in find(table, place(), 0, 9)] == [4]
+
+
+def test_a_long_tail_is_sealed_and_blocks_are_tidied_when_they_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slice_table, "TAIL_ROWS", 2)
+    table = SliceTable()
+    table.add([made(place(), 0, 1)])
+    assert [each.rows for each in table.blocks] == []
+    table.add([made(place(), 1, 2), made(place(), 2, 3)])
+    assert [each.rows for each in table.blocks] == [3]
+    table.add([made(place(), 3, 4)])
+    assert [each.rows for each in table.in_blocks().blocks] == [3, 1]
+    loaded_twice = SliceTable((*table.in_blocks().blocks, *table.fork().in_blocks().blocks[1:]))
+    assert [each.rows for each in loaded_twice.in_blocks().blocks] == [5]
+
+
+def test_a_block_of_which_everything_is_forgotten_goes_at_once() -> None:
+    table = SliceTable()
+    table.add([made(place(0, topic), 0, 1, topic) for topic in (1, LAST_TOPIC)])
+    table.seal()
+    fork = table.fork()
+    assert fork.remove_topic(TopicId(1)).tolist() == [1]
+    assert len(fork.blocks) == 1  # the other topic's slice is in it
+    assert fork.remove_topic(TopicId(LAST_TOPIC)).tolist() == [LAST_TOPIC]
+    assert (len(fork.blocks), len(fork), len(table)) == (0, 0, 2)
