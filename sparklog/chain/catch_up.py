@@ -21,7 +21,7 @@ from sparklog.chain.entry import Entry, decode_entry
 from sparklog.chain.head import Draft, Head
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Reply, Request
 from sparklog.core.commands import Append
-from sparklog.core.errors import ChainDamaged, KeyNotFound, SparklogError
+from sparklog.core.errors import ChainDamaged, InconsistentClusterId, KeyNotFound, SparklogError
 from sparklog.core.records import AppendedByReference, AppliedCommand
 from sparklog.core.types import CommandId
 from sparklog.storage.keys import ENTRIES_PER_BLOCK, command_key, entry_block, entry_key, void_key
@@ -89,6 +89,11 @@ class CatchUp:
         if isinstance(reply, KeyNotFound):  # a chunk is gone with its snapshot: there is a newer one
             return self._reload()
         if isinstance(reply, Head):
+            if self.head.n >= 0 and reply.state.chain_id != self.head.state.chain_id:
+                return InconsistentClusterId(
+                    f"cluster {self.head.state.chain_id} is no longer at {self._url}, found cluster "
+                    f"{reply.state.chain_id}: it was deleted and created again; connect again"
+                )
             if reply.n <= self.head.n:
                 return self._uncovered()
             self.head = reply

@@ -9,7 +9,7 @@ always gives the same run; `trace` says what happened. `check` compares what aut
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,16 @@ from sparklog.chain.entry import Author
 from sparklog.chain.group_commit import GroupCommit, Ticket
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Now, Pause, Put, Request
-from sparklog.core.commands import Append, CreateCluster, CreateTopic, NewStore, PartitionEpoch, RaiseFloor, ReportJob, Submission
+from sparklog.core.commands import (
+    Append,
+    CreateCluster,
+    CreateTopic,
+    NewStore,
+    PartitionEpoch,
+    RaiseFloor,
+    ReportJob,
+    Submission,
+)
 from sparklog.core.errors import KeyExists, KeyNotFound, Landed, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.invariants import check as check_invariants
 from sparklog.core.records import CommandResult
@@ -41,7 +50,7 @@ from sparklog.core.types import (
     TopicPartition,
     UploadId,
 )
-from sparklog.storage.keys import SNAPSHOTS, entry_block, entry_key, parse_snapshot_key, snapshot_key, void_key
+from sparklog.storage.keys import SNAPSHOTS, entry_block, entry_key, void_key
 from tests.core.state_contents import contents
 
 TOPIC = TopicId(1)
@@ -117,7 +126,7 @@ class Process:
     head: Head = field(default_factory=Head)
     commits: GroupCommit | None = None
     reads: CatchUp | None = None
-    steps: Iterator[Request | Callable[[], None]] | None = None
+    steps: Generator[Request, object, None] | None = None
     error: SparklogError | None = None
     chunks: dict[str, snapshot.TableChunk] = field(default_factory=dict)
     snapshot_n: int = -1
@@ -130,7 +139,7 @@ class World:
     seed: int
     start: tuple[dict[str, bytes], Head]
     lies: Callable[[Request, object], object] = lambda request, reply: reply
-    fresh_n0: bool = False  # a guard taken away: a repeat begins anew under its old id
+    other: tuple[dict[str, bytes], Head] | None = None  # a chain that may be made anew in the place of this one
     faults: float = 0.08
     trace: list[str] = field(default_factory=list)
 
@@ -149,6 +158,8 @@ class World:
         self.writers = [self._writer(f"w{number}") for number in range(WRITERS)]
         self.readers = [Process(f"r{number}", self.start[1]) for number in range(READERS)]
         self.keeper = Process("k", self.start[1])
+        self.asleep: Process | None = None
+        self.wiped_at: int | None = None
 
     # ---- running --------------------------------------------------------------------------------
 
@@ -156,7 +167,7 @@ class World:
         """Let things happen, then let everybody end in peace."""
         for _ in range(events):
             self._something_happens()
-        self.calm = True
+        self.calm, self.asleep = True, None
         while self.late:
             self._land()
         for _ in range(3):
@@ -169,15 +180,17 @@ class World:
     def _settle(self) -> None:
         while self.calls:
             call = self.calls[0]
-            if not call.answered:
-                self._reach(call)
-            else:
+            if call.answered:
                 self._answer(call)
+            else:
+                self._reach(call)
 
     def _something_happens(self) -> None:
         at = self.dice.random()
         if self.calls and at < 0.72:
             call = self.dice.choice(self.calls)
+            if call.process is self.asleep:
+                return
             if not call.answered:
                 self._reach(call)
             if call.answered and self.dice.random() < 0.7:
@@ -186,12 +199,16 @@ class World:
             self._somebody_writes()
         elif at < 0.89:
             self._read(self.dice.choice(self.readers))
-        elif at < 0.96:
+        elif at < 0.93:
             self._keep()
-        elif at < 0.97:
+        elif at < 0.94:
             self._interrupt()
-        elif at < 0.98:
+        elif at < 0.95:
             self._die(self.dice.randrange(WRITERS))
+        elif at < 0.97:
+            self._sleep()
+        elif at < 0.975 and self.other is not None and self.wiped_at is None:
+            self._wipe(self.other)
         elif self.late:
             self._land()
         else:
@@ -230,7 +247,8 @@ class World:
         try:
             match request:
                 case Put():
-                    return self._put(request)
+                    self._put(request)
+                    return None
                 case Get():
                     if self._goes_wrong():
                         raise StoreUnavailable(request.key)
@@ -270,10 +288,8 @@ class World:
                 raise StoreUnavailable(request.key)
 
     def _try(self, request: Put) -> None:
-        try:
+        if request.key not in self.store.bodies:
             self.store.put_if_absent(request.key, request.body)
-        except KeyExists:
-            pass
 
     def _goes_wrong(self) -> bool:
         return not self.calm and self.dice.random() < self.faults
@@ -293,10 +309,7 @@ class World:
         elif process.reads is not None:
             self._take(process, process.reads.reply(call.reply))
         elif process.steps is not None:
-            if isinstance(call.reply, SparklogError) and not isinstance(call.reply, KeyExists):
-                process.steps = None
-            else:
-                self._step(process)
+            self._step(process, call.reply)
 
     # ---- writers --------------------------------------------------------------------------------
 
@@ -342,8 +355,6 @@ class World:
         attempt.tries += 1
         attempt.told = None
         submission = msgspec.structs.replace(attempt.submission, in_doubt=attempt.tries > 1)
-        if self.fresh_n0 and attempt.tries > 1:
-            submission = msgspec.structs.replace(submission, n0=EntryNumber(max(machine.head.n, 0)))
         attempt.ticket = Ticket(submission, self.now_ms + TIMEOUT_MS, TIMEOUT_MS)
         attempt.writer = process
         self._note(process.name, "submit", submission.command_id[-4:])
@@ -407,57 +418,85 @@ class World:
         self._note(process.name, "read", process.head.n, _shown(step))
 
     def _keep(self) -> None:
-        """Read on, write a snapshot, or delete what is old: one of them after the other."""
-        keeper = self.keeper
-        if keeper.reads is not None or keeper.steps is not None:
-            return
-        if self.dice.random() < 0.4:
-            self._read(keeper)
-            return
-        keeper.steps = self._snapshot_steps() if self.dice.random() < 0.5 else self._deletion_steps()
-        self._step(keeper)
+        """Go on with reading, writing a snapshot, deleting what is old: one after the other."""
+        if self.keeper.steps is None:
+            self.keeper.steps = self._keeping()
+            self._step(self.keeper, None)
 
-    def _step(self, process: Process) -> None:
+    def _step(self, process: Process, reply: object) -> None:
         assert process.steps is not None
-        for step in process.steps:
-            if isinstance(step, Request):
-                self.calls.append(Call(process, step))
-                return
-            step()
-        process.steps = None
-
-    def _snapshot_steps(self) -> Iterator[Request]:
-        head = self.keeper.head
-        if head.n <= self.keeper.snapshot_n:
+        try:
+            step = process.steps.send(reply)
+        except StopIteration:
+            process.steps = None
             return
+        self.calls.append(Call(process, step))
+
+    def _keeping(self) -> Generator[Request, object, None]:
+        keeper = self.keeper
+        machine = CatchUp(keeper.head, URL)
+        step: Request | Head | SparklogError = machine.start()
+        while isinstance(step, Request):
+            step = machine.reply((yield step))
+        if isinstance(step, SparklogError):
+            keeper.error = None if isinstance(step, StoreUnavailable) else step
+            return
+        keeper.head = step
+        if step.n > keeper.snapshot_n + 1 and not (yield from self._written_snapshot(step)):
+            return
+        yield from self._deleted()
+
+    def _written_snapshot(self, head: Head) -> Generator[Request, object, bool]:
         prepared = snapshot.prepare(head.state.fork(), head.entry_hash, dict(self.keeper.chunks))
         for key, body in snapshot.objects_of(prepared):
-            yield Put(key, body)
+            if not isinstance((yield Put(key, body)), KeyExists | None):
+                return False
         self.keeper.chunks = snapshot.known_chunks(prepared.manifest)
         self.keeper.snapshot_n = prepared.manifest.n
         self._note("snapshot", prepared.manifest.n)
+        return True
 
-    def _deletion_steps(self) -> Iterator[Request | Callable[[], None]]:
+    def _deleted(self) -> Generator[Request, object, None]:
         """DESIGN 3: the next block is complete and covered by a snapshot; first the mark, then the entries.
 
         And what vacuum does: uploads begun below FLOOR that no state names go.
         """
         keeper = self.keeper
-        block = self.deleted_blocks
-        if entry_block(keeper.snapshot_n) >= block + 2:
-            yield Put(void_key(block), b"")
+        while entry_block(keeper.snapshot_n) >= self.deleted_blocks + 2:
+            block = self.deleted_blocks
+            if not isinstance((yield Put(void_key(block), b"")), KeyExists | None):
+                return
             self.deleted_blocks += 1
             for n in range(block * BLOCK, (block + 1) * BLOCK):
-                yield _deletion(self.store, entry_key(n))
-        old = sorted(key for key in self.store.bodies if key.startswith(SNAPSHOTS) and key != SNAPSHOTS)
-        for key in old[2:]:
-            yield _deletion(self.store, key)
+                self.store.bodies.pop(entry_key(n), None)
+                yield Pause(0)
+        for key in sorted(key for key in self.store.bodies if key.startswith(SNAPSHOTS))[2:]:
+            self.store.bodies.pop(key, None)
+            yield Pause(0)
         named = {each.object.upload_id for each in keeper.head.state.objects}
-        for each in self.attempts:
-            command = each.submission.command
+        for attempt in self.attempts:
+            command = attempt.submission.command
             assert isinstance(command, Append)
-            if command.objects[0].n0 < keeper.head.state.floor and each.upload_id not in named:
-                self.vacuumed.add(each.upload_id)
+            if command.objects[0].n0 < keeper.head.state.floor and attempt.upload_id not in named:
+                self.vacuumed.add(attempt.upload_id)
+
+    def _sleep(self) -> None:
+        """A process is held up, or goes on: what it asked for reaches nobody meanwhile."""
+        self.asleep = self.dice.choice((*self.writers, *self.readers)) if self.asleep is None else None
+
+    def _wipe(self, other: tuple[dict[str, bytes], Head]) -> None:
+        """The place is cleared, and another chain is made there. Readers of the old one do not know."""
+        self._note("wiped")
+        heads = [each.commits.head.n for each in self.writers if each.commits is not None]
+        self.wiped_at = max(*heads, *(each.head.n for each in self.readers), self.keeper.head.n)
+        self.store.bodies = dict(other[0])
+        self.start = other
+        self.calls = [each for each in self.calls if each.process in self.readers]
+        self.late.clear()
+        self.attempts.clear()
+        self.deleted_blocks = 0
+        self.writers = [self._writer(each.name) for each in self.writers]
+        self.keeper = Process("k", other[1])
 
     # ---- what must hold -------------------------------------------------------------------------
 
@@ -466,7 +505,11 @@ class World:
         reader = self._read_now(Head())
         check_invariants(reader.state)
         wanted = contents(reader.state)
-        for process in (*self.writers, *self.readers, self.keeper):
+        old = self.readers if self.wiped_at is not None else []
+        for process in old:
+            assert process.head.n <= self.wiped_at, f"{process.name} follows another chain than its own"  # type: ignore[operator]
+        writer, *_ = self.dice.sample(self.writers, WRITERS)
+        for process in (writer, *(each for each in self.readers if each not in old)):
             assert process.error is None, f"{process.name}: {process.error}"
             head = process.commits.head if process.commits is not None else process.head
             assert contents(self._read_now(head).state) == wanted, f"{process.name} reads another log"
@@ -497,14 +540,10 @@ class World:
                 reply: object = [self.store.bodies.get(key) for key in step.keys]
             else:
                 reply = self._done(step)
-            step = machine.reply(reply)
+            step = machine.reply(self.lies(step, reply))
         if isinstance(step, SparklogError):
             raise AssertionError(f"a process that comes now can't read: {step}")
         return step
-
-
-def _deletion(store: Objects, key: str) -> Callable[[], None]:
-    return lambda: store.bodies.pop(key, None)  # type: ignore[return-value]
 
 
 def _shown(reply: object) -> str:
@@ -527,13 +566,13 @@ def one_object(n0: EntryNumber, upload_id: UploadId, partition: PartitionIndex) 
     )
 
 
-def new_chain(entries: int = 7) -> tuple[dict[str, bytes], Head]:
+def new_chain(entries: int = 7, chain_id: str = "c" * 32) -> tuple[dict[str, bytes], Head]:
     """The objects and the head of a chain with topic 1 of two partitions, and of so many entries."""
     world = World(0, ({}, Head()))
     world.calm = True
     process = world.writers[0]
     assert process.commits is not None
-    made = (CreateCluster("c" * 32, (NewStore(StoreId("a"), ".", "i"),)), CreateTopic("orders", 2, 1))
+    made = (CreateCluster(chain_id, (NewStore(StoreId("a"), ".", "i"),)), CreateTopic("orders", 2, 1))
     for command in (*made, *(ReportJob("roll", 0, at, 0, "") for at in range(entries - 2))):
         ticket = Ticket(Submission(CommandId(world._id()), EntryNumber(0), command), 10**15, TIMEOUT_MS)
         process.commits.submit(ticket, world._now())

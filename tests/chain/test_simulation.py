@@ -1,0 +1,178 @@
+"""Several processes at one chain, faults at any call: what was told is what is there, for every seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from sparklog.chain import catch_up, group_commit, snapshot
+from sparklog.chain.claim import Claim
+from sparklog.chain.group_commit import Ticket
+from sparklog.chain.head import Draft, Head
+from sparklog.chain.requests import Get, GetMany, Now, Reply, Request
+from sparklog.core import decide as decide_module
+from sparklog.core.commands import CreateTopic, Submission
+from sparklog.core.decide import Decision, decide
+from sparklog.core.errors import KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.core.records import At
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber
+from sparklog.storage import keys
+from tests.chain.simulation import BLOCK, World, new_chain
+from tests.faults.inline_pool import Inline
+
+SEEDS = 20_000
+PARTS = 8  # tests that share the seeds, so that workers can
+EVENTS = 100
+Patch = pytest.MonkeyPatch
+Start = tuple[dict[str, bytes], Head]
+Lies = Callable[[Request, object], object]
+
+
+@pytest.fixture
+def start(monkeypatch: Patch) -> Start:
+    """A chain of small blocks; and no threads."""
+    monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", BLOCK)
+    monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", 6)
+    monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
+    monkeypatch.setattr(snapshot, "ThreadPoolExecutor", Inline)
+    return new_chain()
+
+
+def simulated(seed: int, start: Start, **how: Any) -> World:
+    world = World(seed, start, **how)
+    world.run(EVENTS)
+    world.check()
+    return world
+
+
+# ---- every seed ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS // PARTS))
+def test_any_interleaving_of_any_faults_tells_the_truth(start: Start, first: int) -> None:
+    """A fourth of the worlds are wiped on the way, and another chain is made in the same place."""
+    others = new_chain(40, "d" * 32)
+    told: Counter[str] = Counter()
+    deleted = snapshots = 0
+    for seed in range(first, first + SEEDS // PARTS):
+        world = simulated(seed, start, other=others if seed % 4 == 0 else None)
+        told.update(type(each.told).__name__ for each in world.attempts)
+        deleted += world.deleted_blocks
+        snapshots += world.keeper.snapshot_n >= 0
+    assert set(told) >= {"CommandResult", "WriteExpired", "RequestTimedOut", "StoreUnavailable"}
+    assert deleted > SEEDS // PARTS
+    assert snapshots > SEEDS // PARTS // 2
+
+
+def test_a_seed_always_gives_the_same_run(start: Start) -> None:
+    first, again = (simulated(77, start) for _ in range(2))
+    assert first.trace == again.trace
+    assert first.store.bodies == again.store.bodies
+    assert first.trace != simulated(78, start).trace
+
+
+# ---- each guard is needed: without it a stored seed breaks a promise ---------------------------------
+
+
+def no_mark_for_a_claim(request: Request, reply: object) -> object:
+    return KeyNotFound("not looked for") if isinstance(request, Get) and "/void/" in request.key else reply
+
+
+def no_mark_for_a_reader(request: Request, reply: object) -> object:
+    asked = isinstance(request, GetMany) and "/void/" in request.keys[0] and isinstance(reply, list)
+    return [None] * len(reply) if asked else reply  # type: ignore[arg-type]
+
+
+def take_every_existing_key_for_ones_own(patch: Patch) -> None:
+    real = Claim._after_put
+
+    def careless(claim: Claim, reply: Reply, now: Now) -> Any:
+        return real(claim, None if isinstance(reply, KeyExists) else reply, now)
+
+    patch.setattr(Claim, "_after_put", careless)
+
+
+def take_an_unknown_put_for_a_failed_one(patch: Patch) -> None:
+    real = Claim._after_put
+
+    def hopeful(claim: Claim, reply: Reply, now: Now) -> Any:
+        return real(claim, StoreUnavailable("failed") if isinstance(reply, OutcomeUnknown) else reply, now)
+
+    patch.setattr(Claim, "_after_put", hopeful)
+
+
+def forget_what_was_sent_when_a_caller_is_interrupted(patch: Patch) -> None:
+    def forget(ticket: Ticket) -> None:
+        ticket.sent = False
+
+    patch.setattr(Ticket, "doubt", forget)
+
+
+def forget_known_ids(patch: Patch) -> None:
+    def forgetful(state: ClusterState, submission: Submission, at: At) -> Decision:
+        fork = state.fork()
+        fork.results.clear()
+        return decide(fork, submission, at)
+
+    patch.setattr(group_commit, "decide", forgetful)
+
+
+def no_look_at_when_objects_were_uploaded(patch: Patch) -> None:
+    real = decide_module._check_floor
+
+    def only_the_command(floor: EntryNumber, submission: Submission) -> None:
+        command = CreateTopic("as if")  # a command that names no objects
+        real(floor, msgspec.structs.replace(submission, command=command))
+
+    patch.setattr(decide_module, "_check_floor", only_the_command)
+
+
+def no_floor(patch: Patch) -> None:
+    patch.setattr(decide_module, "_check_floor", lambda floor, submission: None)
+
+
+def no_hash_link(patch: Patch) -> None:
+    patch.setattr(Draft, "follows", lambda draft, entry: True)
+
+
+# Guard -> a seed that needs it. If the simulation changes, look for others with `breaks`.
+SEEDS_OF_GUARDS: dict[str, tuple[Callable[[Patch], None] | Lies, int]] = {
+    "the mark after a win": (no_mark_for_a_claim, 11),
+    "the mark in front of a reader": (no_mark_for_a_reader, 4),
+    "the read-back": (take_every_existing_key_for_ones_own, 0),
+    "doubt of a put without an answer": (take_an_unknown_put_for_a_failed_one, 264),
+    "doubt of what an interrupted caller sent": (forget_what_was_sent_when_a_caller_is_interrupted, 40),
+    "the look for a known id": (forget_known_ids, 3),
+    "FLOOR": (no_floor, 0),
+    "n0 in the names of objects": (no_look_at_when_objects_were_uploaded, 0),
+    "the hash link": (no_hash_link, 8),
+}
+
+
+def breaks(guard: str, seed: int, start: Start, monkeypatch: Patch) -> bool:
+    """Whether a promise is broken in this world without the guard."""
+    without, _ = SEEDS_OF_GUARDS[guard]
+    how: dict[str, Any] = {"other": new_chain(40, "d" * 32)} if without is no_hash_link else {}
+    with monkeypatch.context() as patch:
+        if without in (no_mark_for_a_claim, no_mark_for_a_reader):
+            how["lies"] = without
+        else:
+            without(patch)  # type: ignore[call-arg, arg-type]
+        try:
+            simulated(seed, start, **how)
+        except (AssertionError, SparklogError):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("guard", SEEDS_OF_GUARDS)
+def test_a_stored_seed_finds_that_a_guard_is_missing(guard: str, start: Start, monkeypatch: Patch) -> None:
+    seed = SEEDS_OF_GUARDS[guard][1]
+    assert breaks(guard, seed, start, monkeypatch), f"seed {seed} does not need {guard}"
+    how = {"other": new_chain(40, "d" * 32)} if guard == "the hash link" else {}
+    simulated(seed, start, **how)  # and with the guard the same world keeps its promises
