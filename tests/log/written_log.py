@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 import pyarrow as pa
 
@@ -34,12 +35,9 @@ TASK_CLOCK_US = 1_700_000_000_000_000
 APPEND_TIME_MS = 1_800_000_000_000
 
 
-def upload_ids() -> Iterator[UploadId]:
+def upload_ids(first: int = 1) -> Iterator[UploadId]:
     """Upload ids as a test knows them: 1, 2, … in 32 hex digits."""
-    number = 0
-    while True:
-        number += 1
-        yield UploadId(f"{number:032x}")
+    return (UploadId(f"{number:032x}") for number in count(first))
 
 
 def empty_store() -> MemoryStore:
