@@ -8,6 +8,7 @@ from itertools import count
 
 import pyarrow as pa
 
+from sparklog.core.plan import SliceToRead
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -27,6 +28,7 @@ from sparklog.core.types import (
 from sparklog.log.object_reader import read_slice
 from sparklog.log.object_writer import ObjectWriter, WriterLimits, WriteTarget
 from sparklog.log.records_schema import READ_SCHEMA, canonical
+from sparklog.log.stores import StorePlaces, Stores
 from sparklog.storage.keys import data_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
@@ -164,3 +166,17 @@ def name(
                 )
             )
     return log
+
+
+def parts_of(log: WrittenLog) -> list[SliceToRead]:
+    """The slices of partition 0, to be read."""
+    return [SliceToRead(each, log.objects[each.object_number]) for each in log.partition(0)]
+
+
+def stores_of(log: WrittenLog, **others: object) -> Stores:
+    """The stores of a log: "a" is its own; others by id."""
+    stores = Stores(StorePlaces("memory://written-log", {StoreId(each): "." for each in ("a", *others)}))
+    stores._open[StoreId("a")] = log.store
+    for name, store in others.items():
+        stores._open[StoreId(name)] = store  # type: ignore[assignment]
+    return stores
