@@ -1,7 +1,7 @@
 """From slices to rows: fetch the batches that hold an offset range, verify, decode, lay the log's own columns over.
 
 What is read is what is needed: the index once per object (cached), the batches that overlap the range in ranged
-reads of about 8 MiB, and of these only the columns asked for. On a local store the bytes are mapped, and columns
+reads of about 8 MiB, and of these only the columns asked for. On a local store large reads are maps, and columns
 that were stored uncompressed reach the caller without a copy.
 """
 
