@@ -15,6 +15,7 @@ from sparklog.core.errors import (
     FencedLeaderEpoch,
     InvalidInput,
     InvalidProducerEpoch,
+    InvalidRecord,
     NotEnoughReplicas,
     OutOfOrderSequence,
     SparklogError,
@@ -141,6 +142,16 @@ def test_an_append_that_does_not_fit_is_refused(
     with pytest.raises(kind, match=text) as caught:
         log.decide(change(log.append_of(2)))
     assert type(caught.value) is kind
+
+
+# M: C-04
+def test_records_without_a_key_are_refused_once_their_topic_is_compacted(log: DecidedLog) -> None:
+    keyed, keyless = log.append_of(), msgspec.structs.replace(log.append_of(), keyless=(TOPIC,))
+    assert log.decide(keyless).records
+    log.submit(AlterTopic(TOPIC, {"cleanup.policy": "compact"}))
+    with pytest.raises(InvalidRecord, match="topic orders is compacted, so each record needs a key"):
+        log.decide(keyless)
+    assert log.decide(keyed).records
 
 
 def test_one_slice_that_does_not_fit_refuses_all(log: DecidedLog) -> None:

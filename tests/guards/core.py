@@ -89,6 +89,14 @@ GUARDS: Final = (
         ("tests/core/test_decide_append.py::test_an_append_that_does_not_fit_is_refused",),
     ),
     Guard(
+        "keyless",
+        "Records without a key do not land in a topic that became compacted after they were planned.",
+        "sparklog/core/decide_append.py",
+        "    _check_keys(state, command)\n",
+        "",
+        ("tests/core/test_decide_append.py::test_records_without_a_key_are_refused_once_their_topic_is_compacted",),
+    ),
+    Guard(
         "swap-digest",
         "A rewrite replaces only the slices that it read.",
         "sparklog/core/decide_maintenance.py",
