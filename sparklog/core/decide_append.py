@@ -33,6 +33,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 from sparklog.core.uploads import check_uploads
+from sparklog.core.write_names import check_write_name
 
 OFFSETS_END = 1 << 62  # far enough from what a column of the state holds that no later sum leaves it
 
@@ -148,6 +149,9 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 def _check_shape(command: Append) -> None:
     if not command.slices and command.application is None:
         raise InvalidInput("an append names at least one slice, or an application's version; found neither")
+    check_write_name("writeId", command.label)
+    if command.application is not None:
+        check_write_name("txnAppId", command.application.app_id)
     check_uploads(command.objects, command.slices, ObjectKind.APPEND)
 
 

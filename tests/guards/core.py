@@ -48,6 +48,14 @@ GUARDS: Final = (
         ("tests/core/test_producers.py::test_only_the_epoch_that_was_given_last_may_write",),
     ),
     Guard(
+        "producer-slow-clock",
+        "An author whose clock is slow does not let a producer at work expire.",
+        "sparklog/core/producers.py",
+        "    used_ms = max(now_ms, producer.last_used_ms)",
+        "    used_ms = now_ms",
+        ("tests/core/test_producers.py::test_a_slow_clock_does_not_make_a_producer_look_idle",),
+    ),
+    Guard(
         "txn-version",
         "A version that its application wrote before adds nothing.",
         "sparklog/core/decide_append.py",
@@ -95,6 +103,14 @@ GUARDS: Final = (
         "    _check_keys(state, command)\n",
         "",
         ("tests/core/test_decide_append.py::test_records_without_a_key_are_refused_once_their_topic_is_compacted",),
+    ),
+    Guard(
+        "write-name-length",
+        "What a write calls itself stands in the state, so it has a length.",
+        "sparklog/core/write_names.py",
+        "    if found > MOST_BYTES:",
+        "    if False:",
+        ("tests/core/test_decide_append.py::test_what_a_write_calls_itself_is_as_short_as_kafkas_ids",),
     ),
     Guard(
         "swap-digest",
