@@ -264,7 +264,6 @@ class _SegmentsWriter:
             RewrittenSlice(new, start, self._next_offset, self._append_time_ms, self._source, self._target.leader_epoch)
         )
         self._open = None
-        self._encoder.forget()
 
     def _begin(self) -> OpenObject:
         target = self._target

@@ -253,4 +253,12 @@ GUARDS: Final = (
         "        pa.default",
         ("tests/log/test_object_writer.py::test_batches_that_wait_for_their_upload_are_not_written_over",),
     ),
+    Guard(
+        "every-upload",
+        "An object that is still uploaded when the next one is closed is not forgotten.",
+        "sparklog/log/object_writer.py",
+        "        self._await_upload()\n        closed = self._close()\n        self._uploading_bytes",
+        "        closed = self._close()\n        self._uploading_bytes",
+        ("tests/log/test_object_writer.py::test_every_object_is_named_however_much_room_is_left",),
+    ),
 )

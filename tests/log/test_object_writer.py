@@ -286,6 +286,24 @@ def test_batches_that_wait_for_their_upload_are_not_written_over(store: MemorySt
     assert log.read(0, 0, EVERYTHING)["value"].to_pylist() == numbered(1_030).column("value").to_pylist()
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_every_object_is_named_however_much_room_is_left(store: MemoryStore, partitions: int):
+    """Each upload is waited for when the next object is closed, not only when memory runs short."""
+    limits = WriterLimits(
+        gather_rows=1,
+        gather_rows_per_partition=1,
+        full_batch_bytes=300,
+        smallest_full_batch_bytes=1,
+        object_bytes=2_000,
+    )
+    with writer(store, partitions, limits=limits) as open_writer:
+        for first in range(0, 600, 100):
+            open_writer.add(canonical(numbered(100, first, partition=pa.array([0] * 100))))
+        log = name(store, open_writer.finish())
+    assert len(log.objects) == 6
+    assert log.read(0, 0, EVERYTHING)["value"].to_pylist() == numbered(600).column("value").to_pylist()
+
+
 def test_index_is_there_only_after_its_object(store: MemoryStore):
     watched = WatchedStore(store)
     write(watched, [numbered(1_000)], 2)

@@ -31,7 +31,7 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.log import object_reader
+from sparklog.log import object_reader, segment_roll
 from sparklog.log.object_reader import read_index, read_slice
 from sparklog.log.object_writer import WriterLimits
 from sparklog.log.records_schema import READ_SCHEMA
@@ -348,6 +348,24 @@ def test_a_roll_goes_on_at_the_next_holder_where_the_first_one_fails(error: type
     rolled = rewrite(parts, target(1 << 30, HOLDERS), stores, new_ids())
     assert failing.reads == 2
     assert read(log, rolled).equals(log.read(0, 0, 160))
+
+
+def test_an_error_says_which_records_no_holder_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    class LosesIt(MemoryStore):
+        reads = 0
+
+        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+            self.reads += 1
+            if self.reads == 2:
+                raise KeyNotFound(f"wanted {key}, found nothing")
+            return super().get_ranges(key, ranges)
+
+    monkeypatch.setattr(segment_roll, "RANGED_READ_BYTES", 1)  # each batch is a read of its own
+    log = big_log()
+    stores = stores_of(log)
+    stores._open[StoreId("a")] = LosesIt(log.store.url)
+    with pytest.raises(DataLoss, match=r"orders-0: records \[3, 71\) are lost"):
+        rewrite(parts_of(log), target(1 << 30), stores, new_ids())
 
 
 def _held_by(named: NamedObject, holders: tuple[Holder, ...]) -> NewObject:
