@@ -5,12 +5,16 @@ The plans are made by hand: slices of several batches, of which every batch is a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pytest
 
+import sparklog
+from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import (
     Damaged,
     DataLoss,
@@ -196,3 +200,19 @@ def test_what_the_chain_still_names_is_lost_or_damaged_and_not_read_for_ever(
     with pytest.raises(raised) as caught:
         rows(plan_of(log), stores, same)
     assert type(caught.value) is raised
+
+
+# M: F-04
+def test_an_object_that_is_cut_while_it_is_read_is_damage_and_what_was_yielded_is_right(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path))
+    with sparklog.connect(str(tmp_path)) as cluster:
+        cluster.create_topic("t", partitions=1)
+        for each in ("first", "second"):
+            cluster.append("t", pa.table({"value": [each]}), compression="none")
+        reading = iter(cluster.scan("t", partition=0))
+        first = next(reading)
+        for path in tmp_path.glob("append/*/*.arrow"):
+            os.truncate(path, 100)
+        assert first["value"].to_pylist() == [b"first"]
+        with pytest.raises(Damaged, match=r"t-0 on store .* found that it ends at byte 100"):
+            next(reading)
