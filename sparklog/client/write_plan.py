@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -46,6 +47,8 @@ from sparklog.log.records_schema import canonical
 from sparklog.log.routing import by_topic
 from sparklog.log.stores import StorePlaces, Stores
 
+TIMESTAMPS_END: Final = 1 << 63  # microseconds; they begin at the same below 0
+
 
 class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
     """A topic to write to, as the chain knew it when the write began. `epochs[p]` is partition p's leader epoch."""
@@ -77,10 +80,14 @@ class WritePlan(msgspec.Struct, frozen=True):
 
 
 class TaskWritten(msgspec.Struct, frozen=True):
-    """What one task uploaded; `object_index` of a slice points into its own `objects`."""
+    """What one task uploaded; `object_index` of a slice points into its own `objects`.
+
+    `keyless`: topics to which it wrote records without a key.
+    """
 
     objects: tuple[NewObject, ...] = ()
     slices: tuple[NewSlice, ...] = ()
+    keyless: tuple[TopicId, ...] = ()
 
 
 def plan_write(
@@ -121,9 +128,15 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
         config.max_message_bytes,
         config.compression_type or compression or "zstd",
         config.compact,
-        None if before_ms is None else (now_ms - before_ms) * 1000,
-        None if after_ms is None else (now_ms + after_ms) * 1000,
+        None if before_ms is None else _bound_us(now_ms - before_ms),
+        None if after_ms is None else _bound_us(now_ms + after_ms),
     )
+
+
+def _bound_us(at_ms: int) -> int | None:
+    """A bound of timestamps in microseconds; None if no timestamp (64 bit) can pass it: then it is no bound."""
+    at_us = at_ms * 1000
+    return at_us if -TIMESTAMPS_END <= at_us < TIMESTAMPS_END else None
 
 
 def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int = 0) -> TaskWritten:
@@ -135,11 +148,14 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int 
     """
     stores = Stores(plan.places)
     writers: dict[str, ObjectWriter] = {}
+    keyless: set[TopicId] = set()
     try:
         for batch in batches:
             for name, rows in _rows_by_topic(plan, batch):
                 planned = _topic_of(plan, name)
                 _check_rows(planned, rows)
+                if rows.column("key").null_count:
+                    keyless.add(planned.topic_id)
                 writer = writers.get(name)
                 if writer is None:
                     writer = writers[name] = _writer(plan, planned, stores, task)
@@ -150,7 +166,7 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int 
             for written, of_object in writer.finish():
                 slices += [msgspec.structs.replace(each, object_index=len(objects)) for each in of_object]
                 objects.append(written)
-        return TaskWritten(tuple(objects), tuple(slices))
+        return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)))
     except (OutcomeUnknown, KeyExists) as error:
         # What is in doubt is an object that nothing names: the log itself is surely as it was.
         raise StoreUnavailable(f"wanted to upload rows, found it in doubt: {error.message}") from error
@@ -182,7 +198,8 @@ def append_command(
     epochs = tuple(
         PartitionEpoch(topic_id, partition, by_id[topic_id].epochs[partition]) for topic_id, partition in touched
     )
-    return Append(tuple(objects), tuple(slices), epochs, application, label)
+    keyless = {topic_id for each in written for topic_id in each.keyless}
+    return Append(tuple(objects), tuple(slices), epochs, application, label, tuple(sorted(keyless)))
 
 
 def _rows_by_topic(plan: WritePlan, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

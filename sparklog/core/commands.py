@@ -93,7 +93,8 @@ class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Append(msgspec.Struct, frozen=True, tag="append"):
     """Name uploaded objects: all their slices get offsets, or nothing is written.
 
-    Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched.
+    Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched. `keyless`
+    are the topics among whose records some have no key.
     """
 
     objects: tuple[NewObject, ...]
@@ -101,6 +102,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     epochs: tuple[PartitionEpoch, ...]
     application: Application | None = None
     label: str = ""
+    keyless: tuple[TopicId, ...] = ()
 
 
 class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -8,6 +8,7 @@ from sparklog.core.commands import Append
 from sparklog.core.errors import (
     FencedLeaderEpoch,
     InvalidInput,
+    InvalidRecord,
     NotEnoughReplicas,
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
@@ -32,6 +33,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 from sparklog.core.uploads import check_uploads
+from sparklog.core.write_names import check_write_name
 
 OFFSETS_END = 1 << 62  # far enough from what a column of the state holds that no later sum leaves it
 
@@ -71,6 +73,7 @@ def decide_append(state: ClusterState, command: Append, at: At) -> Appended:
     for each in command.objects:
         _check_holders(state, each)
     _check_partitions(state, command)
+    _check_keys(state, command)
     appended = assign_offsets(state, command, at)
     last = max((written.end for written in appended.ranges), default=0)
     if last > OFFSETS_END:
@@ -146,6 +149,9 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 def _check_shape(command: Append) -> None:
     if not command.slices and command.application is None:
         raise InvalidInput("an append names at least one slice, or an application's version; found neither")
+    check_write_name("writeId", command.label)
+    if command.application is not None:
+        check_write_name("txnAppId", command.application.app_id)
     check_uploads(command.objects, command.slices, ObjectKind.APPEND)
 
 
@@ -191,6 +197,17 @@ def _check_partitions(state: ClusterState, command: Append) -> None:
             raise NotEnoughReplicas(
                 f"a write to {where(state, topic_partition)} needs to be on every in-sync store "
                 f"{list(partition.isr)}, it is not on {missing}"
+            )
+
+
+def _check_keys(state: ClusterState, command: Append) -> None:
+    """A topic that became compacted after the rows were uploaded takes none without a key."""
+    for topic_id in command.keyless:
+        topic = state.topics.get(topic_id)
+        if topic is not None and state.topic_config(topic).compact:
+            raise InvalidRecord(
+                f"topic {topic.name} is compacted, so each record needs a key; found records without one in a write "
+                "that was begun before cleanup.policy was set to compact"
             )
 
 

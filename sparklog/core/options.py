@@ -28,6 +28,7 @@ from sparklog.core.starting_offsets import (
 from sparklog.core.storage_settings import StorageSettings
 from sparklog.core.topic_names import check_topic_name
 from sparklog.core.types import PartitionIndex
+from sparklog.core.write_names import check_write_name
 
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
 _START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given holds
@@ -154,7 +155,7 @@ def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = No
         acks_all=_acks_all(given, transaction),
         compression=given.optional_text("compression"),
         timeout_ms=given.integer("timeoutMs"),
-        write_id=given.optional_text("writeId"),
+        write_id=_write_name(given, "writeId"),
         transaction=transaction,
         ignored=given.ignored(),
     )
@@ -233,8 +234,15 @@ def _columns(given: GivenOptions) -> tuple[str, ...]:
     return columns
 
 
+def _write_name(given: GivenOptions, option: str) -> str | None:
+    name = given.optional_text(option)
+    if name is not None:
+        check_write_name(option, name, InvalidOption)
+    return name
+
+
 def _transaction(given: GivenOptions) -> Transaction | None:
-    app_id, version = given.optional_text("txnAppId"), given.optional_integer("txnVersion")
+    app_id, version = _write_name(given, "txnAppId"), given.optional_integer("txnVersion")
     if app_id is None and version is None:
         return None
     if app_id is None or version is None:

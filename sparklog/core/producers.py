@@ -77,6 +77,7 @@ def repeated_batch(
 
 
 def with_batch(producer: Producer, topic_partition: TopicPartition, batch: SequencedBatch, now_ms: int) -> Producer:
-    """The producer after it wrote `batch`."""
+    """The producer after it wrote `batch`. An author whose clock is slow does not make it look idle for longer."""
     kept = (*producer.batches.get(topic_partition, ()), batch)[-KEPT_BATCHES:]
-    return Producer(producer.producer_id, producer.producer_epoch, now_ms, {**producer.batches, topic_partition: kept})
+    used_ms = max(now_ms, producer.last_used_ms)
+    return Producer(producer.producer_id, producer.producer_epoch, used_ms, {**producer.batches, topic_partition: kept})

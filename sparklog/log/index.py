@@ -8,7 +8,7 @@ number, for instance minima and maxima per column; what is there keeps its meani
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparklog.core.errors import Damaged, UnsupportedVersion
 from sparklog.core.readable import counted, exact_amount
-from sparklog.core.types import NewObject
+from sparklog.core.types import NewObject, Slice
 from sparklog.log.batch import PARTITION_KEY, crc32c, timestamp_bounds, verify
 from sparklog.log.ipc_file import FILE_START
 from sparklog.log.records_schema import OBJECT_FORMAT, OBJECT_FORMAT_KEY
@@ -93,6 +93,30 @@ def index_of(rows: Sequence[BatchRow], crcs: Sequence[int]) -> Index:
         np.array(crcs, dtype=np.uint32),
         low,
         high,
+    )
+
+
+def rows_of_slice(index: Index, slice: Slice, object_key: str) -> Index:
+    """The rows for the batches of a slice, with `first_record` counted from the slice's first record.
+
+    Raises Damaged if the index of the object knows no such slice, UnsupportedVersion for a compacted one.
+    """
+    if slice.records != slice.end - slice.start:
+        raise UnsupportedVersion(
+            f"slice [{slice.start}, {slice.end}) in {object_key} holds {counted(slice.records, 'record')}: "
+            "this version of sparklog does not read compacted segments"
+        )
+    rows = np.s_[slice.first_batch : slice.first_batch + slice.batches]
+    found = Index(**{name: getattr(index, name)[rows] for name in Index.__slots__})
+    if len(found) == slice.batches and slice.batches > 0:
+        first_record = found.first_record - found.first_record[0]
+        records = int(first_record[-1] + found.records[-1])
+        begin, end = int(found.position[0]), int(found.position[-1] + found.length[-1])
+        if (records, begin, end) == (slice.records, slice.position, slice.position + slice.length):
+            return replace(found, first_record=first_record)
+    raise Damaged(
+        f"index of {object_key}: wanted {counted(slice.batches, 'batch')} from number {slice.first_batch} on, with "
+        f"{counted(slice.records, 'record')} in bytes [{slice.position}, {slice.position + slice.length}); found others"
     )
 
 

@@ -1,7 +1,7 @@
 """From slices to rows: fetch the batches that hold an offset range, verify, decode, lay the log's own columns over.
 
 What is read is what is needed: the index once per object (cached), the batches that overlap the range in ranged
-reads of about 8 MiB, and of these only the columns asked for. On a local store the bytes are mapped, and columns
+reads of about 8 MiB, and of these only the columns asked for. On a local store large reads are maps, and columns
 that were stored uncompressed reach the caller without a copy.
 """
 
@@ -17,11 +17,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from sparklog.core.errors import Damaged, KeyNotFound, UnsupportedVersion
+from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.core.readable import counted
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
 from sparklog.log.batch import decode, timestamps_us
-from sparklog.log.index import Index, decode_index, rebuild_index
+from sparklog.log.index import Index, decode_index, rebuild_index, rows_of_slice
 from sparklog.log.read_ahead import bodies
 from sparklog.log.read_errors import damage_of
 from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
@@ -64,7 +64,7 @@ def read_slice(
             yield overlay.batch(Offset(first), min(end - first, _ROWS_WITHOUT_BODY), None)
         return
     with damage_of(slice.start, slice.end):
-        index = _index_of_slice(store, object_key, named, slice)
+        index = index_of_slice(store, object_key, named, slice)
     # Positions within the slice: of the range, and of each batch's first record.
     low, high = start - slice.start, end - slice.start
     firsts = index.first_record
@@ -84,7 +84,7 @@ def read_first(
     start, end = max(offsets.start, slice.start), min(offsets.end, slice.end)
     if start >= end or not _Overlay(read_schema(columns), slice, "").stored_columns:
         return []
-    index = _index_of_slice(store, object_key, named, slice)
+    index = index_of_slice(store, object_key, named, slice)
     _, ranges = _reads(index, *_batches_of(index, start - slice.start, end - slice.start))
     return store.get_ranges(object_key, ranges[:FIRST_READS])
 
@@ -110,7 +110,7 @@ def first_offset_at_or_after(
     if slice.max_timestamp_us < timestamp_us:
         return None
     with damage_of(slice.start, slice.end):
-        index = _index_of_slice(store, object_key, named, slice)
+        index = index_of_slice(store, object_key, named, slice)
     low = begin - slice.start
     first_batch = int(np.searchsorted(index.first_record, low, side="right")) - 1
     for at in (np.flatnonzero(index.max_timestamp_us[first_batch:] >= timestamp_us) + first_batch).tolist():
@@ -168,26 +168,9 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
     return index
 
 
-def _index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> Index:
-    """The rows of the index for the slice's batches, with `first_record` counted from the slice's first record."""
-    if slice.records != slice.end - slice.start:
-        raise UnsupportedVersion(
-            f"slice [{slice.start}, {slice.end}) in {object_key} holds {counted(slice.records, 'record')}: "
-            "this version of sparklog does not read compacted segments"
-        )
-    whole = read_index(store, object_key, named)
-    rows = np.s_[slice.first_batch : slice.first_batch + slice.batches]
-    index = Index(**{name: getattr(whole, name)[rows] for name in Index.__slots__})
-    if len(index) == slice.batches and slice.batches > 0:
-        first_record = index.first_record - index.first_record[0]
-        records = int(first_record[-1] + index.records[-1])
-        begin, end = int(index.position[0]), int(index.position[-1] + index.length[-1])
-        if (records, begin, end) == (slice.records, slice.position, slice.position + slice.length):
-            return Index(**{name: getattr(index, name) for name in Index.__slots__} | {"first_record": first_record})
-    raise Damaged(
-        f"index of {object_key}: wanted {counted(slice.batches, 'batch')} from number {slice.first_batch} on, with "
-        f"{counted(slice.records, 'record')} in bytes [{slice.position}, {slice.position + slice.length}); found others"
-    )
+def index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> Index:
+    """The rows of the object's index for a slice of it (`rows_of_slice`). Raises as `read_index`."""
+    return rows_of_slice(read_index(store, object_key, named), slice, object_key)
 
 
 # ---- the batches ----------------------------------------------------------------------------------

@@ -46,8 +46,6 @@ def scan(
         failed: tuple[SliceToRead, KeyNotFound | Damaged] | None = None
         with closing(_SlicesAhead(plan, stores, columns)) as ahead:
             for number, part in enumerate(plan.slices):
-                if part.slice.end <= at:
-                    continue
                 there = ahead.come_to(number)
                 try:
                     for batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns, there):
@@ -56,7 +54,6 @@ def scan(
                 except (KeyNotFound, Damaged) as error:
                     failed = (part, error)
                     break
-                at = Offset(min(part.slice.end, plan.end))
         if failed is None:
             return
         plan = _plan_again(plan, at, failed, replan, fail_on_data_loss)
@@ -158,7 +155,7 @@ def _plan_again(
             f"{where}: records [{at}, {again.start}) were removed by retention after this read was planned; "
             "set failOnDataLoss=false to go on with those that are left"
         ) from error
-    still = any(each.object.number == part.object.number and each.slice.end > again.start for each in again.slices)
+    still = any(each.object.number == part.object.number for each in again.slices)
     if still and isinstance(error, KeyNotFound):
         raise lost(where, at, part.slice.end, error) from error
     if still:

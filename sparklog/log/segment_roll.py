@@ -19,7 +19,6 @@ import pyarrow as pa
 from sparklog.core.commands import RewrittenSlice
 from sparklog.core.errors import Damaged
 from sparklog.core.plan import SliceToRead
-from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -34,8 +33,7 @@ from sparklog.core.types import (
 )
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, decode, verify
 from sparklog.log.holders import NOT_FROM_HERE, from_first_holder
-from sparklog.log.index import INDEX_SCHEMA, Index
-from sparklog.log.object_reader import RANGED_READ_BYTES, read_index
+from sparklog.log.object_reader import RANGED_READ_BYTES, index_of_slice
 from sparklog.log.object_writer import cuts, joined, raw_sums
 from sparklog.log.open_object import OpenObject, slices_of
 from sparklog.log.read_errors import unreadable
@@ -147,9 +145,9 @@ def _batches_from(
     key: str, part: SliceToRead, store: ObjectStore, start: Offset
 ) -> Iterator[tuple[Offset, _StoredBatch]]:
     """The batches of a slice from offset `start` on, which begins one, in reads of about `RANGED_READ_BYTES`."""
-    index = _index_rows(store, key, part)
+    index = index_of_slice(store, key, part.object, part.slice)
     ends = index.position + index.length
-    end_offsets = part.slice.start + np.cumsum(index.records)
+    end_offsets = part.slice.start + index.first_record + index.records
     at = int(np.searchsorted(end_offsets, start, side="right"))
     while at < len(index):
         first = int(index.position[at])
@@ -169,22 +167,6 @@ def _batches_from(
             verify(batch.message, batch.crc32c, "record batch", key, position)
             yield Offset(int(end_offsets[row])), _StoredBatch(key, position, batch)
         at = stop
-
-
-def _index_rows(store: ObjectStore, key: str, part: SliceToRead) -> Index:
-    """The rows of the index for the batches of a slice."""
-    piece = part.slice
-    whole = read_index(store, key, part.object)
-    rows = np.s_[piece.first_batch : piece.first_batch + piece.batches]
-    index = Index(**{name: getattr(whole, name)[rows] for name in INDEX_SCHEMA.names})
-    found = (len(index), int(index.records.sum()), int(index.length.sum()))
-    if found != (piece.batches, piece.records, piece.length):
-        raise Damaged(
-            f"index of {key}: wanted {counted(piece.batches, 'batch')} from number {piece.first_batch} on, with "
-            f"{counted(piece.records, 'record')} in {exact_amount(piece.length)}; "
-            f"found {found[0]}, {found[1]} and {found[2]}"
-        )
-    return index
 
 
 # ---- writing ----------------------------------------------------------------------------------------
@@ -282,7 +264,6 @@ class _SegmentsWriter:
             RewrittenSlice(new, start, self._next_offset, self._append_time_ms, self._source, self._target.leader_epoch)
         )
         self._open = None
-        self._encoder.forget()
 
     def _begin(self) -> OpenObject:
         target = self._target

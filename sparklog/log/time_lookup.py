@@ -22,9 +22,11 @@ CANDIDATES = 64  # slices handed out at once; nearly always the first one answer
 def candidates(
     state: ClusterState, topic: Topic, partition: Partition, timestamp_us: int, start: Offset
 ) -> list[SliceToRead]:
-    """The first slices from `start` on that may hold a record at or after the time, ascending by offset."""
+    """The first slices that may hold a record at or after the time, ascending by offset.
+
+    `start` is the offset from which to look, at or above the log start.
+    """
     key = TopicPartition(topic.topic_id, partition.partition)
-    start = max(start, partition.log_start)
     if start >= partition.high_watermark:
         return []
     slices = state.slices.find(key, OffsetRange(start, partition.high_watermark))

@@ -14,6 +14,7 @@ import mmap
 import os
 import shutil
 import stat
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from urllib.parse import quote, unquote
@@ -33,8 +34,11 @@ from sparklog.storage.local_errors import LINK_REFUSED, read_error, reason, writ
 from sparklog.storage.local_upload import LocalUpload
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
-# Up to this size a read into memory is quicker than a map with its page faults (measured: equal near 100 KiB).
-_MAP_FROM_BYTES = 64 * 1024
+# Below this size a read into memory is quicker than a map with its page faults (measured: equal near 1 MiB).
+_MAP_FROM_BYTES = 1 << 20
+# Each map holds a file descriptor, of which a process often has 1,024. What is read beyond this is copied.
+_MOST_MAPS = 256
+_maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
@@ -113,14 +117,16 @@ class LocalStore:
         return True
 
     def get(self, key: str) -> memoryview:
-        """The whole object, read-only: mapped, or read if it is small. Raises KeyNotFound, StoreUnavailable.
+        """The whole object, read-only: mapped, or copied if it is small. Raises KeyNotFound, StoreUnavailable.
 
-        A map costs no copy and stays valid after a delete; each holds a file descriptor until it is dropped.
+        A map costs no copy and stays valid after a delete. It holds a file descriptor until it is dropped, so only
+        `_MOST_MAPS` of them are alive at once in a process; beyond that the bytes are copied. A file that is cut while
+        it is mapped ends the process (SIGBUS): docs/stores.md says when.
         """
         return self._read(key, None)[0]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range: slices of one map, or read if they are small together. See the port."""
+        """The bytes [start, end) of each range: slices of one map, or copies (as `get` says). See the port."""
         for start, end in ranges:
             if not 0 <= start <= end:
                 raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
@@ -220,9 +226,11 @@ class LocalStore:
             for start, end in wanted:
                 if end > found.st_size:
                     raise _too_short(path, start, end, found.st_size)
-            if sum(end - start for start, end in wanted) < _MAP_FROM_BYTES:
+            if sum(end - start for start, end in wanted) < _MAP_FROM_BYTES or len(_maps) >= _MOST_MAPS:
                 return [_read_range(fd, path, start, end) for start, end in wanted]
-            whole = memoryview(mmap.mmap(fd, found.st_size, access=mmap.ACCESS_READ))
+            mapped = mmap.mmap(fd, found.st_size, access=mmap.ACCESS_READ)
+            _maps.add(mapped)
+            whole = memoryview(mapped)
             return [whole[start:end] for start, end in wanted]
         except OSError as error:
             raise self._read_error(key, error) from error
@@ -399,10 +407,21 @@ def _sync_folder(path: str) -> None:
 
 
 def _read_range(fd: int, path: str, start: int, end: int) -> memoryview:
-    body = os.pread(fd, end - start, start) if end > start else b""
-    if len(body) != end - start:
-        raise _too_short(path, start, end, start + len(body))
-    return memoryview(body)
+    if end - start < _MAP_FROM_BYTES:
+        body = os.pread(fd, end - start, start) if end > start else b""
+        if len(body) != end - start:
+            raise _too_short(path, start, end, start + len(body))
+        return memoryview(body)
+    import pyarrow as pa  # its pool keeps pages: fresh ones, zeroed first, cost as much as the reading
+
+    view = memoryview(pa.allocate_buffer(end - start)).cast("B")
+    at = 0
+    while at < len(view):
+        count = os.preadv(fd, [view[at:]], start + at)
+        if not count:
+            raise _too_short(path, start, end, start + at)
+        at += count
+    return view.toreadonly()
 
 
 def _too_short(path: str, start: int, end: int, size_bytes: int) -> Damaged:

@@ -16,7 +16,8 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write, producer_slices, write_rows
 from sparklog.core.commands import Append, Application, Submission
-from sparklog.core.errors import InvalidInput, InvalidRecord, SparklogError, UnknownTopicOrPartition
+from sparklog.core.config_key import LONG_MAX
+from sparklog.core.errors import InvalidInput, InvalidRecord, Landed, SparklogError, UnknownTopicOrPartition
 from sparklog.core.types import UploadId
 from tests.core.decided_log import DecidedLog
 
@@ -127,6 +128,31 @@ def test_a_compacted_topic_takes_no_record_without_a_key(cluster: Cluster) -> No
     with pytest.raises(InvalidRecord, match="found 1 without in a batch of 2"):
         write_rows(plan, [rows("a", "b", key=["k", None])])
     assert write_rows(plan, [rows("a", "b", key=["k", "l"])]).objects
+
+
+# M: C-04
+def test_a_topic_that_became_compacted_meanwhile_takes_no_record_without_a_key(cluster: Cluster) -> None:
+    cluster.create_topic("other", partitions=1)
+    plan = planned(cluster, None)
+    given = [rows("a", "b", key=["k", None], topic=["t"] * 2), rows("c", topic=["other"])]
+    without, other = (write_rows(plan, [each]) for each in given)
+    keyed = write_rows(plan, [rows("a", key=["k"], topic=["t"], partition=[0])])
+    cluster.alter("t", config={"cleanup.policy": "compact"})
+    with pytest.raises(InvalidRecord, match="topic t is compacted, so each record needs a key") as refused:
+        commit(cluster, plan, without, other)
+    assert refused.value.landed is Landed.NO
+    commit(cluster, planned(cluster, None), keyed, other)
+    assert values(cluster) == [b"a"]
+
+
+@pytest.mark.parametrize("limit_ms", [LONG_MAX - 1, 9 * 10**18, (1 << 63) // 1000])
+def test_a_limit_that_no_timestamp_can_pass_is_none(cluster: Cluster, limit_ms: int) -> None:
+    """Kafka takes such limits too; the plan travels to tasks in 64 bit."""
+    config = {f"message.timestamp.{which}.max.ms": limit_ms for which in ("before", "after")}
+    cluster.create_topic("timed", partitions=1, config=config)
+    topic = planned(cluster, "timed").topics["timed"]
+    assert topic.newest_us is None
+    assert topic.oldest_us == (None if limit_ms > 10**17 else (NOW_MS - limit_ms) * 1000)
 
 
 @pytest.mark.parametrize(

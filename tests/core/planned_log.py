@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from sparklog.core.commands import Append, CreateCluster, CreateTopic, NewStore, PartitionEpoch
 from sparklog.core.records import CommandResult
 from sparklog.core.state import Topic
-from sparklog.core.types import LeaderEpoch, PartitionIndex
-from tests.core.decided_log import TOPIC, A, DecidedLog
+from sparklog.core.types import PartitionIndex
+from tests.core.decided_log import TOPIC, A, DecidedLog, place
 
 
 class PlannedLog(DecidedLog):
@@ -28,8 +32,12 @@ class PlannedLog(DecidedLog):
         """One slice of `length` bytes in an object of its own."""
         written_us = timestamp_ms * 1000
         part = self.part(records, length=length, min_timestamp_us=written_us, max_timestamp_us=written_us)
-        epochs = (PartitionEpoch(TOPIC, PartitionIndex(0), LeaderEpoch(0)),)
+        epochs = (PartitionEpoch(TOPIC, PartitionIndex(0), self.partition().leader_epoch),)
         return self.submit(Append((self.uploaded(length + 100),), (part,), epochs))
+
+    def replace_partition(self, **changes: Any) -> None:
+        """Change partition 0 as no command of today does: another leader epoch, a follower that lags."""
+        self.state.partitions[place()] = msgspec.structs.replace(self.partition(), **changes)
 
     def seal(self, start: int, end: int) -> CommandResult:
         """Swap [start, end) for one sealed segment."""

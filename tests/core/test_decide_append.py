@@ -15,6 +15,7 @@ from sparklog.core.errors import (
     FencedLeaderEpoch,
     InvalidInput,
     InvalidProducerEpoch,
+    InvalidRecord,
     NotEnoughReplicas,
     OutOfOrderSequence,
     SparklogError,
@@ -141,6 +142,29 @@ def test_an_append_that_does_not_fit_is_refused(
     with pytest.raises(kind, match=text) as caught:
         log.decide(change(log.append_of(2)))
     assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("more", "option"),
+    [({"label": "w" * 32_768}, "writeId"), ({"application": Application("a" * 32_768, 1)}, "txnAppId")],
+)
+def test_what_a_write_calls_itself_is_as_short_as_kafkas_ids(
+    log: DecidedLog, more: dict[str, Any], option: str
+) -> None:
+    with pytest.raises(InvalidInput, match=f"{option}: wanted at most 32,767 bytes of UTF-8, found 32,768, beginning"):
+        log.decide(msgspec.structs.replace(log.append_of(), **more))
+    longest = {"label": "w" * 32_767, "application": Application("a" * 32_767, 1)}
+    assert log.decide(msgspec.structs.replace(log.append_of(), **longest)).records
+
+
+# M: C-04
+def test_records_without_a_key_are_refused_once_their_topic_is_compacted(log: DecidedLog) -> None:
+    keyed, keyless = log.append_of(), msgspec.structs.replace(log.append_of(), keyless=(TOPIC,))
+    assert log.decide(keyless).records
+    log.submit(AlterTopic(TOPIC, {"cleanup.policy": "compact"}))
+    with pytest.raises(InvalidRecord, match="topic orders is compacted, so each record needs a key"):
+        log.decide(keyless)
+    assert log.decide(keyed).records
 
 
 def test_one_slice_that_does_not_fit_refuses_all(log: DecidedLog) -> None:

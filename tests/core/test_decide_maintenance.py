@@ -304,6 +304,14 @@ def test_producers_that_were_silent_are_forgotten_though_floor_stays(log: Decide
     assert set(log.state.producers) == {busy}
 
 
+def test_a_run_that_asks_for_less_than_floor_forgets_producers_and_leaves_floor(log: DecidedLog) -> None:
+    """Two vacuums, one slower than the other: below FLOOR objects may be deleted already."""
+    silent = log.producer()
+    log.submit(RaiseFloor(EntryNumber(3)))
+    log.now_ms += DAY_MS + 1
+    assert log.decide(RaiseFloor(EntryNumber(2))).records == (FloorRaised(EntryNumber(3), (silent,)),)
+
+
 def test_a_delay_begins_no_earlier_than_the_entry_in_front(log: DecidedLog) -> None:
     """An author whose clock is slow: readers that another one has just let plan were promised the whole delay."""
     log.append(2)

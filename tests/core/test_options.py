@@ -209,6 +209,8 @@ def test_all_options_of_a_write_are_typed() -> None:
         ({"txnAppId": "a", "txnVersion": "-1"}, "txnVersion: wanted an integer >= 0, found '-1'"),
         ({"txnAppId": " ", "txnVersion": "1"}, "txnAppId: wanted the id of an application, found ' '"),
         ({"writeId": ""}, "writeId: wanted a label, found ''"),
+        ({"writeId": "ä" * 16_384}, "writeId: wanted at most 32,767 bytes of UTF-8, found 32,768, beginning 'ää"),
+        ({"txnAppId": "a" * 32_768, "txnVersion": "1"}, "txnAppId: wanted at most 32,767 bytes of UTF-8, found 32,768"),
         ({"mode": "append"}, "mode: not an option of a batch write"),
     ],
 )

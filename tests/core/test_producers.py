@@ -58,6 +58,16 @@ def test_each_partition_has_sequences_of_its_own() -> None:
     assert repeated_batch(wrote((0, 4)), place(1), span(1, 3, 0, 4), "orders-1") is None
 
 
+def test_a_slow_clock_does_not_make_a_producer_look_idle() -> None:
+    batches = [SequencedBatch(at, at, Offset(at), Offset(at + 1)) for at in range(3)]
+    producer = wrote()
+    for batch, now_ms in zip(batches, (70_000, 5, 70_001), strict=True):
+        before = producer.last_used_ms
+        producer = with_batch(producer, place(), batch, now_ms)
+        assert producer.last_used_ms == max(before, now_ms)
+    assert producer.last_used_ms == 70_001
+
+
 # M: I-01
 @pytest.mark.parametrize(("first", "last"), [(LAST - 1, LAST), (LAST, 1), (LAST, 0)])
 def test_after_the_last_sequence_zero_follows_also_inside_a_batch(first: int, last: int) -> None:

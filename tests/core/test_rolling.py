@@ -7,7 +7,8 @@ import pytest
 from sparklog.core import rolling
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.rolling import plan_roll
-from sparklog.core.types import Offset
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange
+from tests.core.decided_log import place
 from tests.core.planned_log import PlannedLog
 
 HOUR_MS = 3_600_000
@@ -76,6 +77,34 @@ def test_timestamp_sources_are_not_mixed() -> None:
     log.append_slice(1, 100)
     log.append_slice(1, 100)
     assert due(log, everything=True) == [(0, 1), (1, 3)]
+
+
+def test_slices_of_two_leader_epochs_are_not_joined() -> None:
+    log = PlannedLog({"segment.bytes": "1000"})
+    log.append_slice(2, 100)
+    log.replace_partition(
+        leader_epoch=LeaderEpoch(1), epochs=((LeaderEpoch(0), Offset(0)), (LeaderEpoch(1), Offset(2)))
+    )
+    log.append_slice(3, 100)
+    planned = plan_roll(log.state, log.topic, log.partition(), log.now_ms, everything=True)
+    assert [(each.start, each.end, each.leader_epoch) for each in planned] == [(0, 2, 0), (2, 5, 1)]
+
+
+def test_nothing_is_joined_over_offsets_that_no_slice_covers() -> None:
+    log = PlannedLog({"segment.bytes": "1000"})
+    for _ in range(4):
+        log.append_slice(2, 100)
+    log.state.slices.remove(place(), OffsetRange(Offset(4), Offset(6)))
+    assert due(log) == [(0, 4)], "nothing can be joined to it any more"
+    assert due(log, everything=True) == [(0, 4), (6, 8)]
+
+
+def test_what_is_not_on_every_in_sync_store_stays() -> None:
+    log = PlannedLog({"segment.bytes": "1000"})
+    log.append_slice(2, 100)
+    log.append_slice(3, 100)
+    log.replace_partition(high_watermark=Offset(4))
+    assert due(log, everything=True) == [(0, 2)]
 
 
 def test_a_segment_is_made_of_a_bounded_number_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ import functools
 import pytest
 
 from tests.guards.__main__ import PROJECT
-from tests.guards.guards import GUARDS, Guard
+from tests.guards.guard import Guard
+from tests.guards.guards import GUARDS
 
 
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda each: each.name)

@@ -10,9 +10,12 @@ from sparklog.storage.object_store import Bytes, ObjectStore, Upload
 
 @dataclass
 class WatchedStore:
-    """Passes calls on. `before_publish` is called with the key before and may raise; reads are counted by key."""
+    """Passes calls on. `before_write` and `before_publish` are called with the key before and may raise; reads are
+    counted by key.
+    """
 
     inner: ObjectStore
+    before_write: Callable[[str], None] = lambda key: None
     before_publish: Callable[[str], None] = lambda key: None
     after_publish: Callable[[str], None] = lambda key: None
     published: list[str] = field(default_factory=list)
@@ -51,6 +54,7 @@ class WatchedUpload:
     done: bool = False
 
     def write(self, body: Bytes) -> None:
+        self.store.before_write(self.key)
         self.inner.write(body)
 
     def publish(self) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, UnsupportedVersion
@@ -48,12 +48,20 @@ def stored_rows(log: WrittenLog, partition: int) -> list[dict[str, Any]]:
     ]
 
 
-def times_log(times: list[int], records_per_batch: int = 3, **kwargs: Any) -> WrittenLog:
-    """One partition with these timestamps (us), small batches, objects of a few of them."""
-    limits = WriterLimits(full_batch_bytes=records_per_batch * 20, smallest_full_batch_bytes=1, object_bytes=2_000)
+def times_log(
+    times: list[int], records_per_batch: int = 3, records_per_object: int = 1_000, **kwargs: Any
+) -> WrittenLog:
+    """One partition with these timestamps (us) in small batches."""
+    limits = WriterLimits(
+        full_batch_bytes=records_per_batch * 20,
+        smallest_full_batch_bytes=1,
+        object_bytes=records_per_object * (1 + 16),
+        gather_rows=1,
+    )
     column = pa.array(times, pa.timestamp("us", "UTC"))
     rows = pa.record_batch({"value": pa.array([b"v"] * len(times)), "timestamp": column})
-    return write(empty_store(), [rows], 1, limits=limits, **kwargs)
+    pieces = [rows.slice(start, records_per_object) for start in range(0, len(times), records_per_object)]
+    return write(empty_store(), pieces, 1, limits=limits, **kwargs)
 
 
 @given(batches(PARTITIONS), st.data())
@@ -178,8 +186,10 @@ def test_uncompressed_values_are_views_of_what_the_store_gave():
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(-1, 32), st.integers(0, 61))
+@example([9, *[1] * 6, 9], 5, 1)  # what is late enough in the first batch lies before the start
+@example([1] * 30, 1, 0)  # the second slice lies behind the start
 def test_first_offset_by_time_equals_a_full_scan(times: list[int], wanted: int, start: int):  # M: S-05
-    log = times_log(times)
+    log = times_log(times, records_per_object=25)
     found = []
     for at in range(len(log.slices)):
         each = log.slices[at]
@@ -210,6 +220,25 @@ def test_look_up_by_time_reads_one_batch():
     watched = WatchedStore(log.store)
     assert first_offset_at_or_after(watched, *arguments(log)[1:], 17) == 17
     assert len(watched.read_ranges) == 1
+
+
+# M: S-05
+def test_look_up_by_time_does_not_read_the_batches_before_its_start():
+    log = times_log([9] * 60, records_per_batch=5)
+    watched = WatchedStore(log.store)
+    assert first_offset_at_or_after(watched, *arguments(log)[1:], 9, Offset(43)) == 43
+    assert len(watched.read_ranges) == 1
+
+
+# M: S-05
+@pytest.mark.parametrize("source", [TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME])
+@pytest.mark.parametrize(("timestamp_us", "start"), [(3, 3), (3, 9), (4 + APPEND_TIME_MS * 1000, 0)])
+def test_what_a_slice_can_not_hold_is_known_without_reading(source: TimestampSource, timestamp_us: int, start: int):
+    log = times_log([3, 2, 1], source=source)
+    watched = WatchedStore(MemoryStore(f"memory://no-index/{fresh_name()}"))
+    assert first_offset_at_or_after(watched, *arguments(log)[1:], timestamp_us, Offset(start)) is None
+    assert not watched.read_whole
+    assert not watched.read_ranges
 
 
 # ---- damage ---------------------------------------------------------------------------------------

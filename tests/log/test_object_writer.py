@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -263,6 +264,44 @@ def test_an_upload_that_fails_behind_add_fails_the_write(store: MemoryStore):
     with pytest.raises(StoreFull):
         write(watched, [numbered(100, first) for first in range(0, 2_000, 100)], 1)
     assert len(watched.aborted) == 1
+
+
+def test_batches_that_wait_for_their_upload_are_not_written_over(store: MemoryStore):
+    """With one partition the encoder writes over its arena again and again: not over one that is still uploaded."""
+    limits = WriterLimits(full_batch_bytes=300, smallest_full_batch_bytes=1, object_bytes=20_000, streamed_from_bytes=1)
+    go_on = threading.Event()
+
+    def hold_back_what_is_uploaded_behind_add(key: str) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            assert go_on.wait(timeout=30)
+
+    watched = WatchedStore(store, before_write=hold_back_what_is_uploaded_behind_add)
+    with writer(watched, 1, limits=limits) as open_writer:
+        open_writer.add(canonical(numbered(1_000)))  # an object of its own
+        for first in (1_000, 1_010, 1_020):
+            open_writer.add(canonical(numbered(10, first)))  # streamed into the next one
+        go_on.set()
+        log = name(store, open_writer.finish())
+    assert [each.records for each in log.slices] == [1_000, 30]
+    assert log.read(0, 0, EVERYTHING)["value"].to_pylist() == numbered(1_030).column("value").to_pylist()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_every_object_is_named_however_much_room_is_left(store: MemoryStore, partitions: int):
+    """Each upload is waited for when the next object is closed, not only when memory runs short."""
+    limits = WriterLimits(
+        gather_rows=1,
+        gather_rows_per_partition=1,
+        full_batch_bytes=300,
+        smallest_full_batch_bytes=1,
+        object_bytes=2_000,
+    )
+    with writer(store, partitions, limits=limits) as open_writer:
+        for first in range(0, 600, 100):
+            open_writer.add(canonical(numbered(100, first, partition=pa.array([0] * 100))))
+        log = name(store, open_writer.finish())
+    assert len(log.objects) == 6
+    assert log.read(0, 0, EVERYTHING)["value"].to_pylist() == numbered(600).column("value").to_pylist()
 
 
 def test_index_is_there_only_after_its_object(store: MemoryStore):

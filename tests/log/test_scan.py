@@ -148,6 +148,40 @@ def test_a_look_up_by_time_begins_at_the_log_start(cluster: Cluster) -> None:
     assert cluster.offsets_for_times("t", 0) == {0: 14}
 
 
+# M: S-05
+def test_a_look_up_by_time_goes_on_behind_slices_whose_late_records_lie_below_the_log_start(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparklog.log.time_lookup.CANDIDATES", 1)
+    cluster.create_topic("late", partitions=1)
+    for times in ([9, 1, 1], [1, 9]):
+        column = pa.array(times, pa.timestamp("us", "UTC"))
+        cluster.append("late", pa.table({"value": ["v"] * len(times), "timestamp": column}))
+    with cluster.connection.follower.current() as state:
+        topic_id = state.topic_ids["late"]
+    cluster.submit(MoveLogStart(topic_id, PartitionIndex(0), Offset(1)))
+    assert cluster.offset_for_time("late", 0, 9) == 4
+
+
+def test_a_look_up_by_time_gives_up_on_slices_that_are_replaced_again_and_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def replaced_again(*given: Any) -> list[SliceToRead]:
+        looks.append(len(looks))
+        assert len(looks) < 100
+        return candidates(*given)[len(looks) % 2 :]
+
+    def gone(*given: Any) -> None:
+        raise DataLoss("gone")
+
+    monkeypatch.setattr("sparklog.client.cluster.candidates", replaced_again)
+    monkeypatch.setattr("sparklog.client.cluster.first_in", gone)
+    with pytest.raises(DataLoss, match="gone"):
+        cluster.offset_for_time("t", 0, 0)
+
+
 def test_what_comes_is_dropped_when_the_reader_stops(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "BYTES_AHEAD", 0)  # still one slice ahead
     with cluster.scan("t", partition=0) as reading:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
@@ -20,23 +22,25 @@ from sparklog.core.types import (
     NamedObject,
     NewObject,
     ObjectNumber,
+    Offset,
     OffsetRange,
     PartitionIndex,
     Slice,
     StoreId,
     TimestampSource,
     TopicId,
+    UploadId,
 )
+from sparklog.log import object_reader, segment_roll
 from sparklog.log.object_reader import read_index, read_slice
 from sparklog.log.object_writer import WriterLimits
 from sparklog.log.records_schema import READ_SCHEMA
-from sparklog.log.segment_roll import Rewritten, SegmentTarget, rewrite
-from sparklog.log.stores import StorePlaces, Stores
+from sparklog.log.segment_roll import COPIED_BATCH_BYTES, Rewritten, SegmentTarget, rewrite
 from sparklog.storage.keys import data_key, parse_data_key
 from sparklog.storage.memory import MemoryStore
 from tests.log.failing_store import WatchedStore
 from tests.log.record_strategies import batches
-from tests.log.written_log import APPEND_TIME_MS, WrittenLog, empty_store, upload_ids, write
+from tests.log.written_log import APPEND_TIME_MS, WrittenLog, empty_store, parts_of, stores_of, upload_ids, write
 
 HOLDERS = (Holder(StoreId("a"), 1),)
 LOG_APPEND_TIME = 1  # in the column timestampType
@@ -48,24 +52,14 @@ def target(segment_bytes: int, holders: tuple[Holder, ...] = HOLDERS) -> Segment
     )
 
 
-def parts_of(log: WrittenLog) -> list[SliceToRead]:
-    return [SliceToRead(each, log.objects[each.object_number]) for each in log.partition(0)]
-
-
-def stores_of(log: WrittenLog, **others: object) -> Stores:
-    """Store "a" is the log's; others by id."""
-    stores = Stores(StorePlaces("memory://written-log", {StoreId(each): "." for each in ("a", *others)}))
-    stores._open[StoreId("a")] = log.store
-    for name, store in others.items():
-        stores._open[StoreId(name)] = store  # type: ignore[assignment]
-    return stores
+def new_ids() -> Callable[[], UploadId]:
+    """Upload ids that are not those of the log."""
+    ids = upload_ids(1_000)
+    return lambda: next(ids)
 
 
 def roll(log: WrittenLog, segment_bytes: int = 1 << 30) -> Rewritten:
-    ids = upload_ids()
-    for _ in range(1_000):
-        next(ids)  # not those of the log
-    return rewrite(parts_of(log), target(segment_bytes), stores_of(log), lambda: next(ids))
+    return rewrite(parts_of(log), target(segment_bytes), stores_of(log), new_ids())
 
 
 def slices_of(rolled: Rewritten) -> list[tuple[NamedObject, Slice]]:
@@ -187,6 +181,93 @@ def test_large_batches_are_copied_byte_for_byte() -> None:
     assert read_index(log.store, data_key(named.object, "orders"), named).crc32c.tolist() == stored.crc32c.tolist()
 
 
+def big_log(source: TimestampSource = TimestampSource.CREATE_TIME) -> WrittenLog:
+    """1 MiB in a few batches of more than 256 KiB, between two of a few records."""
+    small = WriterLimits(gather_rows=1, smallest_full_batch_bytes=1, full_batch_bytes=400 << 10)
+    given = [rows(3), big_rows(64, 16 << 10), rows(4, first=3)]
+    log = write(empty_store(), given, 1, compression="none", limits=small, source=source)
+    (each,) = log.slices
+    lengths = read_index(log.store, log.key(each), log.objects[0]).length
+    assert lengths[0] < COPIED_BATCH_BYTES > lengths[-1]
+    assert lengths[1:-1].min() >= COPIED_BATCH_BYTES
+    return log
+
+
+def flipped(log: WrittenLog, key: str, at: int) -> None:
+    """One bit of a stored object."""
+    body = bytearray(log.store.get(key))
+    body[at] ^= 1
+    log.store.delete(key)
+    log.store.put_if_absent(key, bytes(body))
+
+
+def test_what_is_joined_and_what_is_copied_stays_in_order() -> None:  # M: S-08
+    log = big_log()
+    assert read(log, roll(log)).equals(log.read(0, 0, 71))
+
+
+def test_a_damaged_batch_that_is_large_enough_to_be_copied_is_refused() -> None:  # M: F-04 R-06
+    log = big_log()
+    (each,) = log.slices
+    flipped(log, log.key(each), each.position + each.length // 2)
+    with pytest.raises(Damaged, match=f"record batch at byte .* of {log.key(each)}: wanted CRC32C"):
+        roll(log)
+
+
+def test_large_batches_get_the_append_time_too() -> None:
+    log = big_log(TimestampSource.APPEND_TIME)
+    assert read(log, roll(log)).equals(log.read(0, 0, 71))
+
+
+def test_a_stored_batch_larger_than_a_segment_is_cut() -> None:
+    log = big_log()
+    rolled = roll(log, segment_bytes=100_000)
+    assert max(each.new.length for each in rolled.slices) <= 100_000
+    assert read(log, rolled).equals(log.read(0, 0, 71))
+
+
+@pytest.mark.parametrize("times_ms", [(7, 9), (9, 7)])
+def test_a_segment_was_appended_when_the_last_of_its_slices_was(times_ms: tuple[int, int]) -> None:
+    log = write(empty_store(), [rows(5), rows(5, first=5)], 1, limits=WriterLimits(gather_rows=1, object_bytes=1))
+    parts = [
+        SliceToRead(msgspec.structs.replace(part.slice, append_time_ms=time_ms), part.object)
+        for part, time_ms in zip(parts_of(log), times_ms, strict=True)
+    ]
+    rolled = rewrite(parts, target(1 << 30), stores_of(log), new_ids())
+    assert [each.append_time_ms for each in rolled.slices] == [9]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda each: {"first_batch": 1},
+        lambda each: {"batches": 9},
+        lambda each: {"position": each.position + 8, "length": each.length - 8},
+        lambda each: {"length": each.length - 8},
+        lambda each: {"records": 2, "end": 2},
+    ],
+    ids=["first batch", "batches", "position", "length", "records"],
+)
+def test_a_slice_that_its_index_does_not_know_is_not_rewritten(change: Callable[[Slice], dict[str, int]]) -> None:
+    log = big_log()
+    (part,) = parts_of(log)
+    other = SliceToRead(msgspec.structs.replace(part.slice, **change(part.slice)), part.object)
+    with pytest.raises(Damaged, match=f"index of {log.key(part.slice)}: wanted"):
+        rewrite([other], target(1 << 30), stores_of(log), new_ids())
+
+
+def test_a_rewrite_of_fewer_records_than_its_slices_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slice and index agree on eight records, the object has six: a swap would name records that are nowhere."""
+    log = write(empty_store(), [rows(6)], 1)
+    (part,) = parts_of(log)
+    index = read_index(log.store, log.key(part.slice), part.object)
+    assert index.records.tolist() == [6]
+    monkeypatch.setattr(object_reader, "read_index", lambda *_: replace(index, records=np.array([8], np.int32)))
+    longer = SliceToRead(msgspec.structs.replace(part.slice, records=8, end=Offset(8)), part.object)
+    with pytest.raises(Damaged, match="orders-0: wanted records up to offset 8, found up to 6"):
+        rewrite([longer], target(1 << 30), stores_of(log), new_ids())
+
+
 def test_small_neighbours_become_one_batch() -> None:
     log = write(empty_store(), [rows(3, first=3 * at) for at in range(40)], 1)
     assert sum(each.batches for each in log.partition(0)) > 5
@@ -210,10 +291,7 @@ def test_a_damaged_batch_is_never_copied_and_nothing_is_published(records: int) 
     log = write(empty_store(), [rows(records)], 1)
     each = log.partition(0)[-1]
     key = log.key(each)
-    body = bytearray(log.store.get(key))
-    body[each.position + each.length // 2] ^= 1
-    log.store.delete(key)
-    log.store.put_if_absent(key, bytes(body))
+    flipped(log, key, each.position + each.length // 2)
     before = [stored.key for stored in log.store.list_keys("")]
     with pytest.raises(Damaged, match=key):
         roll(log)
@@ -240,10 +318,7 @@ def test_another_holder_serves_what_one_has_lost() -> None:
     parts = [
         SliceToRead(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
     ]
-    ids = upload_ids()
-    for _ in range(1_000):
-        next(ids)
-    rolled = rewrite(parts, target(1 << 30, both), stores_of(log, b=copy), lambda: next(ids))
+    rolled = rewrite(parts, target(1 << 30, both), stores_of(log, b=copy), new_ids())
     assert read(log, rolled).equals(wanted)
     for sealed in rolled.objects:
         key = data_key(sealed, "orders")
@@ -270,12 +345,27 @@ def test_a_roll_goes_on_at_the_next_holder_where_the_first_one_fails(error: type
     failing = FailsAtTheSecondRead(log.store.url)
     stores = stores_of(log, b=log.store)
     stores._open[StoreId("a")] = failing
-    ids = upload_ids()
-    for _ in range(1_000):
-        next(ids)
-    rolled = rewrite(parts, target(1 << 30, HOLDERS), stores, lambda: next(ids))
+    rolled = rewrite(parts, target(1 << 30, HOLDERS), stores, new_ids())
     assert failing.reads == 2
     assert read(log, rolled).equals(log.read(0, 0, 160))
+
+
+def test_an_error_says_which_records_no_holder_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    class LosesIt(MemoryStore):
+        reads = 0
+
+        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+            self.reads += 1
+            if self.reads == 2:
+                raise KeyNotFound(f"wanted {key}, found nothing")
+            return super().get_ranges(key, ranges)
+
+    monkeypatch.setattr(segment_roll, "RANGED_READ_BYTES", 1)  # each batch is a read of its own
+    log = big_log()
+    stores = stores_of(log)
+    stores._open[StoreId("a")] = LosesIt(log.store.url)
+    with pytest.raises(DataLoss, match=r"orders-0: records \[3, 71\) are lost"):
+        rewrite(parts_of(log), target(1 << 30), stores, new_ids())
 
 
 def _held_by(named: NamedObject, holders: tuple[Holder, ...]) -> NewObject:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 import pyarrow as pa
 
+from sparklog.core.plan import SliceToRead
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -26,6 +28,7 @@ from sparklog.core.types import (
 from sparklog.log.object_reader import read_slice
 from sparklog.log.object_writer import ObjectWriter, WriterLimits, WriteTarget
 from sparklog.log.records_schema import READ_SCHEMA, canonical
+from sparklog.log.stores import StorePlaces, Stores
 from sparklog.storage.keys import data_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
@@ -34,12 +37,9 @@ TASK_CLOCK_US = 1_700_000_000_000_000
 APPEND_TIME_MS = 1_800_000_000_000
 
 
-def upload_ids() -> Iterator[UploadId]:
+def upload_ids(first: int = 1) -> Iterator[UploadId]:
     """Upload ids as a test knows them: 1, 2, … in 32 hex digits."""
-    number = 0
-    while True:
-        number += 1
-        yield UploadId(f"{number:032x}")
+    return (UploadId(f"{number:032x}") for number in count(first))
 
 
 def empty_store() -> MemoryStore:
@@ -166,3 +166,17 @@ def name(
                 )
             )
     return log
+
+
+def parts_of(log: WrittenLog) -> list[SliceToRead]:
+    """The slices of partition 0, to be read."""
+    return [SliceToRead(each, log.objects[each.object_number]) for each in log.partition(0)]
+
+
+def stores_of(log: WrittenLog, **others: object) -> Stores:
+    """The stores of a log: "a" is its own; others by id."""
+    stores = Stores(StorePlaces("memory://written-log", {StoreId(each): "." for each in ("a", *others)}))
+    stores._open[StoreId("a")] = log.store
+    for name, store in others.items():
+        stores._open[StoreId(name)] = store  # type: ignore[assignment]
+    return stores

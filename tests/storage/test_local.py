@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyExists, KeyNotFound
+from sparklog.storage import local
 from sparklog.storage.keys import LOG, entry_key
 from sparklog.storage.local import LocalStore
 
@@ -138,38 +139,86 @@ def test_only_temporaries_older_than_asked_for_are_removed(store: LocalStore, ro
 # ---- reading ------------------------------------------------------------------------------------
 
 
+LARGE = 3 << 20
+
+
 # M: S-08
 def test_large_reads_are_slices_of_one_map_of_the_file(store: LocalStore) -> None:
-    store.put_if_absent("a", bytes(300_000))
+    store.put_if_absent("a", bytes(LARGE))
     whole = store.get("a")
-    first, second = store.get_ranges("a", [(0, 200_000), (100_000, 300_000)])
+    first, second = store.get_ranges("a", [(0, 2 << 20), (1 << 20, LARGE)])
     assert isinstance(whole.obj, mmap.mmap)
     assert isinstance(first.obj, mmap.mmap)
     assert first.obj is second.obj
 
 
 def test_reads_keep_no_descriptor_open_but_the_maps(store: LocalStore) -> None:
-    store.put_if_absent("large", bytes(300_000))
+    store.put_if_absent("large", bytes(LARGE))
     store.put_if_absent("small", b"body")
     before = os.listdir("/dev/fd")
     for _ in range(3):
-        store.get("large"), store.get("small"), store.get_ranges("large", [(5, 200_000)])
+        store.get("large"), store.get("small"), store.get_ranges("large", [(5, 2 << 20)])
         with pytest.raises(KeyExists):
             store.put_if_absent("small", b"other")
         with pytest.raises(Damaged):
-            store.get_ranges("large", [(0, 300_001)])
+            store.get_ranges("large", [(0, LARGE + 1)])
     assert os.listdir("/dev/fd") == before
 
 
-@pytest.mark.parametrize("cut_to", [0, 100, 250_000])
-def test_a_file_that_was_cut_is_damage_with_file_and_numbers(store: LocalStore, root: Path, cut_to: int) -> None:
-    store.put_if_absent("dir/object", bytes(300_000))
+def test_however_much_is_held_descriptors_are_left(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that keeps what it reads, as a table of uncompressed columns does, runs out of no descriptors."""
+    monkeypatch.setattr(local, "_MOST_MAPS", 3 + len(local._maps))
+    body = bytes(range(256)) * (LARGE // 256)
+    store.put_if_absent("a", body)
+    before = len(os.listdir("/dev/fd"))
+    held = [*(store.get("a") for _ in range(5)), *store.get_ranges("a", [(1, 2 << 20), (7, LARGE)])]
+    assert len(os.listdir("/dev/fd")) - before <= 3
+    assert [each.readonly for each in held] == [True] * 7
+    assert held == [body] * 5 + [body[1 : 2 << 20], body[7:]]
+    del held
+    assert isinstance(store.get("a").obj, mmap.mmap), "maps that were dropped make room for others"
+
+
+def test_what_was_read_of_a_small_object_outlives_a_cut_of_its_file(store: LocalStore, root: Path) -> None:
+    body = bytes(range(256)) * 4_000
+    store.put_if_absent("a", body)
+    (read,) = store.get_ranges("a", [(0, len(body))])
+    assert isinstance(read.obj, bytes), "to touch a map of a file that was cut would end the process"
+    os.truncate(root / "a", 0)
+    assert read == body
+
+
+@pytest.mark.parametrize("cut_to", [0, 100, 2_500_000])
+@pytest.mark.parametrize("most_maps", [256, 0], ids=["mapped", "copied"])
+def test_a_file_that_was_cut_is_damage_with_file_and_numbers(
+    store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch, cut_to: int, most_maps: int
+) -> None:
+    monkeypatch.setattr(local, "_MOST_MAPS", most_maps)
+    store.put_if_absent("dir/object", bytes(LARGE))
     os.truncate(root / "dir" / "object", cut_to)
-    for start in (cut_to, 299_999):
+    for start in (cut_to, LARGE - 1):
         with pytest.raises(Damaged) as found:
-            store.get_ranges("dir/object", [(start, 300_000)])
-        wanted = f"wanted bytes [{start}, 300000) of {root}/dir/object, found that it ends at byte {cut_to}"
+            store.get_ranges("dir/object", [(start, LARGE)])
+        wanted = f"wanted bytes [{start}, {LARGE}) of {root}/dir/object, found that it ends at byte {cut_to}"
         assert wanted in str(found.value)
+
+
+@pytest.mark.parametrize("size_bytes", [100, LARGE])
+def test_a_file_that_is_cut_while_it_is_copied_is_damage(
+    store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch, size_bytes: int
+) -> None:
+    monkeypatch.setattr(local, "_MOST_MAPS", 0)
+    store.put_if_absent("a", bytes(size_bytes))
+    measured = os.fstat
+
+    def cut_then(fd: int) -> os.stat_result:
+        found = measured(fd)
+        os.truncate(root / "a", 60)
+        return found
+
+    monkeypatch.setattr(local.os, "fstat", cut_then)
+    with pytest.raises(Damaged, match="found that it ends at byte 60"):
+        store.get("a")
 
 
 # ---- what a look-up costs -----------------------------------------------------------------------

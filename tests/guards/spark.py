@@ -1,0 +1,119 @@
+"""Guards of `client` and `spark`: what a job may do twice, and what vacuum may delete."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+GUARDS: Final = (
+    # ---- FLOOR first, then the search, then the deletions --------------------------------------------
+    Guard(
+        "vacuum-raises-floor",
+        "Nothing is deleted before FLOOR refuses the commit that would name it.",
+        "sparklog/spark/vacuum_job.py",
+        "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()",
+        "        floor = frame.due_floor()",
+        ("tests/spark/test_vacuum_job.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",),
+    ),
+    Guard(
+        "vacuum-floor-before-search",
+        "What is named is looked up after FLOOR was raised: a commit that landed before it is seen.",
+        "sparklog/spark/vacuum_job.py",
+        "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()\n"
+        "        searches = _searches(frame, floor)",
+        "        searches = _searches(frame, frame.due_floor())\n"
+        "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()",
+        ("tests/spark/test_vacuum_job.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",),
+    ),
+    # ---- what a job may do twice ---------------------------------------------------------------------
+    Guard(
+        "commit-in-driver",
+        "Only what the winning tasks uploaded is committed, when all are done.",
+        "sparklog/spark/batch_writer.py",
+        "        return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))",
+        "        early = append_command(plan := self._plan(), [written])\n"
+        "        if early is not None:\n"
+        "            connection = shared(plan.places.cluster, self.options.storage)\n"
+        "            connection.committer.submit(Submission(new_command_id(), plan.n0, early))\n"
+        "        return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(TaskWritten()))",
+        ("tests/spark/test_failures.py::test_tasks_that_fail_after_their_upload_leave_each_row_once",),
+    ),
+    Guard(
+        "every-message",
+        "A commit without the message of a task is refused: rows would be missing.",
+        "sparklog/spark/batch_writer.py",
+        "    if len(sent) < len(messages):",
+        "    if False:",
+        ("tests/spark/test_batch_writer.py::test_a_commit_without_the_message_of_a_task_is_refused",),
+    ),
+    Guard(
+        "attempt-names",
+        "Each attempt of a task uploads under names of its own.",
+        "sparklog/client/write_plan.py",
+        "    return UploadId(uuid.uuid4().hex)",
+        '    return UploadId("0" * 32)',
+        ("tests/client/test_write_plan.py::test_each_attempt_of_a_task_uploads_under_names_of_its_own",),
+    ),
+    Guard(
+        "abort-deletes-nothing",
+        "An abort leaves the objects: a commit whose reply was lost may have named them.",
+        "sparklog/spark/batch_writer.py",
+        '        log.warning(\n            "sparklog write %s was given up by Spark',
+        "        stores, topics = Stores(self._plan().places), self._plan().topics.values()\n"
+        "        for message in filter(None, messages):\n"
+        "            for each in msgspec.msgpack.decode(message.written, type=TaskWritten).objects:\n"
+        "                name = next(topic.name for topic in topics if topic.topic_id == each.topic_id)\n"
+        "                stores.get(each.holders[0].store).delete(data_key(each, name))\n"
+        '        log.warning(\n            "sparklog write %s was given up by Spark',
+        ("tests/spark/test_batch_writer.py::test_abort_after_a_commit_deletes_nothing",),
+    ),
+    Guard(
+        "one-command-id",
+        "A commit that Spark calls again is the same command.",
+        "sparklog/spark/batch_writer.py",
+        "        submission = Submission(plan.command_id, plan.n0, command)",
+        "        submission = Submission(new_command_id(), plan.n0, command)",
+        ("tests/spark/test_failures.py::test_commit_that_is_submitted_again_leaves_each_row_once",),
+    ),
+    Guard(
+        "txn-skips",
+        "A job that is run again after its commit adds no row.",
+        "sparklog/spark/batch_writer.py",
+        "        application = None if transaction is None else Application(transaction.app_id, transaction.version)",
+        "        application = None",
+        ("tests/spark/test_failures.py::test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op",),
+    ),
+    Guard(
+        "files-visible",
+        "Objects that executors wrote to disks of their own are not committed.",
+        "sparklog/spark/batch_writer.py",
+        "            if found != each.size_bytes:",
+        "            if False:",
+        ("tests/spark/test_batch_writer.py::test_objects_on_an_executors_own_disk_are_never_committed",),
+    ),
+    Guard(
+        "other-cluster",
+        "A write or read that was planned on another cluster at the address is refused.",
+        "sparklog/client/connection.py",
+        "        if found != chain_id:",
+        "        if False:",
+        ("tests/spark/test_batch_writer.py::test_a_write_that_was_begun_on_another_cluster_at_the_address_is_refused",),
+    ),
+    Guard(
+        "secrets-of-writers",
+        "No secret travels to tasks with a writer.",
+        "sparklog/spark/batch_writer.py",
+        "    return BatchWriter(options.for_tasks(),",
+        "    return BatchWriter(options,",
+        ("tests/spark/test_batch_writer.py::test_no_secret_is_in_what_travels_to_tasks",),
+    ),
+    Guard(
+        "secrets-of-source",
+        "No option travels to tasks with the source.",
+        "sparklog/spark/source.py",
+        "        self.options.clear()",
+        "        pass",
+        ("tests/spark/test_source.py::test_no_option_travels_to_the_tasks_with_the_source",),
+    ),
+)

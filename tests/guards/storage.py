@@ -1,0 +1,148 @@
+"""Guards of `storage`: put-if-absent, durable, read whole."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+GUARDS: Final = (
+    Guard(
+        "local-link",
+        "On a disk a name that is taken is not taken over.",
+        "sparklog/storage/local.py",
+        "                os.link(temporary, name, dst_dir_fd=folder_fd)",
+        "                os.replace(temporary, name, dst_dir_fd=folder_fd)",
+        (
+            "tests/contract/test_local_store.py::TestLocalStore::"
+            "test_a_second_put_finds_the_key_taken_and_changes_nothing",
+        ),
+    ),
+    Guard(
+        "local-fsync-file",
+        "On a disk the bytes are durable before they have a name.",
+        "sparklog/storage/local_upload.py",
+        "                os.fsync(fd)\n",
+        "",
+        ("tests/storage/test_local.py::test_bytes_then_name_then_directory_reach_the_disk_before_the_answer",),
+    ),
+    Guard(
+        "local-fsync-directory",
+        "On a disk the name is durable before the answer.",
+        "sparklog/storage/local.py",
+        "                try:\n                    os.fsync(folder_fd)",
+        "                try:\n                    pass",
+        ("tests/storage/test_local.py::test_bytes_then_name_then_directory_reach_the_disk_before_the_answer",),
+    ),
+    Guard(
+        "local-length",
+        "On a disk a range beyond the end of a file that was cut is damage, not a crash.",
+        "sparklog/storage/local.py",
+        "                if end > found.st_size:",
+        "                if False:",
+        ("tests/storage/test_local.py::test_a_file_that_was_cut_is_damage_with_file_and_numbers",),
+    ),
+    Guard(
+        "local-maps",
+        "On a disk a reader that keeps what it reads leaves descriptors to others.",
+        "sparklog/storage/local.py",
+        " or len(_maps) >= _MOST_MAPS:",
+        ":",
+        ("tests/storage/test_local.py::test_however_much_is_held_descriptors_are_left",),
+    ),
+    Guard(
+        "local-small-reads",
+        "On a disk a small object that is cut after it was read does not end the process.",
+        "sparklog/storage/local.py",
+        "_MAP_FROM_BYTES = 1 << 20",
+        "_MAP_FROM_BYTES = 1",
+        ("tests/storage/test_local.py::test_what_was_read_of_a_small_object_outlives_a_cut_of_its_file",),
+    ),
+    Guard(
+        "local-cut-while-copied",
+        "On a disk a file that is cut while it is read is damage.",
+        "sparklog/storage/local.py",
+        "        if not count:\n            raise _too_short(path, start, end, start + at)\n",
+        "        if not count:\n            break\n",
+        ("tests/storage/test_local.py::test_a_file_that_is_cut_while_it_is_copied_is_damage",),
+    ),
+    Guard(
+        "s3-if-none-match",
+        "On S3 a put says that the key must be absent.",
+        "sparklog/storage/s3_upload.py",
+        '"Body": body, "IfNoneMatch": "*",',
+        '"Body": body,',
+        ("tests/storage/test_s3.py::test_a_put_is_one_conditional_request_that_waits_for_no_permission",),
+    ),
+    Guard(
+        "s3-parts-if-none-match",
+        "On S3 the completion of an upload in parts says that the key must be absent.",
+        "sparklog/storage/s3_upload.py",
+        '                "IfNoneMatch": "*",\n                "MultipartUpload"',
+        '                "MultipartUpload"',
+        ("tests/storage/test_s3.py::test_a_large_upload_is_completed_only_if_the_key_is_absent",),
+    ),
+    Guard(
+        "s3-read-back",
+        "On S3 a key that is taken after a lost answer is looked at: it may be one's own.",
+        "sparklog/storage/s3_bucket.py",
+        "                looks = in_doubt or sole_writer",
+        "                looks = False",
+        ("tests/storage/test_s3.py::test_after_a_lost_answer_ones_own_object_is_a_success",),
+        "reset",
+    ),
+    Guard(
+        "s3-write-id",
+        "On S3 an object that somebody else wrote is not taken for one's own.",
+        "sparklog/storage/s3_bucket.py",
+        ".get(_WRITE_ID) == write_id",
+        ".get(_WRITE_ID) is not None",
+        ("tests/storage/test_s3.py::test_after_a_lost_answer_anothers_object_is_a_taken_key",),
+    ),
+    Guard(
+        "s3-length",
+        "On S3 an answer that was cut is asked for again, not taken for a short object.",
+        "sparklog/storage/s3_reads.py",
+        "        if count < len(into):",
+        "        if False:",
+        ("tests/storage/test_s3.py::test_a_body_that_is_cut_each_time_is_an_unavailable_store_not_a_short_object",),
+    ),
+    Guard(
+        "probe",
+        "A store that lets two writers win is refused before it holds a cluster.",
+        "sparklog/client/bootstrap.py",
+        "        check_store(target, uuid.uuid4().hex)",
+        "        pass",
+        (
+            "tests/storage/test_probe_servers.py::"
+            "test_a_server_that_ignores_conditions_is_refused_for_data_and_for_metadata",
+        ),
+    ),
+    Guard(
+        "hdfs-rename",
+        "On HDFS a name that is taken is not taken over.",
+        "sparklog/storage/hdfs_upload.py",
+        "client.rename(temporary, self._path, overwrite=False)",
+        "client.rename(temporary, self._path, overwrite=True)",
+        (
+            "tests/contract/test_hdfs_store.py::TestHdfsStore::"
+            "test_a_second_put_finds_the_key_taken_and_changes_nothing",
+        ),
+    ),
+    Guard(
+        "hdfs-unclosed",
+        "On HDFS a file that is still being written is not taken for an empty object.",
+        "sparklog/storage/hdfs.py",
+        "        if len(reader) == 0 and self._status(key, deadline).length:",
+        "        if False:",
+        ("tests/storage/test_hdfs.py::test_a_file_that_its_writer_has_not_closed_is_not_taken_for_an_empty_object",),
+    ),
+    Guard(
+        "hdfs-settle",
+        "On HDFS a rename without an answer is looked up: the object may be there.",
+        "sparklog/storage/hdfs_upload.py",
+        "                self._settle(temporary, failed)",
+        '                raise StoreUnavailable("no answer") from failed',
+        ("tests/storage/test_hdfs_faults.py::test_a_rename_whose_answer_was_lost_is_found_to_have_landed",),
+    ),
+)
