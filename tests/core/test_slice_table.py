@@ -138,9 +138,7 @@ def check_all(table: SliceTable, model: Lists) -> None:
 # M: S-04
 @settings(max_examples=60)
 @given(steps=STEPS, tail_rows=st.integers(1, 9))
-def test_any_range_of_any_version_finds_what_a_plain_list_holds(
-    steps: list[tuple[str, int, int, int]], tail_rows: int
-) -> None:
+def test_any_range_finds_what_a_plain_list_holds(steps: list[tuple[str, int, int, int]], tail_rows: int) -> None:
     """Versions live side by side, are forked again and changed in any order, and never see each other's changes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slice_table, "TAIL_ROWS", tail_rows)
