@@ -181,9 +181,12 @@ def test_what_is_added_after_something_was_forgotten_is_there() -> None:
     table.remove(place(), OffsetRange(Offset(0), Offset(1)))
     table.add([made(place(), 3, 4)])
     assert [each.start for each in find(table, place(), 0, 9)] == [1, 2, 3]
-    table.remove_topic(TOPIC)
+    table.remove(place(), OffsetRange(Offset(0), Offset(4)))
     table.add([made(place(), 4, 5)])
     assert [each.start for each in find(table, place(), 0, 9)] == [4]
+    table.remove_topic(TOPIC)
+    table.add([made(place(), 5, 6)])
+    assert [each.start for each in find(table, place(), 0, 9)] == [5]
 
 
 def test_a_long_tail_is_sealed_and_blocks_are_tidied_when_they_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
