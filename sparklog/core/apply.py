@@ -172,9 +172,8 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     _name_objects(state, record.objects, record.slices)
     state.slices.add(record.slices)
     after = {}
-    for each in record.ranges:
-        key = TopicPartition(each.topic_id, each.partition)
-        before = state.partitions[key]
+    keys = [TopicPartition(each.topic_id, each.partition) for each in record.ranges]
+    for each, key, before in zip(record.ranges, keys, state.partitions.get_all(keys), strict=True):
         log_ends = tuple(
             each.end if store in before.isr else log_end
             for store, log_end in zip(before.replicas, before.log_ends, strict=True)

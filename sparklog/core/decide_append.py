@@ -21,6 +21,7 @@ from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
     EntryNumber,
     Holder,
+    LeaderEpoch,
     NamedObject,
     NewObject,
     NewSlice,
@@ -87,6 +88,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
     ends: dict[TopicPartition, Offset] = {}
     starts: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
+    epochs: dict[TopicPartition, LeaderEpoch] = {}
     sources: dict[int, TimestampSource] = {}
     append_time_us = at.time_ms * 1000
     slices = []
@@ -97,6 +99,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
             partition = state.partitions[topic_partition]
             start = starts[topic_partition] = partition.next_offset
             sizes[topic_partition] = 0
+            epochs[topic_partition] = partition.leader_epoch
         source = sources.get(new.topic_id)
         if source is None:
             source = state.topic_config(state.topics[new.topic_id]).message_timestamp_type
@@ -119,7 +122,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
                 append_time_us if overlaid else new.max_timestamp_us,
                 at.time_ms,
                 source,
-                state.partitions[topic_partition].leader_epoch,
+                epochs[topic_partition],
                 new.producer,
             )
         )

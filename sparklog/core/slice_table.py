@@ -217,7 +217,7 @@ class SliceTable:
 
     def _tail_block(self, added: Sequence[Slice]) -> tuple[Block, ...]:
         """The tail and what is added to it as a block, if that is anything."""
-        tail = [*chain.from_iterable(self._tail.values()), *added]
+        tail = [*chain.from_iterable(self._tail[key] for key in sorted(self._tail)), *added]  # nearly in order
         return (make_block(slice_columns(tail), ORDER),) if tail else ()
 
     def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:

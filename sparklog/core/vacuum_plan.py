@@ -25,9 +25,7 @@ class NamedUploads:
     """
 
     def __init__(self, state: ClusterState) -> None:
-        table = state.objects.fork()
-        table.seal()
-        parts = [live_columns(block) for block in table.blocks]
+        parts = [live_columns(block) for block in state.objects.in_blocks().blocks]
         high, kind, topic = (
             np.concatenate([np.zeros(0, dtype=DTYPES[name]), *(part[name] for part in parts)])
             for name in ("upload_high", "kind", "topic_id")
