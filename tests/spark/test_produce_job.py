@@ -27,7 +27,6 @@ from sparklog.spark.produce_rows import RowMapping
 from sparklog.spark.produce_source import Source
 from tests.spark.produce_runs import Runs
 from tests.spark.produce_runs import produce as produce
-from tests.spark.produce_runs import utc as utc
 
 pytestmark = pytest.mark.spark
 
