@@ -132,14 +132,25 @@ def check_report_file(path: str | None) -> None:
     """Raise InvalidInput, before anything is begun, if a report can't be written there. Leaves no file behind."""
     if path is None or path == "-":
         return
-    if Path(path).is_dir():
-        raise InvalidInput(f"--report: wanted a file, found the directory {path}; nothing was begun")
+    file = Path(path)
     try:
-        if Path(path).exists():
-            with Path(path).open("ab"):
+        if file.is_dir():
+            raise InvalidInput(f"--report: wanted a file, found the directory {path}; nothing was begun")
+        if file.is_symlink() and not file.exists():
+            raise InvalidInput(
+                f"--report: wanted a file, found the symbolic link {path} to {file.readlink()}, where nothing is; "
+                "nothing was begun"
+            )
+        if file.exists() and not file.is_file():  # opening a pipe waits until somebody reads it
+            raise InvalidInput(
+                f"--report: wanted a file, found {path}, which is a pipe, a socket or a device (- is stdout); nothing "
+                "was begun"
+            )
+        if file.exists():
+            with file.open("ab"):
                 pass
         else:
-            with tempfile.TemporaryFile(dir=Path(path).parent):
+            with tempfile.TemporaryFile(dir=file.parent):
                 pass
     except OSError as error:
         reason = error.strerror or error

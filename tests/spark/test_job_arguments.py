@@ -76,19 +76,25 @@ def test_errors_have_their_exit_code_and_go_to_stderr(
 def test_a_report_that_cannot_be_written_is_found_before_anything_begins(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    locked = tmp_path / "file"
+    locked, dangling, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
     locked.touch()
-    for report in (tmp_path, tmp_path / "none" / "r.json", locked / "r.json"):
+    dangling.symlink_to(tmp_path / "nothing")
+    os.mkfifo(pipe)
+    for report in (tmp_path, tmp_path / "none" / "r.json", locked / "r.json", dangling, pipe, Path("/dev/null")):
         arguments = ["--cluster", str(tmp_path / "cluster"), "--report", str(report)]
         assert main("roll", "…", lambda *_, **__: pytest.fail("the job was begun"), arguments) == 2
         out, err = capfd.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert err.startswith("INVALID_REQUEST: --report: ")
         assert err.endswith("nothing was begun\n")
+    before = sorted(tmp_path.iterdir())
     check_report_file(str(tmp_path / "new.json"))
     locked.write_text("old")
-    check_report_file(str(locked))
-    assert ([each.name for each in tmp_path.iterdir()], locked.read_text()) == (["file"], "old")
+    dangling.unlink()
+    dangling.symlink_to(locked)
+    for each in (locked, dangling):
+        check_report_file(str(each))
+    assert (sorted(tmp_path.iterdir()), locked.read_text()) == (before, "old")
 
 
 def test_a_report_that_fails_after_the_job_says_that_the_job_landed(tmp_path: Path) -> None:
