@@ -28,6 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("./in/../in/a.json", "{place}/in/a.json"),
         ("hard", "file://{place}/in/a.json"),
         ("in/report.json", "in"),
+        ("in/report.json", "soft"),
         ("soft/report.json", "file:{place}/in/"),
         ("in/day1/report.json", "in"),
         ("in/report.json", "."),
