@@ -18,9 +18,11 @@ from sparklog.spark.job_arguments import (
 )
 from sparklog.spark.job_output import plan_console
 from sparklog.spark.produce_bad_rows import BadRows, OnBadRow
-from sparklog.spark.produce_job import NewTopic, Target, run_produce
+from sparklog.spark.produce_job import Target, run_produce
+from sparklog.spark.produce_report_file import check_report_is_no_source
 from sparklog.spark.produce_rows import RowMapping
 from sparklog.spark.produce_source import FORMATS, Source
+from sparklog.spark.produce_topics import NewTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def run_and_report() -> int:
         source, mapping, target = _source(given), _mapping(given), _target(given)
         check_report_file(given.report)
+        check_report_is_no_source(given.report, given.source)
         report = run_produce(
             source,
             mapping,
