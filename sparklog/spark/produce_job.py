@@ -41,7 +41,6 @@ from sparklog.spark.produce_bad_rows import (
 from sparklog.spark.produce_conversions import explained_of_rows
 from sparklog.spark.produce_preview import preview
 from sparklog.spark.produce_report import ProduceReport, RangeWritten
-from sparklog.spark.produce_reserved import check_column_names
 from sparklog.spark.produce_rows import RowMapping, check_mapping, visible, written_columns
 from sparklog.spark.produce_source import Source, checked, open_source, reading
 from sparklog.spark.produce_topics import NewTopic, WrittenTopics
@@ -77,8 +76,7 @@ def run_produce(
 ) -> ProduceReport:
     """Write the rows of `source` to `target`: all of them, or nothing.
 
-    `spark` is asked for when all that needs no Spark was checked. Times without a zone are taken in the session's
-    zone, which is expected to be UTC. `console` shows progress (default: stderr), `plan` what --dry-run finds (default:
+    `spark` is asked for when all that needs no Spark was checked. Times without a zone are UTC. `console` shows progress (default: stderr), `plan` what --dry-run finds (default:
     the console). Raises InvalidInput and its kin, NotFound, Conflict, OutcomeUnknown.
     """
     check_mapping(mapping)
@@ -123,12 +121,6 @@ class _Produce:
         session = spark() if callable(spark) else spark
         with self._progress(session), reading(self.source, session):
             frame = open_source(self.source, session, stop_at_bad=self.bad_rows.then is OnBadRow.FAIL)
-            check_column_names(
-                frame.columns,
-                source=self.source.name,
-                text=self.source.is_text,
-                json=self.source.format == "json",
-            )
             columns = written_columns(frame, self.mapping)
             if dry_run:
                 return self._show(frame, columns, there)

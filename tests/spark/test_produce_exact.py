@@ -170,7 +170,7 @@ def test_packed_files_that_are_not_read_safely_are_refused(produce: Runs, tmp_pa
     ("name", "body"),
     [
         ("a.csv", "id,sparklog_bad_row\n1,2\n"),
-        ("a.json", '{"sparklog_json": 1}\n'),
+        ("a.json", '{"SPARKLOG_JSON": 1}\n'),
         ("Sparklog_File=1/a.csv", "id\n1\n"),
     ],
 )

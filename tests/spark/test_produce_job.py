@@ -272,13 +272,6 @@ def test_a_job_whose_topic_is_deleted_while_it_writes_says_that_it_can_be_run_ag
     assert said[1:] == ([] if created_before else ["topic t, which this run had created, was deleted meanwhile"])
 
 
-@pytest.mark.parametrize(("name", "body"), [("a.json", '{"SPARKLOG_JSON": 1}'), ("a.csv", "sparklog_bad_row,b\n1,2")])
-def test_a_source_with_a_column_of_produces_own_is_refused(produce: Runs, tmp_path: Path, name: str, body: str) -> None:
-    (tmp_path / name).write_text(body)
-    with pytest.raises(InvalidInput, match="which produce uses itself"):
-        produce(tmp_path / name, create=NewTopic(1), dry_run=True)
-
-
 def test_bad_rows_can_be_counted_and_left_out(produce: Runs, bad_csv: Path) -> None:
     skip = BadRows(OnBadRow.SKIP)
     source = Source(str(bad_csv), where="id > ''", order_by=("note",))

@@ -98,7 +98,7 @@ def test_settings_are_put_back_unless_ctrl_c_broke_the_connection(error: BaseExc
     session = Conf()
     with (
         suppress(ValueError, KeyboardInterrupt),
-        settings(cast(SparkSession, session), unsplit=True, typed_folders=True),
+        settings(cast(SparkSession, session), {"spark.sql.ansi.enabled": "true"}),
     ):
         assert "as it was" not in session.values.values()
         session.broken = isinstance(error, KeyboardInterrupt)
