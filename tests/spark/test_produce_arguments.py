@@ -67,7 +67,7 @@ def test_mistakes_are_found_before_spark_starts(
     code: int,
     message: str,
 ) -> None:
-    monkeypatch.setattr("sparklog.spark.produce_arguments._session", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr("sparklog.spark.produce_arguments.job_session", lambda name: pytest.fail("Spark was started"))
     url, file = tmp_path / "cluster", tmp_path / "a.csv"
     init_cluster(str(url))
     with sparklog.connect(str(url)) as cluster:
@@ -95,7 +95,7 @@ def test_help_lists_the_options_and_needs_neither_spark_nor_a_cluster() -> None:
 def test_the_plan_of_a_dry_run_goes_to_stdout(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sparklog.spark.produce_arguments._session", lambda: spark)
+    monkeypatch.setattr("sparklog.spark.produce_arguments.job_session", lambda name: spark)
     url, file = tmp_path / "cluster", tmp_path / "a.csv"
     init_cluster(str(url))
     file.write_text("a\n1\n")
