@@ -132,14 +132,25 @@ def check_report_file(path: str | None) -> None:
     """Raise InvalidInput, before anything is begun, if a report can't be written there. Leaves no file behind."""
     if path is None or path == "-":
         return
-    if Path(path).is_dir():
-        raise InvalidInput(f"--report: wanted a file, found the directory {path}; nothing was begun")
+    file = Path(path)
     try:
-        if Path(path).exists():
-            with Path(path).open("ab"):
+        if file.is_dir():
+            raise InvalidInput(f"--report: wanted a file, found the directory {path}; nothing was begun")
+        if file.is_symlink() and not file.exists():
+            raise InvalidInput(
+                f"--report: wanted a file, found the symbolic link {path} to {file.readlink()}, where nothing is; "
+                "nothing was begun"
+            )
+        if file.exists() and not file.is_file():  # opening a pipe waits until somebody reads it
+            raise InvalidInput(
+                f"--report: wanted a file, found {path}, which is a pipe, a socket or a device (- is stdout); nothing "
+                "was begun"
+            )
+        if file.exists():
+            with file.open("ab"):
                 pass
         else:
-            with tempfile.TemporaryFile(dir=Path(path).parent):
+            with tempfile.TemporaryFile(dir=file.parent):
                 pass
     except OSError as error:
         reason = error.strerror or error
@@ -169,6 +180,7 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
     sources log in Python, so their warnings are seen all the same.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    logging.getLogger().addFilter(_is_no_interrupt)
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -182,12 +194,18 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
         builder = builder.config("spark.ui.showConsoleProgress", "false")  # jobs tell how far they are
     if not conf.contains("spark.log.level"):
         builder = builder.config("spark.log.level", "OFF")
-        logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # Spark's errors, as JSON
+        for each in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # Spark's errors, as JSON
+            logging.getLogger(each).setLevel(logging.CRITICAL)
     session: SparkSession = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _interrupted)  # in the place of Spark's, which calls into the call that it breaks
     register(session)
     return session
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Whether a log line is about anything but Ctrl-C, of which py4j logs a traceback from the call that it broke."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], KeyboardInterrupt)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:

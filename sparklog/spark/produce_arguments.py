@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparklog.core.errors import InvalidOption
 from sparklog.core.key_value import key_values
@@ -18,12 +18,11 @@ from sparklog.spark.job_arguments import (
 )
 from sparklog.spark.job_output import plan_console
 from sparklog.spark.produce_bad_rows import BadRows, OnBadRow
-from sparklog.spark.produce_job import NewTopic, Target, run_produce
+from sparklog.spark.produce_job import Target, run_produce
+from sparklog.spark.produce_report_file import check_report_is_no_source
 from sparklog.spark.produce_rows import RowMapping
 from sparklog.spark.produce_source import FORMATS, Source
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from sparklog.spark.produce_topics import NewTopic
 
 _READING = """\
 how files are read:
@@ -34,7 +33,7 @@ how files are read:
   JSON     one object a line; the value of a record is the object as it stands in the file. multiLine=true: one object
            or one array of objects in a file, which is read as a whole.
   Parquet  the columns of all files, null where a file has not one of them.
-Folders named NAME=VALUE are columns. .gz, .bz2, .zst and other files that Spark knows are unpacked.
+Folders named NAME=VALUE are columns of text. .gz and .bz2 are unpacked.
 
 if it fails: no record is written, and a topic that --create made is deleted again. Killed, it leaves that topic, empty;
 the next run goes on with it. Exit code 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 conflict, 130 Ctrl-C.
@@ -48,11 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     def run_and_report() -> int:
         source, mapping, target = _source(given), _mapping(given), _target(given)
         check_report_file(given.report)
+        check_report_is_no_source(given.report, given.source)
         report = run_produce(
             source,
             mapping,
             target,
-            spark=_session,
+            spark=lambda: job_session("produce"),
             dry_run=given.dry_run,
             plan=plan_console(dry_run=given.dry_run, stdout_taken=given.report == "-"),
         )
@@ -169,8 +169,3 @@ def _names(option: str, text: str | None) -> tuple[str, ...]:
     if not all(names):
         raise InvalidOption(f"{option}: wanted names separated by commas, found {text!r}")
     return names
-
-
-def _session() -> SparkSession:
-    """In UTC: times without a zone are."""
-    return job_session("produce", {"spark.sql.session.timeZone": "UTC"})

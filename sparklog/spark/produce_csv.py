@@ -154,7 +154,7 @@ class CsvRows:
         if "expected after" in str(error):
             return "wanted a separator after a value in quotes (quotes inside a value are doubled), found more text"
         if "new-line" in str(error):
-            return "found a carriage return outside quotes"
+            return "a carriage return outside quotes"
         return str(error)
 
 

@@ -14,7 +14,7 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,22 +22,11 @@ import msgspec
 
 from sparklog.chain.clock import Clock, SystemClock
 from sparklog.chain.entry import Author
-from sparklog.client.cluster import Cluster
 from sparklog.client.connection import Connection
-from sparklog.core.commands import DeleteTopic
-from sparklog.core.errors import (
-    Conflict,
-    InvalidOption,
-    InvalidPartitions,
-    OutcomeUnknown,
-    SparklogError,
-)
+from sparklog.core.errors import InvalidOption, SparklogError, UnknownTopicOrPartition
 from sparklog.core.options import Transaction, WriteOptions, parse_write_options
-from sparklog.core.plan import topic_of
 from sparklog.core.readable import amount, counted
 from sparklog.core.records import AppendedRange, CommandResult
-from sparklog.core.topic_config import parse_topic_config
-from sparklog.core.types import TopicId
 from sparklog.spark.job_output import stderr_console
 from sparklog.spark.produce_bad_rows import (
     BAD,
@@ -49,24 +38,18 @@ from sparklog.spark.produce_bad_rows import (
     shown,
     with_dead_letters,
 )
+from sparklog.spark.produce_conversions import explained_of_rows
 from sparklog.spark.produce_preview import preview
 from sparklog.spark.produce_report import ProduceReport, RangeWritten
 from sparklog.spark.produce_rows import RowMapping, check_mapping, visible, written_columns
 from sparklog.spark.produce_source import Source, checked, open_source, reading
-from sparklog.spark.spark_errors import explained
+from sparklog.spark.produce_topics import NewTopic, WrittenTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from rich.console import Console
 
 PROGRESS_EVERY_S = 5.0
-
-
-class NewTopic(msgspec.Struct, frozen=True):
-    """What to create if the topic is not there; if it is, it must be what is asked for."""
-
-    partitions: int | None = None
-    config: Mapping[str, str] = {}
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -93,9 +76,9 @@ def run_produce(
 ) -> ProduceReport:
     """Write the rows of `source` to `target`: all of them, or nothing.
 
-    `spark` is asked for when all that needs no Spark was checked. Times without a zone are taken in the session's
-    zone, which is expected to be UTC. `console` shows progress (default: stderr), `plan` what --dry-run finds (default:
-    the console). Raises InvalidInput and its kin, NotFound, Conflict, OutcomeUnknown.
+    `spark` is asked for when all that needs no Spark was checked. Times without a zone are UTC. `console` shows
+    progress (default: stderr), `plan` what --dry-run finds (default: the console). Raises InvalidInput and its kin,
+    NotFound, Conflict, OutcomeUnknown.
     """
     check_mapping(mapping)
     source = checked(source)
@@ -122,15 +105,13 @@ class _Produce:
         self.raw_options = _sink_options(target, self.write_id)
         self.options: WriteOptions = parse_write_options(self.raw_options)
         self.bad_rows = target.bad_rows
-        self.config = parse_topic_config(target.create.config) if target.create is not None else {}
         author = Author("job", f"produce@{socket.gethostname()}:{os.getpid()}")
         self.connection = Connection(self.options.cluster, author)
+        self.topics = WrittenTopics(self.connection, target.topic, self.bad_rows.topic, target.create, self._say)
         self.started_ms = clock.now_ms()
 
     def run(self, spark: SparkSession | Callable[[], SparkSession], dry_run: bool) -> ProduceReport:
-        there = self._check_topic()
-        if self.bad_rows.topic is not None and self.target.create is None:
-            self._existing(self.bad_rows.topic)
+        there = self.topics.check()
         asked = self.options.transaction
         if asked is not None and self._was_written(asked):
             self._say(
@@ -144,7 +125,7 @@ class _Produce:
             columns = written_columns(frame, self.mapping)
             if dry_run:
                 return self._show(frame, columns, there)
-            with self._created_topics(there):
+            with self.topics.created():
                 return self._write(frame, columns, created=not there)
 
     def _write(self, frame: DataFrame, columns: dict[str, Column], *, created: bool) -> ProduceReport:
@@ -157,9 +138,20 @@ class _Produce:
         try:
             rows.write.format("sparklog").options(**self.raw_options).mode("append").save()
         except Exception as error:
-            raise explained(error, self.source.name) from error
+            raise self._explained(error) from error
         report = self._written(before, columns=tuple(visible(frame).columns), created_topic=created)
         return report if skipped is None else self._with_skipped(report, skipped.get)
+
+    def _explained(self, error: Exception) -> SparklogError:
+        """What stopped Spark, for people."""
+        found = explained_of_rows(error, self.source.name, self.mapping)
+        gone = self.topics.deleted() if isinstance(found, UnknownTopicOrPartition) else []
+        if not gone:
+            return found
+        return UnknownTopicOrPartition(
+            f"{found.message}; somebody deleted {' and '.join(gone)} while this job ran (a produce --create that fails "
+            "deletes what it created): nothing was written, and the job can be run again"
+        )
 
     def _left_out(self, frame: DataFrame) -> tuple[Observation | None, DataFrame]:
         """With --on-bad-row skip: the frame without bad rows, and what will count them while it is written."""
@@ -179,67 +171,10 @@ class _Produce:
 
     # ---- before ---------------------------------------------------------------------------------
 
-    def _check_topic(self) -> bool:
-        """Whether the topic is there. Raises UnknownTopicOrPartition, or Conflict if it is not what is asked for."""
-        name, create = self.target.topic, self.target.create
-        if create is None:
-            self._existing(name)
-            return True
-        with self.connection.follower.current() as state:
-            topic = state.topic_named(name)
-        if topic is None:
-            return False
-        if create.partitions is not None and create.partitions != topic.partitions:
-            raise InvalidPartitions(f"wanted {create.partitions} partitions, found {name} with {topic.partitions}")
-        for key, value in self.config.items():
-            if topic.config.get(key) != value:
-                raise Conflict(
-                    f"wanted topic {name} with {key}={value}, found it with {topic.config.get(key, 'the default')}: "
-                    "alter it, or leave --config out"
-                )
-        return True
-
     def _was_written(self, transaction: Transaction) -> bool:
         with self.connection.follower.current() as state:
             before = state.applications.get(transaction.app_id)
         return before is not None and transaction.version <= before.version
-
-    def _existing(self, name: str) -> None:
-        """Raise UnknownTopicOrPartition if there is no such topic."""
-        with self.connection.follower.current() as state:
-            topic_of(state, name, advice="; add --create to create it")
-
-    @contextmanager
-    def _created_topics(self, there: bool) -> Iterator[None]:
-        """Create the topics that are missing; if what follows fails, those that are empty are deleted again."""
-        wanted = self.target.create
-        made: dict[str, TopicId] = {}
-        try:
-            if wanted is not None and not there:
-                made[self.target.topic] = self._create(self.target.topic, wanted.partitions, wanted.config)
-            if wanted is not None and self.bad_rows.topic is not None:
-                with self.connection.follower.current() as state:
-                    missing = state.topic_named(self.bad_rows.topic) is None
-                if missing:
-                    made[self.bad_rows.topic] = self._create(self.bad_rows.topic, 1, {})
-            yield
-        except BaseException as error:
-            if not isinstance(error, OutcomeUnknown):
-                self._delete_empty(made)
-            raise
-
-    def _create(self, name: str, partitions: int | None, config: Mapping[str, str]) -> TopicId:
-        made = Cluster(self.connection).create_topic(name, partitions=partitions, config=config)
-        self._say(f"topic {name} created with {counted(len(made.partitions), 'partition')}")
-        return TopicId(made.topic_id)
-
-    def _delete_empty(self, topics: Mapping[str, TopicId]) -> None:
-        for name, topic_id in topics.items():
-            try:
-                Cluster(self.connection).submit(DeleteTopic(topic_id, if_never_written=True))
-                self._say(f"deleted topic {name}, which this run had created")
-            except SparklogError as error:
-                self._say(f"topic {name}, which this run had created, stays: {error}")
 
     # ---- after ----------------------------------------------------------------------------------
 
@@ -276,7 +211,7 @@ class _Produce:
             if self.bad_rows.then is not OnBadRow.FAIL:
                 bad, first = frame.agg(sql.count(BAD), sql.min(BAD)).collect()[0]
         except Exception as error:
-            raise explained(error, self.source.name) from error
+            raise self._explained(error) from error
         names = tuple(visible(frame).columns)
         self._show_line(f"{self.source.name}: {counted(seen.records, 'row')}, columns {', '.join(names)}")
         place = f"topic {self.target.topic}" + ("" if there else ", which would be created")

@@ -1,18 +1,24 @@
-"""JSON objects as they stand in a file: checked, and passed on unchanged.
+"""JSON objects as they stand in a file: checked, and passed on unchanged, whole or field by field.
 
 No Spark in here: lines of bytes come in, JSON texts or BadRows come out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from sparklog.spark.produce_bad_rows import BadRow
 
+MAX_DEPTH: Final = 100  # of objects and arrays in one another: Spark fails at 600, and stops its process at 1,000
+_TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} objects and arrays inside one another, found more"
+_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STRING = msgspec.json.Decoder(str)
 _OBJECTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -43,6 +49,9 @@ def _of_document(document: bytes, encoding: str, folders: Mapping[str, object]) 
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         yield BadRow(1, _reason(error), text)
         return
+    except RecursionError:
+        yield BadRow(1, _TOO_DEEP, text)
+        return
     for number, each in enumerate(elements, 1):
         yield _row(number, each, "utf-8", folders, "")
 
@@ -50,6 +59,8 @@ def _of_document(document: bytes, encoding: str, folders: Mapping[str, object]) 
 def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object], hint: str) -> list[str] | BadRow:
     try:
         decoded = text.decode(encoding)
+        if _is_too_deep(decoded):
+            return BadRow(number, _TOO_DEEP, text)
         fields = _OBJECT.decode(decoded)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return BadRow(number, _reason(error) + hint, text)
@@ -58,6 +69,41 @@ def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object],
         return [decoded]
     added = msgspec.json.encode(more).decode()
     return [f"{decoded[:-1]},{added[1:]}" if fields else added]
+
+
+def field_text(document: str, name: str) -> str | None:
+    """A field of an object as text: a string's own text, None for null or no field, all else as JSON.
+
+    Numbers keep their digits: 1.10 is "1.10". White space between the parts of objects and arrays is removed.
+    """
+    raw = _FIELDS.decode(document).get(name)
+    text = b"null" if raw is None else bytes(raw)
+    if text == b"null":
+        return None
+    return _STRING.decode(text) if text.startswith(b'"') else _compact(text).decode()
+
+
+def fields_object(document: str, names: Sequence[str]) -> str:
+    """An object with some fields of an object, in the order of `names`; a field that is missing is null."""
+    fields = _FIELDS.decode(document)
+    pairs = (msgspec.json.encode(each) + b":" + _compact(bytes(fields.get(each) or b"null")) for each in names)
+    return (b"{" + b",".join(pairs) + b"}").decode()
+
+
+def _compact(text: bytes) -> bytes:
+    """Without white space; a string in its shortest form, so that equal strings are equal texts."""
+    return msgspec.json.encode(_STRING.decode(text)) if text.startswith(b'"') else msgspec.json.format(text, indent=-1)
+
+
+def _is_too_deep(text: str) -> bool:
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for each in _STRING_OR_BRACKET.findall(text):
+        depth += (each in "{[") - (each in "}]")
+        if depth > MAX_DEPTH:
+            return True
+    return False
 
 
 def _reason(error: msgspec.DecodeError | UnicodeDecodeError) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import pyarrow as pa
 
 from sparklog.core.errors import InvalidOption
 from sparklog.spark.produce_bad_rows import BAD
+from sparklog.spark.produce_json import field_text, fields_object
+from sparklog.spark.produce_text import RAW
 from sparklog.spark.row_expressions import column_name, columns_named, expression, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-RAW: Final = "sparklog_json"  # beside the columns of JSON: the object as it stands in the file
 # A time of day with all its digits: Spark's own format drops what is less than a millisecond.
 _TO_JSON: Final = {
     "ignoreNullFields": "false",
@@ -26,8 +29,9 @@ class RowMapping(msgspec.Struct, frozen=True):
     """Which part of a row becomes what. Of each pair (`key`, `key_expr`), … at most one is given.
 
     Key: one column as text (binary as it is), several as a JSON object, none: no key. Value: the whole row as a JSON
-    object (of a JSON file: the object as it stands there), or some columns of it, or an expression. Without a
-    timestamp the time of writing is taken.
+    object (of a JSON file: the object as it stands there), or some columns of it, or an expression. Fields of a JSON
+    file that are named as columns keep the digits of their numbers; expressions see them with the types that Spark
+    finds. Without a timestamp the time of writing is taken.
     """
 
     key: tuple[str, ...] = ()
@@ -53,9 +57,10 @@ def check_mapping(mapping: RowMapping) -> None:
 def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
     """The columns that the sink takes, by name: [key], value, [timestamp], [partition]. Raises InvalidOption."""
     seen = visible(frame)
+    is_json = RAW in frame.columns
     columns = {
-        "key": _key(seen, mapping),
-        "value": quoted(RAW) if RAW in frame.columns and _is_whole(mapping) else _value(seen, mapping),
+        "key": _key(seen, mapping, is_json=is_json),
+        "value": _value(seen, mapping, is_json=is_json),
         "timestamp": _timestamp(seen, mapping),
         "partition": _partition(seen, mapping),
     }
@@ -67,25 +72,24 @@ def visible(frame: DataFrame) -> DataFrame:
     return frame.drop(BAD, RAW)
 
 
-def _is_whole(mapping: RowMapping) -> bool:
-    return mapping.value_expr is None and not mapping.value_columns
-
-
-def _key(frame: DataFrame, mapping: RowMapping) -> Column | None:
+def _key(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column | None:
     if mapping.key_expr is not None:
         return _text(frame, expression(frame, "--key-expr", mapping.key_expr))
     if not mapping.key:
         return None
-    columns = columns_named(frame, "--key", mapping.key)
-    return _text(frame, columns[0]) if len(columns) == 1 else _json(columns)
+    names = columns_named(frame, "--key", mapping.key)
+    if is_json:
+        return _of_document(lambda text: field_text(text, names[0])) if len(names) == 1 else _fields(names)
+    return _text(frame, quoted(names[0])) if len(names) == 1 else _json(names)
 
 
-def _value(frame: DataFrame, mapping: RowMapping) -> Column:
+def _value(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column:
     if mapping.value_expr is not None:
         return _text(frame, expression(frame, "--value-expr", mapping.value_expr))
     if mapping.value_columns:
-        return _json(columns_named(frame, "--value-columns", mapping.value_columns))
-    return _json([quoted(each) for each in frame.columns])
+        names = columns_named(frame, "--value-columns", mapping.value_columns)
+        return _fields(names) if is_json else _json(names)
+    return quoted(RAW) if is_json else _json(frame.columns)
 
 
 def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
@@ -134,11 +138,29 @@ def _text(frame: DataFrame, column: Column) -> Column:
     return column.cast("string")
 
 
-def _json(columns: list[Column]) -> Column:
+def _json(names: Sequence[str]) -> Column:
     """A JSON object with every column in it, also those that are null."""
     from pyspark.sql import functions as sql
 
-    return sql.to_json(sql.struct(*columns), _TO_JSON)
+    return sql.to_json(sql.struct(*map(quoted, names)), _TO_JSON)
+
+
+def _fields(names: Sequence[str]) -> Column:
+    """The same of a JSON file, where a field may have one type in this row and another in the next."""
+    return _of_document(lambda text: fields_object(text, names))
+
+
+def _of_document(function: Callable[[str], str | None]) -> Column:
+    """What a function makes of the object of a row, as it stands in the file."""
+    from pyspark.sql import functions as sql
+
+    def texts(documents: pa.Array) -> pa.Array:
+        return pa.array([None if each is None else function(each) for each in documents.to_pylist()], pa.string())
+
+    texts.__annotations__ = {"documents": pa.Array, "return": pa.Array}  # Spark looks at them, and not for their names
+    udf: Any = sql.arrow_udf  # type: ignore[attr-defined]  # mypy's picture of it is of before Spark 4.1
+    column: Column = udf(texts, "string")(quoted(RAW))
+    return column
 
 
 def _type(frame: DataFrame, column: Column) -> str:

@@ -9,7 +9,7 @@ import glob
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
@@ -21,12 +21,15 @@ from sparklog.spark.produce_bad_rows import BAD, BadRow, has_bad_rows, is_bad
 from sparklog.spark.produce_csv import CsvRows, Row, check_header, column_names
 from sparklog.spark.produce_json import json_rows
 from sparklog.spark.produce_options import CsvOptions, JsonOptions, csv_options, json_options
-from sparklog.spark.produce_rows import RAW, visible
+from sparklog.spark.produce_rows import visible
 from sparklog.spark.produce_text import (
     FILE,
     LINE,
+    RAW,
     START,
+    UNSPLIT,
     Part,
+    check_columns,
     check_first_line,
     folders_of,
     lines_of,
@@ -34,7 +37,7 @@ from sparklog.spark.produce_text import (
     settings,
 )
 from sparklog.spark.row_expressions import columns_named, condition, quoted
-from sparklog.spark.spark_errors import explained, shown_path
+from sparklog.spark.spark_errors import condition_of, explained, shown_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -48,10 +51,22 @@ _FORMAT_OF_SUFFIX: Final = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-_PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")  # what Spark unpacks while it reads
+_PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")  # text of any of these may be meant
 _ARCHIVES: Final = (".zip", ".tar", ".tgz", ".7z", ".rar")
 # Columns that only some files have are not lost: it costs a look at the end of every file.
 _PARQUET_DEFAULTS: Final = {"mergeSchema": "true"}
+# Whatever the session says: a wrong time is an error and no null, a damaged file is one too, times without a zone are
+# UTC, and the values of folders are text, as they stand in the path.
+_PINNED: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+_FAIL: Final = {"mode": "FAILFAST"}  # what Spark can't read in JSON is an error, no null
+_DATED: Final = r"^\s*[+-]?[0-9]{4,}-"  # a time of day alone would be one of today
 _GLOB: Final = re.compile(r"[*?\[{]")
 _HEADER_LINES: Final = 1_000  # at most, if names in quotes go over several
 
@@ -112,11 +127,10 @@ def checked(source: Source) -> Source:
 def reading(source: Source, session: SparkSession) -> AbstractContextManager[None]:
     """What holds from `open_source` until the rows were read: settings of the session."""
     if source.format == "csv":
-        csv = csv_options(source.options)
-        return settings(session, unsplit=csv.dialect.multiline, typed_folders=csv.infer_schema)
-    if source.format == "json":
-        return settings(session, unsplit=json_options(source.options).multiline, typed_folders=True)
-    return nullcontext()
+        multiline = csv_options(source.options).dialect.multiline
+    else:
+        multiline = source.format == "json" and json_options(source.options).multiline
+    return settings(session, _PINNED | UNSPLIT if multiline else _PINNED)
 
 
 def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = True) -> DataFrame:
@@ -126,13 +140,13 @@ def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = Tr
     try:
         if source.table is not None:
             frame = session.table(source.table)
+            check_columns(frame.columns, source.name)
         elif source.format == "csv":
             frame = _csv(source.path or "", csv_options(source.options), session, stop_at_bad)
         elif source.format == "json":
             frame = _json(source.path or "", json_options(source.options), session, stop_at_bad)
         else:
-            options = {**_PARQUET_DEFAULTS, **source.options}
-            frame = session.read.format(source.format or "").options(**options).load(source.path)
+            frame = _parquet(source.path or "", {**_PARQUET_DEFAULTS, **source.options}, session)
         if not frame.columns:
             raise InvalidInput(f"{source.name} has no columns")
     except Exception as error:
@@ -141,7 +155,21 @@ def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = Tr
         wanted = condition(visible(frame), "--where", source.where)
         frame = frame.where(is_bad() | wanted if has_bad_rows(frame) else wanted)
     if source.order_by:
-        frame = frame.orderBy(*columns_named(visible(frame), "--order-by", source.order_by))
+        frame = frame.orderBy(*map(quoted, columns_named(visible(frame), "--order-by", source.order_by)))
+    return frame
+
+
+def _parquet(path: str, options: Mapping[str, str], session: SparkSession) -> DataFrame:
+    """Raises InvalidInput if a folder NAME=VALUE would take the place of a column of the files."""
+    frame = session.read.options(**options).parquet(path)
+    both = frame._jdf.queryExecution().analyzed().relation().overlappedPartCols().keySet().toList()
+    if not both.isEmpty():
+        name = both.head()
+        raise InvalidInput(
+            f"{path}: {name} is a column of the files and the name of folders ({name}=…), which would replace it: give "
+            "--option recursiveFileLookup=true to take the column, or rename one"
+        )
+    check_columns(frame.columns, path)
     return frame
 
 
@@ -153,6 +181,7 @@ def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: boo
     lines = lines_of(session, path, options.of_files)
     file, first = _first_row(lines, options, path)
     names = column_names(first, file, dialect.header, folders_of(lines))
+    check_columns(names, file)
     if len(first) == 1 and (
         other := next((each for each in ",;\t|" if each != dialect.sep and each in first[0]), None)
     ):
@@ -203,36 +232,59 @@ def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -
 
     columns = {name: value(name) for name in names}
     if options.infer_schema:
-        written = {"quote": '"', "escape": '"', "nullValue": "", "emptyValue": ""}
-        good = frame.where(~is_bad())
-        texts = good.select(sql.to_csv(sql.struct(*(each.alias(name) for name, each in columns.items())), written))
-        texts.persist()  # Spark looks at the first one, then at all of them
-        found = frame.sparkSession.read.options(**written, inferSchema="true").csv(texts).dtypes
-        texts.unpersist()
-        for name, (_, kind) in zip(names, found, strict=False):
-            if kind != "string":
-                columns[name] = sql.nullif(columns[name], sql.lit("")).cast(kind)
+        for name, kind in _types_of(frame.where(~is_bad()), columns).items():
+            columns[name] = sql.nullif(columns[name], sql.lit("")).cast(kind)
     rest = [quoted(each) for each in frame.columns if each not in columns]
     return frame.select(*(each.alias(name) for name, each in columns.items()), *rest)
+
+
+def _types_of(rows: DataFrame, columns: Mapping[str, Column]) -> dict[str, str]:
+    """The types that Spark finds in columns of text, of those that are not all text; an empty text has none."""
+    from pyspark.sql import functions as sql
+
+    written = {"quote": '"', "escape": '"', "nullValue": "", "emptyValue": ""}
+    texts = rows.select(sql.to_csv(sql.struct(*(each.alias(name) for name, each in columns.items())), written))
+    texts.persist()  # Spark looks at the first one, then at all of them
+    inferred = rows.sparkSession.read.options(**written, inferSchema="true").csv(texts).dtypes
+    texts.unpersist()
+    found = {name: kind for name, (_, kind) in zip(columns, inferred, strict=False) if kind != "string"}
+    times = [name for name, kind in found.items() if kind.startswith("timestamp")]
+    if times:
+        is_undated = [(columns[each] != "") & ~columns[each].rlike(_DATED) for each in times]
+        undated = rows.agg(*(sql.coalesce(sql.bool_or(each), sql.lit(False)) for each in is_undated)).collect()[0]
+        for name in [name for name, without_date in zip(times, undated, strict=True) if without_date]:
+            del found[name]
+    return found
 
 
 # ---- JSON -------------------------------------------------------------------------------------------
 
 
 def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: bool) -> DataFrame:
-    """The columns that Spark finds in the objects, for keys and conditions, and in RAW the objects themselves."""
+    """The columns that Spark finds in the objects, for conditions and expressions, and in RAW the objects."""
     from pyspark.sql import functions as sql
+    from pyspark.sql.types import StructType
 
     def read(part: Part, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
-        folders = {name: value.as_py() for name, value in part.folders.items()}
+        folders = {name: value.as_py() for name, value in part.folders.items()}  # text, or null
         return json_rows(lines, encoding=options.encoding, multiline=options.multiline, folders=folders)
 
     lines = lines_of(session, path, options.of_files)
     frame = rows_of(lines, read, (RAW,), stop_at_bad=stop_at_bad).select(RAW, BAD)
-    schema = session.read.options(**options.of_types).json(frame.where(~is_bad()).select(RAW)).schema
-    if not schema.fields:
+    types = {**options.of_types, **_FAIL}
+    try:
+        fields = session.read.options(**types).json(frame.where(~is_bad()).select(RAW)).schema.fields
+    except Exception as error:
+        if not condition_of(error).startswith("MALFORMED_RECORD"):
+            raise
+        raise InvalidInput(
+            f"{path}: Spark can't read one of the objects: a number may have at most 1,000 digits"
+        ) from error
+    if not fields:
         return frame
-    parsed = sql.from_json(RAW, schema, dict(options.of_types)).alias("parsed")
+    check_columns([each.name for each in fields], path)
+    schema = StructType(list({each.name: each for each in fields}.values()))  # an object may name a field twice
+    parsed = sql.from_json(RAW, schema, types).alias("parsed")
     return frame.select(parsed, RAW, BAD).select("parsed.*", RAW, BAD)
 
 

@@ -25,19 +25,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE, START, LINE = "sparklog_file", "sparklog_start", "sparklog_line"
+RAW: Final = "sparklog_json"  # beside the columns of JSON: the object as it stands in the file
+_RESERVED: Final = (FILE, START, LINE, RAW, BAD)
 ROWS_AT_ONCE: Final = 10_000
 BYTES_AT_ONCE: Final = 16 << 20
 # Larger than any file, and small enough that Spark can add it up over a million files.
 _LARGER_THAN_FILES: Final = 1 << 42
-_UNSPLIT: Final = {
+UNSPLIT: Final = {  # a row may go over many lines
     "spark.sql.files.maxPartitionBytes": str(1 << 62),
     "spark.sql.files.openCostInBytes": str(_LARGER_THAN_FILES),
 }
+# Spark takes a .zst whose second frame is cut off for complete, and knows Hadoop's .lz4 and .snappy only, not those
+# that other programs write.
+_NOT_UNPACKED: Final = {".zst": "unzstd", ".lz4": "unlz4", ".snappy": "snzip -d"}
 _OTHER_CONTENT: Final = {
-    b"PAR1": "Parquet: give --format parquet",
+    b"PAR1\x15": "Parquet: give --format parquet",
     b"\x1f\x8b": "gzip: Spark unpacks files whose names end in .gz",
-    b"BZh": "bzip2: Spark unpacks files whose names end in .bz2",
-    b"\x28\xb5\x2f\xfd": "zstd: Spark unpacks files whose names end in .zst",
+    **{f"BZh{level}1AY&SY".encode(): "bzip2: Spark unpacks files whose names end in .bz2" for level in range(1, 10)},
+    b"\x28\xb5\x2f\xfd": "zstd: unpack it first, as by unzstd",
     b"PK\x03\x04": "a zip archive (as .xlsx is one): unpack or export it first",
     b"\xff\xfe": "UTF-16: convert it first, as by iconv -f UTF-16 -t UTF-8",
     b"\xfe\xff": "UTF-16: convert it first, as by iconv -f UTF-16 -t UTF-8",
@@ -66,12 +71,8 @@ Read = Callable[[Part, Iterator[bytes]], Iterator["list[str] | BadRow"]]
 
 
 @contextmanager
-def settings(session: SparkSession, *, unsplit: bool, typed_folders: bool) -> Iterator[None]:
-    """While rows are read: files are not cut (`unsplit`: a row may go over many lines), folders are text or typed."""
-    wanted = {
-        "spark.sql.sources.partitionColumnTypeInference.enabled": str(typed_folders).lower(),
-        **(_UNSPLIT if unsplit else {}),
-    }
+def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """A block in which the session has these settings."""
     before = {name: str(session.conf.get(name)) for name in wanted}
     try:
         for name, value in wanted.items():
@@ -86,16 +87,29 @@ def settings(session: SparkSession, *, unsplit: bool, typed_folders: bool) -> It
 
 
 def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
-    """The lines of text files as bytes, cut at \\n only, each with its file, part and folders."""
+    """The lines of text files as bytes, cut at \\n only, each with its file, part and folders.
+
+    Raises InvalidInput for a packed file that is not read safely.
+    """
     from pyspark.sql import functions as sql
 
     lines = session.read.options(**options).option("lineSep", "\n").text(path)
+    for name in lines.inputFiles():
+        if program := next((_NOT_UNPACKED[each] for each in _NOT_UNPACKED if name.lower().endswith(each)), None):
+            raise InvalidInput(f"{shown_path(name)} is read only unpacked, as by {program}, or as .gz or .bz2")
+    check_columns(lines.columns, path)
     return lines.select(
         sql.col("_metadata.file_path").alias(FILE),
         sql.col("_metadata.file_block_start").alias(START),
         sql.col("value").cast("binary").alias(LINE),
         *(sql.col(f"`{each}`") for each in lines.columns if each != "value"),
     )
+
+
+def check_columns(names: Iterable[str], place: str) -> None:
+    """Raise InvalidInput if a column has the name of one that is added here."""
+    if ours := [each for each in names if each.lower() in _RESERVED]:
+        raise InvalidInput(f"{place}: the column name {ours[0]} is taken, sparklog uses it itself: rename the column")
 
 
 def folders_of(lines: DataFrame) -> list[str]:
@@ -150,7 +164,7 @@ def read_parts(
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Part, list[bytes]]]:
-    """Stretches of lines of one part."""
+    """Runs of lines of one part."""
     for batch in batches:
         if not batch.num_rows:
             continue

@@ -25,15 +25,15 @@ def column_name(frame: DataFrame, option: str, name: str) -> str:
     raise InvalidOption(f"{option}: wanted a column of the source, found {name!r}{_offer(frame, name)}")
 
 
-def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[Column]:
-    """The columns of these names, each of them once. Raises InvalidOption."""
+def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[str]:
+    """The names of columns in their own spelling, each once. Raises InvalidOption."""
     found: list[str] = []
     for name in names:
         column = column_name(frame, option, name)
         if column in found:
             raise InvalidOption(f"{option}: wanted each column once, found {column!r} twice")
         found.append(column)
-    return [quoted(each) for each in found]
+    return found
 
 
 def quoted(name: str) -> Column:

@@ -23,11 +23,27 @@ _WRAPPERS: Final = (
 )
 _UNREADABLE: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] [^\n]*?reading file ([^\n]+?)\.\s")
 _CAUSE: Final = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+)(?:: ([^\n]*))?$", re.MULTILINE)
-_WHAT_TO_DO: Final = {
-    "PARQUET_TYPE_ILLEGAL": "Spark has no such type; times in nanoseconds: write the file with microseconds "
-    "(pyarrow: coerce_timestamps='us')",
-    "CANNOT_MERGE_SCHEMAS": "the files have columns of one name and different types: run produce for each kind",
-}
+_MISMATCH: Final = re.compile(
+    r"\[FAILED_READ_FILE\.PARQUET_COLUMN_DATA_TYPE_MISMATCH\] [^\n]*?reading file ([^\n]+?)\. +Data type mismatches "
+    r"when reading Parquet column \[([^\n]*?)\]\. Expected Spark type ([^\n]*?), actual Parquet type ([^\n.]*)"
+)
+_AS_TEXT: Final = "write the column as text (pyarrow: column.cast('string'))"
+_WHAT_TO_DO: Final = (  # for the first pattern that the line of Spark's error begins with
+    (
+        r"PARQUET_TYPE_ILLEGAL: .*TIMESTAMP\(NANOS",
+        "Spark has no times in nanoseconds: write the file with microseconds (pyarrow: coerce_timestamps='us')",
+    ),
+    (r"PARQUET_TYPE_ILLEGAL: .*TIME\(", f"Spark reads no such times of day: {_AS_TEXT}"),
+    (r"PARQUET_TYPE_ILLEGAL", f"Spark has no such type: {_AS_TEXT}"),
+    (
+        r"UNSUPPORTED_TIME_TYPE",
+        f"spark-submit --conf spark.sql.timeType.enabled=true reads times of day, or {_AS_TEXT}",
+    ),
+    (
+        r"CANNOT_MERGE_SCHEMAS",
+        "the files have columns of one name and different types: run produce for each kind",
+    ),
+)
 
 
 def explained(error: Exception, what: str) -> SparklogError:
@@ -44,6 +60,13 @@ def explained(error: Exception, what: str) -> SparklogError:
     ours = _OURS.search(text)
     if ours is not None and ours[1] in kinds:
         return kinds[ours[1]](ours[2])
+    mismatch = _MISMATCH.search(text)
+    if mismatch is not None:
+        file, column, wanted, actual = mismatch.groups()
+        return InvalidInput(
+            f"{shown_path(file)}: wanted column {column} as {wanted}, which it is in another file, found it as "
+            f"{actual}: run produce for each kind of file. Nothing was written"
+        )
     unreadable = _UNREADABLE.search(text)
     condition = _reason(text)
     if unreadable is not None and (condition is None or condition.startswith("FAILED_READ_FILE")):
@@ -51,8 +74,9 @@ def explained(error: Exception, what: str) -> SparklogError:
     if condition is None:
         return SparklogError(f"{what}: {brief(error)}")
     kind = NotFound if condition in _ABSENT else InvalidInput
-    advice = _WHAT_TO_DO.get(condition)
-    return kind(f"{what}: {brief(error)}" + (f": {advice}" if advice else ""))
+    line = brief(error).rstrip(":")
+    advice = next((f": {each}" for pattern, each in _WHAT_TO_DO if re.match(pattern, line)), "")
+    return kind(f"{what}: {line}{advice}")
 
 
 def shown_path(url: str) -> str:

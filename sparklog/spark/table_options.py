@@ -72,20 +72,23 @@ def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[
     """The options to read rows of `schema` with: those given, over those of the table they belong to.
 
     A given address stands for itself: the schema only happens to come from a table. Raises InvalidOption if Spark gave
-    no option and the schema carries none.
+    no option and the schema carries none, or if nothing says what to read and the table's columns were altered.
     """
     if any(name in given for name in _ADDRESS):
         return dict(given)
     table = _kept(schema)
+    says_what = any(name in given for name in _WHAT)
     if table is None:
+        if not says_what:
+            _check_unaltered(schema)
         if not given:
             raise InvalidOption(
                 "wanted options (cluster and subscribe), found none. Spark hands over those of a table in its catalog "
                 "only if it was made by CREATE TABLE name USING sparklog OPTIONS (…) without a list of columns, not by "
-                "saveAsTable and not AS SELECT"
+                "saveAsTable and not AS SELECT, and if its columns were never altered"
             )
         return dict(given)
-    replaced = _WHAT if any(name in given for name in _WHAT) else ()
+    replaced = _WHAT if says_what else ()
     kept = {name: text for name, text in table.items() if name.lower() not in (*_FOR_WRITES, *replaced)}
     return kept | dict(given)
 
@@ -103,6 +106,21 @@ def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
         raise InvalidOption(
             f"wanted the option cluster, because the rows come from a table of a log, found none. {_NO_INSERT}"
         )
+
+
+def _check_unaltered(schema: StructType) -> None:
+    """Raise InvalidOption if these are the columns of a table with some added, dropped or moved.
+
+    Spark 4.2 alters them in its catalog without asking the data source, so it shows only when the table is read.
+    """
+    for field in schema:
+        text = field.metadata.get(_METADATA_KEY)
+        if text is not None and (columns := json.loads(text)["columns"]) != schema.fieldNames():
+            raise InvalidOption(
+                f"wanted the columns that the table of this log was made with ({', '.join(columns)}), found "
+                f"{', '.join(schema.fieldNames())}: a log's columns are fixed, so ALTER TABLE can't change them. DROP "
+                "TABLE removes it from the catalog and no record; then CREATE TABLE it again"
+            )
 
 
 def _kept(schema: StructType) -> dict[str, str] | None:

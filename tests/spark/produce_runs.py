@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,6 @@ from sparklog.spark.produce_job import NewTopic, Target, run_produce
 from sparklog.spark.produce_report import ProduceReport
 from sparklog.spark.produce_rows import RowMapping
 from sparklog.spark.produce_source import Source
-
-
-@pytest.fixture
-def utc(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session as the job makes it."""
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield spark
-    spark.conf.set("spark.sql.session.timeZone", zone)
 
 
 class Runs:
@@ -69,5 +59,5 @@ class Runs:
 
 
 @pytest.fixture
-def produce(utc: SparkSession, cluster: Cluster) -> Runs:
-    return Runs(utc, cluster)
+def produce(spark: SparkSession, cluster: Cluster) -> Runs:
+    return Runs(spark, cluster)

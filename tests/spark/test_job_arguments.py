@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import InvalidInput, Landed, SparklogError
 from sparklog.spark import register
-from sparklog.spark.job_arguments import check_report_file, exit_code_of, main, parse_now_ms, write_report
+from sparklog.spark.job_arguments import check_report_file, exit_code_of, job_session, main, parse_now_ms, write_report
 from sparklog.spark.job_report import DeletionResult, JobReport, Work
 from sparklog.spark.retention_job import run_retention
 from sparklog.spark.roll_job import run_roll
@@ -76,19 +79,25 @@ def test_errors_have_their_exit_code_and_go_to_stderr(
 def test_a_report_that_cannot_be_written_is_found_before_anything_begins(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    locked = tmp_path / "file"
+    locked, dangling, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
     locked.touch()
-    for report in (tmp_path, tmp_path / "none" / "r.json", locked / "r.json"):
+    dangling.symlink_to(tmp_path / "nothing")
+    os.mkfifo(pipe)
+    for report in (tmp_path, tmp_path / "none" / "r.json", locked / "r.json", dangling, pipe, Path("/dev/null")):
         arguments = ["--cluster", str(tmp_path / "cluster"), "--report", str(report)]
         assert main("roll", "…", lambda *_, **__: pytest.fail("the job was begun"), arguments) == 2
         out, err = capfd.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert err.startswith("INVALID_REQUEST: --report: ")
         assert err.endswith("nothing was begun\n")
+    before = sorted(tmp_path.iterdir())
     check_report_file(str(tmp_path / "new.json"))
     locked.write_text("old")
-    check_report_file(str(locked))
-    assert ([each.name for each in tmp_path.iterdir()], locked.read_text()) == (["file"], "old")
+    dangling.unlink()
+    dangling.symlink_to(locked)
+    for each in (locked, dangling):
+        check_report_file(str(each))
+    assert (sorted(tmp_path.iterdir()), locked.read_text()) == (before, "old")
 
 
 def test_a_report_that_fails_after_the_job_says_that_the_job_landed(tmp_path: Path) -> None:
@@ -116,6 +125,37 @@ def test_whatever_ends_a_job_early_is_one_line(
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith(line)
+
+
+def test_neither_sparks_errors_as_json_nor_ctrl_c_while_the_session_starts_are_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """py4j logs what breaks its calls, also while the handler of SIGINT can't be set: Spark sets its own at the end."""
+
+    class Builder:
+        def __getattr__(self, name: str) -> Callable[..., Builder]:
+            return lambda *_: self
+
+        def getOrCreate(self) -> None:  # noqa: N802
+            for error in (ValueError(), KeyboardInterrupt()):
+                try:
+                    raise error
+                except BaseException as raised:
+                    logging.exception("%s while sending command.", type(raised).__name__)
+            raise KeyboardInterrupt
+
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    for each in loggers:
+        for name, value in (("level", logging.NOTSET), ("propagate", True), ("_cache", {})):
+            monkeypatch.setattr(each, name, value)
+    monkeypatch.setattr(logging.getLogger(), "filters", [])
+    monkeypatch.setattr(SparkSession, "builder", Builder())
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    with pytest.raises(KeyboardInterrupt):
+        job_session("roll")
+    for each in loggers:
+        each.error("an error of Spark's, as JSON")
+    assert [each.getMessage() for each in caplog.records] == ["ValueError while sending command."]
 
 
 @pytest.mark.spark

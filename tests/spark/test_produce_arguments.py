@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.spark.produce_arguments import main
 from tests.spark.conftest import PROJECT
+
+DEAD_LETTERS = "--cluster {url} {file} --create --dry-run --on-bad-row dead-letter --dead-letter-topic"
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,13 @@ from tests.spark.conftest import PROJECT
             2,
             "r.json can't be written (No such file",
         ),
+        ("--topic t --cluster {url} {file} --create --report {file}", 2, "a.csv, which belongs to"),
+        ("--topic there --cluster {url} {file} --on-bad-row dead-letter --dead-letter-topic dead", 3, "topic 'dead'"),
+        ("--topic new_there --cluster {url} {file} --create --dry-run", 2, "the existing topic 'new.there'"),
+        ("--topic t --cluster {url} {file} --create --partitions 0 --dry-run", 2, "INVALID_PARTITIONS"),
+        (f"--topic t {DEAD_LETTERS} de/ad", 2, "INVALID_TOPIC_EXCEPTION"),
+        (f"--topic there {DEAD_LETTERS} new_there", 2, "the existing topic 'new.there'"),
+        (f"--topic t.x {DEAD_LETTERS} t_x", 2, "collides"),
     ],
 )
 def test_mistakes_are_found_before_spark_starts(
@@ -57,9 +67,12 @@ def test_mistakes_are_found_before_spark_starts(
     code: int,
     message: str,
 ) -> None:
-    monkeypatch.setattr("sparklog.spark.produce_arguments._session", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr("sparklog.spark.produce_arguments.job_session", lambda name: pytest.fail("Spark was started"))
     url, file = tmp_path / "cluster", tmp_path / "a.csv"
     init_cluster(str(url))
+    with sparklog.connect(str(url)) as cluster:
+        for topic in ("there", "new.there"):
+            cluster.create_topic(topic, partitions=1)
     file.write_text("a\n1\n")
     assert main(arguments.format(url=url, file=file).split()) == code
     out, err = capfd.readouterr()
@@ -82,7 +95,7 @@ def test_help_lists_the_options_and_needs_neither_spark_nor_a_cluster() -> None:
 def test_the_plan_of_a_dry_run_goes_to_stdout(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sparklog.spark.produce_arguments._session", lambda: spark)
+    monkeypatch.setattr("sparklog.spark.produce_arguments.job_session", lambda name: spark)
     url, file = tmp_path / "cluster", tmp_path / "a.csv"
     init_cluster(str(url))
     file.write_text("a\n1\n")

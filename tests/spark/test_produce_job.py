@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrameWriter
 
+import sparklog
 from sparklog.core.errors import (
     Conflict,
     InvalidInput,
     InvalidOption,
     InvalidPartitions,
     InvalidRecord,
+    OutcomeUnknown,
     RecordTooLarge,
     SparklogError,
     UnknownTopicOrPartition,
 )
 from sparklog.core.murmur2 import partition_for_key
 from sparklog.spark.produce_bad_rows import BadRows, OnBadRow
-from sparklog.spark.produce_job import NewTopic
 from sparklog.spark.produce_rows import RowMapping
 from sparklog.spark.produce_source import Source
+from sparklog.spark.produce_topics import NewTopic
 from tests.spark.produce_runs import Runs
 from tests.spark.produce_runs import produce as produce
-from tests.spark.produce_runs import utc as utc
 
 pytestmark = pytest.mark.spark
 
@@ -147,9 +150,18 @@ def test_without_create_the_topic_must_be_there(produce: Runs, orders: Path) -> 
     ("mapping", "error", "message"),
     [
         (RowMapping(value_expr="repeat('x', 2000)"), RecordTooLarge, "topic t"),
-        (RowMapping(timestamp="item"), InvalidInput, "CAST_INVALID_INPUT: The value 'tea'"),
-        (RowMapping(value_expr="cast(item as int)"), InvalidInput, "CAST_INVALID_INPUT: The value 'tea'"),
-        (RowMapping(partition="id"), UnknownTopicOrPartition, "wanted 0 to 1, found 3"),
+        (RowMapping(timestamp="item"), InvalidInput, "--timestamp item: CAST_INVALID_INPUT: The value 'tea'"),
+        (
+            RowMapping(value_expr="cast(item as int)", partition="id"),
+            InvalidInput,
+            "the expression cast(item as int): CAST_INVALID_INPUT: The value 'tea'",
+        ),
+        (RowMapping(timestamp_expr="bigint(id || repeat('9', 17))"), InvalidInput, "wanted milliseconds since"),
+        (
+            RowMapping(partition="id"),
+            UnknownTopicOrPartition,
+            "orders.csv, --partition-column id: column 'partition': wanted 0 to 1, found 3",
+        ),
     ],
 )
 def test_one_row_that_cannot_be_written_stops_all_of_them(
@@ -159,6 +171,7 @@ def test_one_row_that_cannot_be_written_stops_all_of_them(
     with pytest.raises(error) as raised:
         produce(orders, mapping)
     assert message in str(raised.value)
+    assert "deleted" not in str(raised.value)
     assert "\n" not in str(raised.value)
     assert produce.cluster.describe("t").records == 0
 
@@ -205,6 +218,58 @@ def test_a_topic_that_was_there_before_stays_when_a_produce_fails(produce: Runs,
     with pytest.raises(InvalidRecord):
         produce(bad_csv, create=NewTopic(1))
     assert produce.cluster.topics() == ["t"]
+
+
+def fail_to_save(monkeypatch: pytest.MonkeyPatch, error: str, before: Callable[[], object] = lambda: None) -> None:
+    """Spark's write does `before`, and then fails as if this error had come from sparklog's writer."""
+
+    def save(writer: DataFrameWriter) -> None:
+        before()
+        raise RuntimeError(f"sparklog.core.errors.{error}: lost")
+
+    monkeypatch.setattr(DataFrameWriter, "save", save)
+
+
+def test_a_topic_that_was_created_stays_if_the_write_may_have_landed(
+    produce: Runs, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_to_save(monkeypatch, "OutcomeUnknown: COMMIT_OUTCOME_UNKNOWN")
+    with pytest.raises(OutcomeUnknown):
+        produce(orders, create=NewTopic(1))
+    assert produce.cluster.topics() == ["t"]
+
+
+def test_a_topic_that_was_created_stays_if_somebody_wrote_to_it_meanwhile(
+    produce: Runs, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = pa.table({"value": ["from elsewhere"]})
+    fail_to_save(monkeypatch, "InvalidRecord: INVALID_RECORD", lambda: produce.cluster.append("t", other))
+    with pytest.raises(InvalidRecord):
+        produce(orders, create=NewTopic(1))
+    assert produce.rows("value") == [(b"from elsewhere",)]
+    assert "topic t, which this run had created, stays: " in produce.said.getvalue()
+
+
+@pytest.mark.parametrize("created_before", [True, False])
+def test_a_job_whose_topic_is_deleted_while_it_writes_says_that_it_can_be_run_again(
+    produce: Runs, orders: Path, created_before: bool
+) -> None:
+    """As by another job with --create that failed: this one's rows are uploaded, and the topic is gone."""
+    url = produce.cluster.connection.url
+
+    def delete_topic(value: str) -> str:
+        with sparklog.connect(url) as cluster:
+            if "t" in cluster.topics():
+                cluster.delete_topic("t")
+        return value
+
+    produce.spark.udf.register("delete_topic", delete_topic)
+    if created_before:
+        produce.cluster.create_topic("t", partitions=1)
+    with pytest.raises(UnknownTopicOrPartition, match=r"somebody deleted t while this job ran .* can be run again"):
+        produce(orders, RowMapping(value_expr="delete_topic(item)"), create=None if created_before else NewTopic(1))
+    said = produce.said.getvalue().splitlines()
+    assert said[1:] == ([] if created_before else ["topic t, which this run had created, was deleted meanwhile"])
 
 
 def test_bad_rows_can_be_counted_and_left_out(produce: Runs, bad_csv: Path) -> None:

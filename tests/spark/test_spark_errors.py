@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sparklog.core.errors import InvalidInput, Landed, NotFound, OutcomeUnknown, RecordTooLarge, SparklogError
 from sparklog.spark.spark_errors import explained
 
@@ -51,9 +53,40 @@ def test_a_file_that_cannot_be_read_is_named_with_the_innermost_cause_and_what_t
     )
 
 
-def test_a_type_that_spark_does_not_have_comes_with_advice() -> None:
-    found = explained(RuntimeError("[PARQUET_TYPE_ILLEGAL] Illegal Parquet type: INT64 (TIMESTAMP(NANOS,true))."), "x")
-    assert "coerce_timestamps='us'" in found.message
+@pytest.mark.parametrize(
+    ("condition", "line"),
+    [
+        (
+            "[PARQUET_TYPE_ILLEGAL] Illegal Parquet type: INT64 (TIMESTAMP(NANOS,true)). SQLSTATE: 42846",
+            "(TIMESTAMP(NANOS,true)): Spark has no times in nanoseconds: write the file with microseconds (pyarrow: "
+            "coerce_timestamps='us')",
+        ),
+        ("[PARQUET_TYPE_ILLEGAL] Illegal Parquet type: INT32 (TIME(MILLIS,false))", "Spark reads no such times of day"),
+        ("[PARQUET_TYPE_ILLEGAL] Illegal Parquet type: FIXED_LEN_BYTE_ARRAY (FLOAT16)", "Spark has no such type"),
+        ("[UNSUPPORTED_TIME_TYPE] The data type TIME is not supported.", "--conf spark.sql.timeType.enabled=true"),
+        (
+            "[CANNOT_MERGE_SCHEMAS] Failed merging schemas:\nInitial schema:",
+            "x: CANNOT_MERGE_SCHEMAS: Failed merging schemas: the files have columns of one name and different types",
+        ),
+    ],
+)
+def test_a_type_that_spark_does_not_read_comes_with_advice(condition: str, line: str) -> None:
+    assert line in explained(RuntimeError(condition), "x").message
+
+
+def test_a_column_that_has_another_type_in_another_file_is_not_called_damaged() -> None:
+    text = (
+        "An error occurred while calling o50.save.\n: org.apache.spark.SparkException: "
+        "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error while reading file file:///m.2/2.pq. "
+        "Data type mismatches when reading Parquet column [a]. Expected Spark type int, actual Parquet type INT64. "
+        "SQLSTATE: KD001\n\tat x.y(Z.scala:1)\nCaused by: x.SchemaColumnConvertNotSupportedException: column: [a]\n"
+    )
+    found = explained(RuntimeError(text), "in")
+    assert type(found) is InvalidInput
+    assert found.message == (
+        "/m.2/2.pq: wanted column a as int, which it is in another file, found it as INT64: run produce for each "
+        "kind of file. Nothing was written"
+    )
 
 
 def test_javas_own_errors_are_told_by_what_java_says() -> None:

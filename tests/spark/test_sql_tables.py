@@ -88,3 +88,23 @@ def test_a_table_with_a_secret_is_never_made(database: SparkSession, cluster: Cl
         )
     assert "hush-hush" not in str(raised.value)
     assert not database.catalog.tableExists("bare")
+
+
+def test_a_table_whose_columns_were_altered_is_refused_until_it_is_made_again(
+    database: SparkSession, cluster: Cluster
+) -> None:
+    cluster.create_topic("t", partitions=1)
+    cluster.append("t", pa.table({"value": ["a"]}))
+    create = f"CREATE TABLE orders USING sparklog OPTIONS (cluster '{cluster.connection.url}', subscribe 't')"
+    for change, found in (
+        ("ADD COLUMNS (x int)", "found key, value, topic, partition, offset, timestamp, timestampType, x: a log's col"),
+        ("DROP COLUMN key", "found value, topic, partition, offset, timestamp, timestampType: a log's columns are fix"),
+        ("DROP COLUMN timestampType", "if its columns were never altered"),
+    ):
+        database.sql(create)
+        database.sql(f"ALTER TABLE orders {change}")
+        with pytest.raises(PySparkException, match=found):
+            database.sql("SELECT value FROM orders").collect()
+        database.sql("DROP TABLE orders")
+    database.sql(create)
+    assert database.sql("SELECT value FROM orders").count() == 1

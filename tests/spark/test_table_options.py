@@ -6,7 +6,7 @@ import json
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from sparklog.core.errors import InvalidOption, SparklogError
 from sparklog.spark.schema import RECORDS_SCHEMA, records_schema
@@ -77,3 +77,13 @@ def test_a_metadata_table_keeps_its_options_too() -> None:
     assert table.fieldNames()[:2] == ["topic", "topic_id"]
     assert given(table) == {"cluster": "file:///c", "metadata": "topics"}
     assert json.loads(table.json()) != json.loads(StructType([*table.fields[:-1]]).json())
+
+
+def test_columns_that_were_altered_are_refused_unless_the_read_says_itself_what_it_reads() -> None:
+    table = created(OPTIONS)
+    added = StructType([*table.fields, StructField("x", IntegerType())])
+    for options in ({}, {"startingOffsets": "earliest"}):
+        with pytest.raises(InvalidOption, match=r"found key, .*, timestampType, x: a log's columns are fixed"):
+            given(added, **options)
+    assert given(added, subscribe="bills") == {"subscribe": "bills"}
+    assert given(added, cluster="/d") == {"cluster": "/d"}
