@@ -77,8 +77,8 @@ def run_produce(
     """Write the rows of `source` to `target`: all of them, or nothing.
 
     `spark` is asked for when all that needs no Spark was checked. Times without a zone are UTC. `console` shows
-    progress (default: stderr), `plan` what --dry-run finds (default: the console). Raises InvalidInput and its kin, NotFound,
-    Conflict, OutcomeUnknown.
+    progress (default: stderr), `plan` what --dry-run finds (default: the console). Raises InvalidInput and its kin,
+    NotFound, Conflict, OutcomeUnknown.
     """
     check_mapping(mapping)
     source = checked(source)
