@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
-from sparklog.core.errors import InvalidOption
-from sparklog.spark.produce_bad_rows import BAD
+from sparklog.core.errors import InvalidInput, InvalidOption
+from sparklog.spark.produce_bad_rows import BAD, has_bad_rows
 from sparklog.spark.produce_json import field_text, fields_object
 from sparklog.spark.produce_text import RAW
-from sparklog.spark.row_expressions import column_name, columns_named, expression, quoted
+from sparklog.spark.row_expressions import column_name, columns_named, columns_read, expression, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 # A time of day with all its digits: Spark's own format drops what is less than a millisecond.
 _TO_JSON: Final = {
@@ -23,6 +24,7 @@ _TO_JSON: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
+_TIME_OF_DAY: Final = r"^\s*T?[0-9]{1,2}:"
 
 
 class RowMapping(msgspec.Struct, frozen=True):
@@ -64,7 +66,22 @@ def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
         "timestamp": _timestamp(seen, mapping),
         "partition": _partition(seen, mapping),
     }
+    _check_no_star(frame, mapping)
     return {name: column for name, column in columns.items() if column is not None}
+
+
+def _check_no_star(frame: DataFrame, mapping: RowMapping) -> None:
+    """Raise InvalidOption for an expression with a *, which stands for the columns that are added here, too."""
+    for option, text in (
+        ("--key-expr", mapping.key_expr),
+        ("--timestamp-expr", mapping.timestamp_expr),
+        ("--value-expr", mapping.value_expr),
+    ):
+        if text is not None and has_bad_rows(frame) and {BAD, RAW} & columns_read(frame, text):
+            raise InvalidOption(
+                f"{option}: wanted columns by their names, found * in {text!r} (the value is the whole row if neither "
+                "--value-expr nor --value-columns is given)"
+            )
 
 
 def visible(frame: DataFrame) -> DataFrame:
@@ -80,7 +97,7 @@ def _key(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column | No
     names = columns_named(frame, "--key", mapping.key)
     if is_json:
         return _of_document(lambda text: field_text(text, names[0])) if len(names) == 1 else _fields(names)
-    return _text(frame, quoted(names[0])) if len(names) == 1 else _json(names)
+    return _text(frame, quoted(names[0])) if len(names) == 1 else _json(frame, names)
 
 
 def _value(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column:
@@ -88,8 +105,8 @@ def _value(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column:
         return _text(frame, expression(frame, "--value-expr", mapping.value_expr))
     if mapping.value_columns:
         names = columns_named(frame, "--value-columns", mapping.value_columns)
-        return _fields(names) if is_json else _json(names)
-    return quoted(RAW) if is_json else _json(frame.columns)
+        return _fields(names) if is_json else _json(frame, names)
+    return quoted(RAW) if is_json else _json(frame, frame.columns)
 
 
 def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
@@ -104,7 +121,9 @@ def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
         return None
     kind = _type(frame, column)
     if kind == "string":
-        return sql.nullif(column, sql.lit("")).cast("timestamp")
+        # Spark takes a time of day for one of today: with "no date" before it, it is an error that shows it.
+        dated = sql.when(column.rlike(_TIME_OF_DAY), sql.concat(sql.lit("no date: "), column)).otherwise(column)
+        return sql.nullif(dated, sql.lit("")).cast("timestamp")
     if kind in ("timestamp", "timestamp_ntz", "date"):
         return column.cast("timestamp")
     if kind in ("bigint", "int"):
@@ -134,15 +153,36 @@ def _text(frame: DataFrame, column: Column) -> Column:
     if kind in ("string", "binary"):
         return column
     if kind.startswith(("struct", "array", "map", "variant")):
+        _check_keys(frame.select(column).schema)
         return sql.to_json(column, _TO_JSON)
     return column.cast("string")
 
 
-def _json(names: Sequence[str]) -> Column:
+def _json(frame: DataFrame, names: Sequence[str]) -> Column:
     """A JSON object with every column in it, also those that are null."""
     from pyspark.sql import functions as sql
 
-    return sql.to_json(sql.struct(*map(quoted, names)), _TO_JSON)
+    column = sql.struct(*map(quoted, names))
+    _check_keys(frame.select(*map(quoted, names)).schema)
+    return sql.to_json(column, _TO_JSON)
+
+
+def _check_keys(kind: DataType) -> None:
+    """Raise InvalidInput for a map whose keys Spark does not write as text: a date would be its number of days."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.MapType):
+        if not isinstance(kind.keyType, (types.StringType, types.NumericType, types.BooleanType)):
+            raise InvalidInput(
+                f"wanted maps with keys that are text, numbers or booleans, found {kind.simpleString()}: its keys "
+                "can't be names of a JSON object. Name other columns in --value-columns, or give --value-expr"
+            )
+        _check_keys(kind.valueType)
+    elif isinstance(kind, types.ArrayType):
+        _check_keys(kind.elementType)
+    elif isinstance(kind, types.StructType):
+        for field in kind.fields:
+            _check_keys(field.dataType)
 
 
 def _fields(names: Sequence[str]) -> Column:

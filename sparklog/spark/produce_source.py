@@ -56,7 +56,8 @@ _ARCHIVES: Final = (".zip", ".tar", ".tgz", ".7z", ".rar")
 # Columns that only some files have are not lost: it costs a look at the end of every file.
 _PARQUET_DEFAULTS: Final = {"mergeSchema": "true"}
 # Whatever the session says: a wrong time is an error and no null, a damaged file is one too, times without a zone are
-# UTC, and the values of folders are text, as they stand in the path.
+# UTC, and the values of folders are text, as they stand in the path. Old dates, bytes and times without a zone are
+# read from Parquet as pyarrow reads them, and by the readers that say in which file a row is.
 _PINNED: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -64,8 +65,14 @@ _PINNED: Final = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
 }
-_FAIL: Final = {"mode": "FAILFAST"}  # what Spark can't read in JSON is an error, no null
+# What Spark can't read in JSON is an error, no null. A field of the name that is said last is never read.
+_FAIL: Final = {"mode": "FAILFAST", "columnNameOfCorruptRecord": BAD}
 _DATED: Final = r"^\s*[+-]?[0-9]{4,}-"  # a time of day alone would be one of today
 _GLOB: Final = re.compile(r"[*?\[{]")
 _HEADER_LINES: Final = 1_000  # at most, if names in quotes go over several
@@ -153,7 +160,10 @@ def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = Tr
         raise explained(error, source.name) from error
     if source.where is not None:
         wanted = condition(visible(frame), "--where", source.where)
-        frame = frame.where(is_bad() | wanted if has_bad_rows(frame) else wanted)
+        try:
+            frame = frame.where(is_bad() | wanted if has_bad_rows(frame) else wanted)
+        except Exception as error:
+            raise explained(error, f"{source.name}, --where {source.where}") from error
     if source.order_by:
         frame = frame.orderBy(*map(quoted, columns_named(visible(frame), "--order-by", source.order_by)))
     return frame
@@ -273,7 +283,8 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
     frame = rows_of(lines, read, (RAW,), stop_at_bad=stop_at_bad).select(RAW, BAD)
     types = {**options.of_types, **_FAIL}
     try:
-        fields = session.read.options(**types).json(frame.where(~is_bad()).select(RAW)).schema.fields
+        with settings(session, {"spark.sql.caseSensitive": "true"}):  # else it finds but one of the fields id and ID
+            fields = session.read.options(**types).json(frame.where(~is_bad()).select(RAW)).schema.fields
     except Exception as error:
         if not condition_of(error).startswith("MALFORMED_RECORD"):
             raise

@@ -50,7 +50,8 @@ def expression(frame: DataFrame, option: str, text: str) -> Column:
 
     try:
         column = sql.expr(text)
-        fields = frame.select(column).schema.fields
+        selected = frame.select(column)
+        fields = selected.schema.fields
     except PySparkException as error:
         unknown = parameters_of(error).get("objectName", "")
         if condition_of(error).startswith("UNRESOLVED_COLUMN") and unknown:
@@ -59,7 +60,23 @@ def expression(frame: DataFrame, option: str, text: str) -> Column:
         raise InvalidOption(f"{option}: {text!r} can't be used: {brief(error)}") from error
     if len(fields) != 1:
         raise InvalidOption(f"{option}: wanted one expression, found {text!r}, which makes {len(fields)} columns")
+    plan = selected._jdf.queryExecution().analyzed()
+    if {"Aggregate", "Generate"} & {each.getClass().getSimpleName() for each in (plan, plan.children().head())}:
+        raise InvalidOption(
+            f"{option}: wanted an expression over one row, found {text!r}, which puts rows together or makes several"
+        )
     return column
+
+
+def columns_read(frame: DataFrame, text: str) -> set[str]:
+    """The columns that an expression reads, also those that a * in it stands for."""
+    from pyspark.sql import functions as sql
+
+    read = frame.select(sql.expr(text))._jdf.queryExecution().analyzed().references().iterator()
+    names: set[str] = set()
+    while read.hasNext():
+        names.add(read.next().name())
+    return names
 
 
 def condition(frame: DataFrame, option: str, text: str) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from sparklog.core.errors import InvalidInput, InvalidRecord, SparklogError
+from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord, SparklogError
 from sparklog.spark.produce_bad_rows import BadRows, OnBadRow
 from sparklog.spark.produce_job import NewTopic
 from sparklog.spark.produce_rows import RowMapping
 from sparklog.spark.produce_source import Source
+from sparklog.spark.produce_text import settings
 from tests.spark.produce_runs import Runs
 from tests.spark.produce_runs import produce as produce
 
@@ -187,3 +189,92 @@ def test_text_that_begins_like_the_name_of_a_packer_is_text(produce: Runs, tmp_p
     path.write_text("BZh9,PAR1\n1,2\n")
     produce(path, create=ONE)
     assert produce.values() == [{"BZh9": "1", "PAR1": "2"}]
+
+
+@pytest.mark.parametrize("option", ["key_expr", "timestamp_expr", "value_expr"])
+def test_an_expression_never_sees_the_columns_that_are_added_here(produce: Runs, tmp_path: Path, option: str) -> None:
+    (tmp_path / "a.json").write_text('{"id": 1}\n')
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    mapping = RowMapping(
+        **{option: "timestamp_seconds(length(to_json(struct(*))))" if "time" in option else "struct(*)"}
+    )
+    for name in ("a.json", "a.csv"):
+        with pytest.raises(InvalidOption, match="wanted columns by their names"):
+            produce(tmp_path / name, mapping, create=ONE)
+    assert produce.cluster.topics() == []
+
+
+@pytest.mark.parametrize("text", ["count(*)", "max(id)", "explode(array('a', 'b'))"])
+def test_an_expression_makes_one_record_of_each_row(produce: Runs, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id\n1\n2\n3\n")
+    with pytest.raises(InvalidOption, match="wanted an expression over one row"):
+        produce(path, RowMapping(value_expr=text), create=ONE)
+
+
+def test_an_expression_that_spark_allows_elsewhere_only_is_bad_input(produce: Runs, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id\n1\n2\n")
+    with pytest.raises(InvalidInput, match=r"--where row_number.*WINDOW_FUNCTION_NOT_ALLOWED"):
+        produce(Source(str(path), where="row_number() over (order by id) = 1"), create=ONE)
+    assert produce.cluster.topics() == []
+
+
+def test_a_field_with_spark_s_name_for_corrupt_records_is_read_like_any_other(produce: Runs, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"_corrupt_record": "x"}\n{"_corrupt_record": "y"}\n')
+    produce(Source(str(path), where="_corrupt_record = 'x'"), RowMapping(key_expr="_corrupt_record"), create=ONE)
+    assert produce.rows("key") == [(b"x",)]
+
+
+@pytest.mark.parametrize("text", ["00:11:12", "T00:11", " 0:11"])
+def test_a_timestamp_without_a_date_is_an_error(produce: Runs, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"at\n2024-01-01\n{text}\n")
+    with pytest.raises(InvalidInput, match=f"--timestamp at: .*no date: {text}"):
+        produce(path, RowMapping(timestamp="at"), create=ONE)
+    assert produce.cluster.topics() == []
+
+
+def test_fields_that_differ_in_case_are_two_fields(produce: Runs, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"id": 1}\n{"ID": 2}\n')
+    produce(path, RowMapping(key=("ID",)), create=ONE)
+    assert produce.rows("key") == [(None,), (b"2",)]
+    with pytest.raises(InvalidOption, match="AMBIGUOUS"):
+        produce(Source(str(path), where="ID = 2"))
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.binary(), pa.timestamp("us")])
+@pytest.mark.parametrize("mapping", [RowMapping(), RowMapping(value_columns=("m",)), RowMapping(value_expr="m")])
+def test_maps_whose_keys_json_does_not_have_are_refused(
+    produce: Runs, tmp_path: Path, kind: pa.DataType, mapping: RowMapping
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"m": pa.array([[]], pa.map_(kind, pa.int32()))}), path)
+    with pytest.raises(InvalidInput, match="wanted maps with keys that are text"):
+        produce(path, mapping, create=ONE)
+    assert produce.cluster.topics() == []
+
+
+def test_parquet_is_read_as_pyarrow_reads_it_whatever_the_session_says(
+    spark: SparkSession, produce: Runs, tmp_path: Path
+) -> None:
+    path, old = tmp_path / "in" / "a.parquet", tmp_path / "old.parquet"
+    path.parent.mkdir()
+    day, time = dt.date(1000, 1, 1), dt.datetime(1000, 1, 1)  # without a zone
+    pq.write_table(pa.table({"day": [day], "time": pa.array([time], pa.timestamp("us")), "b": [b"\xff"]}), path)
+    pq.write_table(pa.table({"time": pa.array([time])}), old, use_deprecated_int96_timestamps=True)
+    lenient = {
+        "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
+        "spark.sql.parquet.int96RebaseModeInRead": "LEGACY",
+        "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+        "spark.sql.parquet.binaryAsString": "true",
+        "spark.sql.sources.useV1SourceList": "",
+    }
+    with settings(spark, lenient):
+        produce(path, create=ONE)
+        produce(old)
+    first, second = produce.values()
+    assert first == {"day": "1000-01-01", "time": "1000-01-01T00:00:00.000000", "b": "/w=="}
+    assert second == {"time": "1000-01-01T00:00:00.000000Z"}
