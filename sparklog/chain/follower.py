@@ -21,7 +21,7 @@ from sparklog.chain.head import Head
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Pause, Put, Reply, Request
 from sparklog.core.errors import ClusterNotFound, KeyNotFound, SparklogError
 from sparklog.core.state import ClusterState
-from sparklog.storage.keys import entry_block, entry_block_prefix, entry_key, parse_entry_key
+from sparklog.storage.keys import LOG, entry_key, parse_entry_key
 from sparklog.storage.object_store import ObjectStore
 
 CHECKS_OF_END = 4
@@ -166,18 +166,10 @@ class Follower:
         """Entries beyond a missing one mean damage; a reader that took the gap for the end would fork the log."""
         for _ in range(CHECKS_OF_END):  # beside a busy writer there is always one more
             n = self.head.n
-            beyond = self._first_after(n)
+            beyond = self.store.first_key_after(LOG, entry_key(n))  # in any block: n + 1 may be the last of its own
             if beyond is None:
                 return
             self.catch_up()
             if self.head.n == n:
                 there = f"it is missing, but entry {parse_entry_key(beyond)} is there"
                 raise damage(entry_key(n + 1), there, self.store.url)
-
-    def _first_after(self, n: int) -> str | None:
-        """The first key behind entry `n`, in the block of the next entry or in the one after that."""
-        block = entry_block(n + 1)
-        for each in (block, block + 1):
-            if beyond := self.store.first_key_after(entry_block_prefix(each), entry_key(n)):
-                return beyond
-        return None

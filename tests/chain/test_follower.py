@@ -50,13 +50,13 @@ def test_reading_on_at_the_end_costs_two_requests(chain: Member) -> None:
     assert [method for method, _ in chain.store.calls] == ["get", "get"]
 
 
-def test_opening_lists_nothing_but_looks_for_three_keys(chain: Member) -> None:
+def test_opening_lists_nothing_but_looks_for_two_keys(chain: Member) -> None:
     for _ in range(10):
         chain.append()
     chain.store.calls.clear()
     Member(chain.store).follower.open()
     assert chain.store.count("list_keys") == 0
-    assert chain.store.count("first_key_after") == 3  # of a snapshot, and of an entry in this block or the next
+    assert chain.store.count("first_key_after") == 2  # of a snapshot, and of an entry behind the last
 
 
 def test_opening_behind_a_snapshot_reads_no_older_entry(chain: Member) -> None:
@@ -83,6 +83,16 @@ def test_a_missing_entry_in_the_middle_is_damage_and_nothing_is_written(chain: M
     ):
         late.follower.open()
     assert late.store.count("put_if_absent") == 0
+
+
+def test_a_missing_entry_at_the_end_of_a_block_is_damage_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_blocks(monkeypatch)
+    chain = new_chain()
+    while chain.follower.state.n < 2 * SMALL_BLOCK:
+        chain.append()
+    chain.store.inner.delete(entry_key(2 * SMALL_BLOCK - 1))
+    with pytest.raises(ChainDamaged, match=f"it is missing, but entry {2 * SMALL_BLOCK} is there"):
+        Member(FaultyStore(chain.store.inner)).follower.open()
 
 
 def test_without_the_look_behind_the_end_a_gap_would_be_taken_for_it(
