@@ -55,6 +55,7 @@ class CatchUp:
         self._url = url
         self._bodies: list[bytes] = [] if found is None else [found]
         self._at_end = False
+        self._is_void = reload  # whether the block behind the head is marked: only a snapshot leads on
         self._entries: list[Entry] = []
         self._damage: ChainDamaged | None = None
 
@@ -81,13 +82,13 @@ class CatchUp:
     # ---- snapshot -------------------------------------------------------------------------------
 
     def _reload(self) -> Request:
-        self.phase = Phase.LOADING
+        self.phase, self._is_void = Phase.LOADING, True
         self._bodies.clear()
         return LoadSnapshot()
 
     def _after_load(self, reply: Reply) -> Request | Outcome:
-        if isinstance(reply, KeyNotFound):  # a chunk is gone with its snapshot: there is a newer one
-            return self._reload()
+        if isinstance(reply, SparklogError):
+            return reply
         if isinstance(reply, Head):
             if self.head.n >= 0 and reply.state.chain_id != self.head.state.chain_id:
                 return InconsistentClusterId(
@@ -97,7 +98,7 @@ class CatchUp:
             if reply.n <= self.head.n:
                 return self._uncovered()
             self.head = reply
-        elif self.head.n >= 0:
+        elif self.head.n >= 0 or self._is_void:
             return self._uncovered()
         return self._read()
 

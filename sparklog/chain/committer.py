@@ -136,7 +136,11 @@ class Committer:
 
     def _try_snapshot(self) -> None:
         try:
-            self.write_snapshot()
+            newest = snapshot.newest(self.follower.store)  # of another process, maybe
+            if newest is not None:
+                self.follower.learn_snapshot(newest)
+            if self.follower.head.n - self.follower.snapshot_n >= SNAPSHOT_EVERY:
+                self.write_snapshot()
         except Exception as error:  # nothing is lost: the next committer tries again
             _no_snapshot(error)
 
@@ -148,9 +152,8 @@ class Committer:
         state = head.state.fork()
         prepared = snapshot.prepare(state, head.entry_hash, dict(self.follower.known_chunks))
         self.follower.replace(head, Head(state, head.entry_hash))  # blocks sealed here are in the snapshot
-        snapshot.write(self.follower.store, prepared)
-        self.follower.learn_snapshot(prepared.manifest)
-        return prepared.manifest.n
+        self.follower.learn_snapshot(snapshot.write(self.follower.store, prepared))
+        return head.n
 
 
 def new_command_id() -> CommandId:

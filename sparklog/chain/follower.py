@@ -155,12 +155,12 @@ class Follower:
             return None
 
     def _load_snapshot(self) -> Head | None:
-        manifest = snapshot.newest(self.store)
-        if manifest is None:
+        loaded = snapshot.load_newest(self.store)
+        if loaded is None:
             return None
-        head = Head(snapshot.load(self.store, manifest), manifest.entry_hash)
+        manifest, state = loaded
         self.learn_snapshot(manifest)
-        return head
+        return Head(state, manifest.entry_hash)
 
     def _check_end(self) -> None:
         """Entries beyond a missing one mean damage; a reader that took the gap for the end would fork the log."""

@@ -5,7 +5,8 @@ IDLE ── a command, after a long silence ──► CHECKING that the chain is
   ├── commands that lead to records ──► CLAIMING a slot ── won ──► their results
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided anew
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided anew
-  └── a command that is refused ──► FOLLOWING: a refusal, too, is decided on the newest state
+  ├── a command that is refused ──► FOLLOWING: a refusal, too, is decided on the newest state
+  └── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first
 
 While the mark of slot n's block is looked for, slot n+1 of the same block is claimed already; it is acknowledged after
 n. The machine draws no id, reads no clock, holds no lock and does no I/O: `submit`, `reply` and `recover` are given
@@ -26,13 +27,14 @@ from sparklog.chain.claim import Claim, Lost, Voided, Won
 from sparklog.chain.command_body import SLICES_INLINE, CommandBody, StoreBody
 from sparklog.chain.entry import Author, Entry, check_readable, encode_entry, hash_of
 from sparklog.chain.head import Draft, Head
-from sparklog.chain.requests import Get, Now, Pause, Reply, Request
+from sparklog.chain.requests import Get, Now, Pause, Put, Reply, Request
 from sparklog.core.apply import result_of
 from sparklog.core.commands import Append, Submission
 from sparklog.core.decide import Decision, decide
 from sparklog.core.errors import (
     InconsistentClusterId,
     InvalidInput,
+    KeyExists,
     KeyNotFound,
     Landed,
     OutcomeUnknown,
@@ -56,6 +58,7 @@ class Phase(StrEnum):
     IDLE = "idle"
     CHECKING = "checking"
     FOLLOWING = "following"
+    SETTLING = "settling"
     STORING = "storing"
     CLAIMING = "claiming"
     RESTING = "resting"
@@ -123,6 +126,7 @@ class _Round:
     at: At
     draft: Draft
     decided: list[tuple[Ticket, AppliedCommand]] = field(default_factory=list)
+    known: list[tuple[Ticket, CommandResult]] = field(default_factory=list)  # answers that need no entry
     refused: list[tuple[Ticket, SparklogError]] = field(default_factory=list)
     without_body: list[Ticket] = field(default_factory=list)  # large appends that are to be stored first
 
@@ -147,6 +151,9 @@ class GroupCommit:
         self._caught_up = False  # whether the head was the newest one when the last round ended
         self._known_ms: int | None = None  # when the slot behind the head was known to be this chain's
         self._lost_in_a_row = 0
+        # All entries up to this one are durable, also their names: this process put one behind them into their
+        # directory, or made sure. A process may die between the two steps of a local put.
+        self._settled_n = -1
 
     def submit(self, ticket: Ticket, now: Now) -> None:
         """Hand in a command."""
@@ -216,10 +223,18 @@ class GroupCommit:
         """Decide what waits on the newest head, and begin what that leads to. Whether there is more to decide now."""
         confirmed = not self._attempts
         head = self.head if confirmed else self._attempts[-1].after
+        if entry_block(head.n + 1) != entry_block(head.n) and self._settled_n < head.n and confirmed:
+            self._settle()  # nobody puts into the directory of that entry again
+            return False
         found = self._decided(head, self._taken(), confirmed=confirmed, now=now)
+        if any(result.n > self._settled_n for _, result in found.known):
+            self._settle()
+            return False
         if found.refused and not self._caught_up:
             self._follow(CatchUp(self.head, self._url), found.tickets)
             return False
+        for ticket, result in found.known:
+            ticket.result = result
         for ticket, error in found.refused:
             ticket.fail(error)
         self._queue = [each for each in self._queue if not each.done]
@@ -244,7 +259,7 @@ class GroupCommit:
         return self._queue[:count]
 
     def _decided(self, head: Head, tickets: list[Ticket], *, confirmed: bool, now: Now) -> _Round:
-        """Decide each on the state after those before it. Known ones get their result at once.
+        """Decide each on the state after those before it.
 
         Anything that leads to no records depends on commands of the group, or of an entry that is not yet
         `confirmed`, if there are any: then it stays open.
@@ -257,10 +272,10 @@ class GroupCommit:
                 decision = decide(found.draft.state, ticket.submission, at)
                 if decision.records:
                     self._add(found, ticket, decision)
-                elif final and decision.known is not None:
-                    ticket.result = decision.known
-                elif final:  # the state is as wanted already: nothing is to be written
-                    ticket.result = CommandResult(EntryNumber(head.n), ticket.submission.n0, head.state.time_ms)
+                elif final:
+                    # If nothing is known either, the state is as wanted already.
+                    already = CommandResult(EntryNumber(head.n), ticket.submission.n0, head.state.time_ms)
+                    found.known.append((ticket, decision.known or already))
             except SparklogError as error:
                 if final:
                     found.refused.append((ticket, error))
@@ -367,6 +382,7 @@ class GroupCommit:
         for ticket, applied in attempt.decided:
             ticket.sent = False
             ticket.result = result_of(applied, attempt.at)
+        self._settled_n = attempt.at.n
         self._lost_in_a_row = 0
         self.counts.entries += 1
         size = len(attempt.decided)
@@ -437,6 +453,35 @@ class GroupCommit:
         for each in self._round:
             if not each.done:
                 self._end(each, error)
+
+    # ---- what others wrote ----------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Make the newest entry durable, and with it all before it: put its bytes again.
+
+        `ObjectStore.put_if_absent` promises that what it finds is durable. An entry that was deleted as old is covered
+        by a snapshot.
+        """
+        self.phase = Phase.SETTLING
+        n, self._round = self.head.n, self._queue
+
+        def put(reply: Reply, now: Now) -> None:
+            match reply:
+                case bytes() | memoryview() as body:
+                    self._ask(Put(entry_key(n), bytes(body)), settled)
+                case KeyNotFound():
+                    self._settled_n = n
+                case SparklogError() as error:
+                    self._fail_round(error)
+
+        def settled(reply: Reply, now: Now) -> None:
+            match reply:
+                case None | KeyExists():
+                    self._settled_n = n
+                case SparklogError() as error:
+                    self._fail_round(error)
+
+        self._ask(Get(entry_key(n)), put)
 
     # ---- after a silence ------------------------------------------------------------------------
 

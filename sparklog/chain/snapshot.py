@@ -10,6 +10,7 @@ died since are listed in the manifest. So a snapshot costs what changed.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,9 +25,8 @@ from sparklog.chain.framing import frame, unframe
 from sparklog.core import object_table, slice_table
 from sparklog.core.column_blocks import Block, ChunkName, Column
 from sparklog.core.copy_on_write import CopyOnWriteMap
-from sparklog.core.errors import KeyExists, KeyNotFound, StoreUnavailable
+from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
-from sparklog.core.readable import exact_amount
 from sparklog.core.records import CommandResult, JobRan
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import (
@@ -47,10 +47,11 @@ from sparklog.core.types import (
     ProducerId,
     TopicPartition,
 )
-from sparklog.storage.keys import SNAPSHOTS, chunk_key, parse_snapshot_key, snapshot_key
+from sparklog.storage.keys import SNAPSHOTS, chunk_key, entry_key, parse_snapshot_key, snapshot_key
 from sparklog.storage.object_store import ObjectStore
 
 T = TypeVar("T")
+_log = logging.getLogger("sparklog")
 PARALLEL_CHUNKS = 8
 
 
@@ -155,15 +156,19 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
     return Prepared(manifest, prepared)
 
 
-def write(store: ObjectStore, prepared: Prepared) -> None:
-    """Put the new chunks, then the manifest. Somebody else's snapshot of the same entry is as good."""
+def write(store: ObjectStore, prepared: Prepared) -> Manifest:
+    """Put the new chunks, then the manifest. Returns the one that is there: another's of the same entry is as good.
+
+    The chunks of the other's may be others than one's own.
+    """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:
         _put_chunk(store, chunk, body)
     try:
         store.put_if_absent(key, manifest)
     except KeyExists:
-        return
+        return _manifest(store, key)
+    return prepared.manifest
 
 
 def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
@@ -174,23 +179,61 @@ def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
 
 
 def _put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
-    """Put a chunk unless it is there. That it is, is looked up: a manifest must not name what a lost try left out."""
+    """Put a chunk unless it is there; one that is damaged is put anew, since its name says which bytes it has.
+
+    A chunk that is there is read: a manifest must not name what a lost try left out.
+    """
     try:
         store.put_if_absent(key, body)
     except KeyExists:
         try:
-            found = store.size(key)
+            found = store.get(key)
         except KeyNotFound as error:
             raise StoreUnavailable(f"{key} at {store.url} was refused as taken, and is not there") from error
-        if found != len(body):
-            raise damage(key, f"wanted {exact_amount(len(body))}, found {exact_amount(found)}", store.url) from None
+        if bytes(found) != body:
+            _log.warning("%s at %s was damaged: it is written anew", key, store.url)
+            store.delete(key)
+            store.put_if_absent(key, body)
+
+
+def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
+    """The newest snapshot that can be read; None if the state is to be built from the entries.
+
+    A damaged one is passed over with a warning, because older snapshots and the entries say the same; the next
+    snapshot takes its place. Raises ChainDamaged if none can be read and the first entries are gone.
+    """
+    first: ChainDamaged | None = None
+    key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
+    while key is not None:
+        try:
+            manifest = _manifest(store, key)
+            return manifest, load(store, manifest)
+        except ChainDamaged as damaged:
+            first = first or damaged
+            _log.warning("an older snapshot is read, or the entries: %s", damaged)
+        except KeyNotFound:  # it was deleted as old since it was found
+            pass
+        key = store.first_key_after(SNAPSHOTS, key)
+    if first is not None and not _has(store, entry_key(0)):
+        raise first
+    return None
+
+
+def _has(store: ObjectStore, key: str) -> bool:
+    try:
+        store.size(key)
+    except KeyNotFound:
+        return False
+    return True
 
 
 def newest(store: ObjectStore) -> Manifest | None:
     """The manifest of the newest snapshot, or None before the first. Raises ChainDamaged."""
     key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
-    if key is None:
-        return None
+    return None if key is None else _manifest(store, key)
+
+
+def _manifest(store: ObjectStore, key: str) -> Manifest:
     payload = unframe("snapshot", store.get(key), key, store.url)
     try:
         manifest = msgspec.json.decode(payload, type=Manifest)

@@ -136,7 +136,7 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
         case TopicDeleted():
             _delete_topic(state, record)
         case ProducerAllocated():
-            state.producers[record.producer_id] = Producer(record.producer_id, record.producer_epoch, at.time_ms)
+            state.producers[record.producer_id] = _begun(state, record, at)
             state.next_producer_id = max(state.next_producer_id, record.producer_id + 1)
         case JobRan():
             state.jobs[record.job] = record
@@ -208,7 +208,21 @@ def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
         key = TopicPartition(written.topic_id, written.partition)
         span = joined(spans[key], "")
         batch = SequencedBatch(span.first_sequence, span.last_sequence, written.start, written.end)
-        state.producers[span.producer_id] = with_batch(state.producers[span.producer_id], key, batch, at.time_ms)
+        state.producers[span.producer_id] = with_batch(
+            state.producers[span.producer_id], key, batch, _newest(state, at)
+        )
+
+
+def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> Producer:
+    """A producer with a new epoch. Its time never goes back, or it could be forgotten early."""
+    known = state.producers.get(record.producer_id)
+    used_ms = max(_newest(state, at), 0 if known is None else known.last_used_ms)
+    return Producer(record.producer_id, record.producer_epoch, used_ms)
+
+
+def _newest(state: ClusterState, at: At) -> int:
+    """The time of entry `at`, or of the one before it if its author's clock is slow."""
+    return max(at.time_ms, state.time_ms)
 
 
 def _name_objects(state: ClusterState, objects: tuple[NamedObject, ...], slices: tuple[Slice, ...]) -> None:

@@ -257,10 +257,8 @@ class World:
                 case LoadSnapshot():
                     if self._goes_wrong():
                         raise StoreUnavailable("snapshot")
-                    manifest = snapshot.newest(self.store)  # type: ignore[arg-type]
-                    if manifest is None:
-                        return None
-                    return Head(snapshot.load(self.store, manifest), manifest.entry_hash)  # type: ignore[arg-type]
+                    loaded = snapshot.load_newest(self.store)  # type: ignore[arg-type]
+                    return None if loaded is None else Head(loaded[1], loaded[0].entry_hash)
                 case Pause():
                     self.now_ms += int(request.longest_ms)
                     return None

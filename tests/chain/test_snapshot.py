@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from sparklog.chain import committer as committer_module
 from sparklog.chain import snapshot
+from sparklog.chain.framing import frame
 from sparklog.core import column_blocks, object_table, slice_table
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, SparklogError, StoreUnavailable
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
-from sparklog.storage.keys import CHUNKS, SNAPSHOTS, chunk_key, snapshot_key
+from sparklog.storage.keys import CHUNKS, SNAPSHOTS, chunk_key, entry_key, snapshot_key
+from sparklog.storage.object_store import ObjectStore
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
 from tests.core.state_contents import contents
 from tests.faults.faulty_store import Fault, FaultyStore
@@ -197,79 +200,110 @@ def test_a_snapshot_with_a_lost_reply_anywhere_is_whole_or_not_there(chain: Memb
     assert contents(member(chain.store.inner).follower.state) == contents(replayed(chain).follower.state)
 
 
-def test_any_flipped_bit_or_cut_is_a_named_error(chain: Member) -> None:
+def damaged(store: ObjectStore, key: str, body: bytes | None) -> bytes:
+    """Put other bytes under a key, or none; returns what was there."""
+    whole = bytes(store.get(key))
+    store.delete(key)
+    if body is not None:
+        store.put_if_absent(key, body)
+    return whole
+
+
+def repaired(store: ObjectStore, key: str, whole: bytes) -> None:
+    store.delete(key)
+    store.put_if_absent(key, whole)
+
+
+def test_any_flipped_bit_or_cut_is_named_and_an_older_snapshot_or_the_entries_are_read(
+    chain: Member, caplog: pytest.LogCaptureFixture
+) -> None:
     live(chain)
+    chain.committer.write_snapshot()
+    chain.append()
     chain.committer.write_snapshot()
     wanted = contents(chain.follower.state)
     store = chain.store.inner
-    files = [each.key for prefix in (SNAPSHOTS, CHUNKS) for each in store.list_keys(prefix)]
+    newest = snapshot.newest(store)
+    assert newest is not None
+    files = [snapshot_key(newest.n), *(chunk_key(each) for each in snapshot.known_chunks(newest))]
     dice = random.Random(20261121)
     for _ in range(200):
         key = dice.choice(files)
-        whole = bytes(store.get(key))
-        broken = bytearray(whole)
-        broken[dice.randrange(len(whole))] ^= 1 << dice.randrange(8)
+        broken = bytearray(store.get(key))
+        broken[dice.randrange(len(broken))] ^= 1 << dice.randrange(8)
         if dice.random() < 0.3:
-            broken = bytearray(whole[: dice.randrange(len(whole))])
-        store.delete(key)
-        store.put_if_absent(key, bytes(broken))
-        with pytest.raises(SparklogError, match=key):
-            member(store)
-        store.delete(key)
-        store.put_if_absent(key, whole)
+            broken = broken[: dice.randrange(len(broken))]
+        caplog.clear()
+        whole = damaged(store, key, bytes(broken))
+        assert contents(member(store).follower.state) == wanted
+        assert key in caplog.text
+        repaired(store, key, whole)
+    caplog.clear()
     assert contents(member(store).follower.state) == wanted
+    assert not caplog.text
 
 
-def test_a_missing_chunk_is_damage(chain: Member) -> None:
+def test_a_missing_chunk_is_named_and_the_entries_are_read(chain: Member, caplog: pytest.LogCaptureFixture) -> None:
     chain.append()
     chain.committer.write_snapshot()
     for key in [each.key for each in chain.store.list_keys(CHUNKS)]:
-        whole = bytes(chain.store.get(key))
-        chain.store.inner.delete(key)
-        with pytest.raises(ChainDamaged, match=f"{key} at memory://.*: it is not there; put {key} back from"):
-            member(chain.store.inner)
+        whole = damaged(chain.store.inner, key, None)
+        assert contents(member(chain.store.inner).follower.state) == contents(chain.follower.state)
+        assert f"{key} at memory://" in caplog.text
         chain.store.inner.put_if_absent(key, whole)
 
 
-def test_a_damaged_chunk_that_is_moved_away_with_all_snapshots_is_made_again_from_the_entries(chain: Member) -> None:
-    for _ in range(3):
-        chain.append()
-        chain.committer.write_snapshot()
-    store, wanted = chain.store.inner, contents(member(chain.store.inner).follower.state)
-    newest = snapshot.newest(store)
-    assert newest is not None
-    shared = chunk_key(newest.topics.sha256)
-    store.delete(shared)
-    store.put_if_absent(shared, b"damaged")
-    with pytest.raises(ChainDamaged, match=f"or move it and every object under {SNAPSHOTS} away: ") as raised:
-        member(store)
-    assert shared in raised.value.message
-    for key in [shared, *(each.key for each in store.list_keys(SNAPSHOTS))]:
-        store.delete(key)
-    again = member(store)
-    again.committer.write_snapshot()
-    assert contents(again.follower.state) == contents(member(store).follower.state) == wanted
-
-
-def test_a_chunk_that_is_there_already_with_another_size_is_damage_and_is_written_again_when_moved_away(
-    chain: Member,
-) -> None:
+def test_damage_is_an_error_if_neither_an_older_snapshot_nor_the_first_entry_is_there(chain: Member) -> None:
     chain.append()
     chain.committer.write_snapshot()
-    store, wanted = chain.store.inner, contents(chain.follower.state)
-    for snapshot_object in list(store.list_keys(SNAPSHOTS)):
-        store.delete(snapshot_object.key)
-    for key in [each.key for each in store.list_keys(CHUNKS)]:
-        whole = bytes(store.get(key))
-        store.delete(key)
-        store.put_if_absent(key, whole[:-1])
-        with pytest.raises(ChainDamaged, match=f"{key} .*: wanted {len(whole):,} bytes?.*, found .*; move {key} away"):
-            member(store).committer.write_snapshot()
-        assert not list(store.list_keys(SNAPSHOTS)), "no snapshot names it"
-        store.delete(key)
-        store.put_if_absent(key, whole)
-    member(store).committer.write_snapshot()
-    assert contents(member(store).follower.state) == wanted
+    store = chain.store.inner
+    newest = snapshot.newest(store)
+    assert newest is not None
+    key = chunk_key(newest.topics.sha256)
+    damaged(store, key, b"damaged")
+    store.delete(entry_key(0))
+    with pytest.raises(ChainDamaged, match=f"{key} at memory://.*: wanted .*; put {key} back from"):
+        member(store)
+
+
+def test_the_next_snapshot_writes_a_damaged_chunk_anew(chain: Member, caplog: pytest.LogCaptureFixture) -> None:
+    chain.append()
+    chain.committer.write_snapshot()
+    store = chain.store.inner
+    newest = snapshot.newest(store)
+    assert newest is not None
+    key = chunk_key(newest.topics.sha256)
+    whole = damaged(store, key, b"x" * newest.topics.size_bytes)
+    late = member(store)  # by the entries
+    late.append()
+    late.committer.write_snapshot()
+    assert bytes(store.get(key)) == whole
+    assert f"{key} at memory://" in caplog.text
+    caplog.clear()
+    assert contents(member(store).follower.state) == contents(late.follower.state)
+    assert not caplog.text
+
+
+def test_a_process_learns_of_the_snapshots_of_others(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committer_module, "SNAPSHOT_EVERY", 3)
+    other = member(chain.store.inner)
+    for _ in range(6):
+        chain.append()
+        chain.committer.close()
+        other.append()
+        other.committer.close()
+    written = [each.key for each in chain.store.list_keys(SNAPSHOTS)]
+    assert len(written) == (chain.follower.state.n + 1) // 3, "one for every three entries, whoever writes them"
+
+
+def test_who_finds_another_ones_snapshot_in_its_place_goes_by_that_ones_chunks(chain: Member) -> None:
+    chain.append()
+    head = chain.follower.head
+    theirs = snapshot.prepare(head.state, head.entry_hash, {})
+    other_chunks = msgspec.structs.replace(theirs.manifest, topics=theirs.manifest.small)
+    chain.store.put_if_absent(snapshot_key(head.n), frame("snapshot", msgspec.json.encode(other_chunks)))
+    chain.committer.write_snapshot()
+    assert chain.follower.known_chunks == snapshot.known_chunks(other_chunks)
 
 
 def test_a_chunk_that_can_not_be_read_now_is_no_damage(chain: Member) -> None:
@@ -302,4 +336,5 @@ def test_a_manifest_under_another_number_is_damage(chain: Member) -> None:
     chain.committer.write_snapshot()
     chain.store.inner.put_if_absent(snapshot_key(9), bytes(chain.store.get(snapshot_key(2))))
     with pytest.raises(ChainDamaged, match="wanted the snapshot of entry 9, found 2"):
-        member(chain.store.inner)
+        snapshot.newest(chain.store)
+    assert contents(member(chain.store.inner).follower.state) == contents(chain.follower.state)

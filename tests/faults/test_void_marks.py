@@ -215,7 +215,7 @@ def test_a_block_that_is_marked_without_a_snapshot_over_it_is_damage(chain: Memb
     chain.store.put_if_absent(void_key(0), b"")
     with pytest.raises(ChainDamaged, match="block 0 is marked as deleted, but no snapshot covers it"):
         reader.follower.catch_up()
-    with pytest.raises(OutcomeUnknown, match="CHAIN_DAMAGED.*no snapshot covers it"):
+    with pytest.raises(OutcomeUnknown, match=r"CHAIN_DAMAGED.*no snapshot covers it"):
         reader.append()
 
 
