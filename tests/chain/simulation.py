@@ -58,7 +58,7 @@ TOPIC = TopicId(1)
 URL = "memory://simulated"
 WRITERS = 3
 READERS = 2
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 10_000
 BLOCK = 2  # entries
 
 

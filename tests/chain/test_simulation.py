@@ -27,7 +27,7 @@ from tests.faults.inline_pool import Inline
 
 SEEDS = 20_000
 PARTS = 8  # tests that share the seeds, so that workers can
-EVENTS = 70
+EVENTS = 50
 Patch = pytest.MonkeyPatch
 Start = tuple[dict[str, bytes], Head]
 Lies = Callable[[Request, object], object]
@@ -143,15 +143,15 @@ def no_hash_link(patch: Patch) -> None:
 
 # Guard -> a seed that needs it. If the simulation changes, look for others with `breaks`.
 SEEDS_OF_GUARDS: dict[str, tuple[Callable[[Patch], None] | Lies, int]] = {
-    "the mark after a win": (no_mark_for_a_claim, 11),
-    "the mark in front of a reader": (no_mark_for_a_reader, 4),
+    "the mark after a win": (no_mark_for_a_claim, 18),
+    "the mark in front of a reader": (no_mark_for_a_reader, 18),
     "the read-back": (take_every_existing_key_for_ones_own, 0),
-    "doubt of a put without an answer": (take_an_unknown_put_for_a_failed_one, 264),
-    "doubt of what an interrupted caller sent": (forget_what_was_sent_when_a_caller_is_interrupted, 40),
-    "the look for a known id": (forget_known_ids, 3),
-    "FLOOR": (no_floor, 0),
-    "n0 in the names of objects": (no_look_at_when_objects_were_uploaded, 0),
-    "the hash link": (no_hash_link, 8),
+    "doubt of a put without an answer": (take_an_unknown_put_for_a_failed_one, 170),
+    "doubt of what an interrupted caller sent": (forget_what_was_sent_when_a_caller_is_interrupted, 140),
+    "the look for a known id": (forget_known_ids, 12),
+    "FLOOR": (no_floor, 18),
+    "n0 in the names of objects": (no_look_at_when_objects_were_uploaded, 24),
+    "the hash link": (no_hash_link, 10),
 }
 
 
