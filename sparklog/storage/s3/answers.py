@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
 import ssl
@@ -115,19 +116,32 @@ def not_s3(reason: str, status: int | None = None) -> Failed:
 
 
 def sorted_failure(error: BaseException) -> Failed:
-    """What an exception of botocore, aiobotocore or asyncio means."""
+    """What an exception of s3fs, aiobotocore, urllib3 or asyncio means."""
+    import urllib3.exceptions as of_urllib3
     from botocore import exceptions
 
     if isinstance(error, Failed):
         return error
+    if isinstance(error.__cause__, exceptions.ClientError):
+        error = error.__cause__  # s3fs makes it an OSError, which hides the status
     if isinstance(error, exceptions.ClientError):
         return _of_answer(error.response)
-    if isinstance(error, TimeoutError):
+    cause: object = error
+    if isinstance(error, exceptions.BotoCoreError):
+        cause = error.kwargs.get("error")
+    elif isinstance(error, of_urllib3.ProtocolError | of_urllib3.ProxyError | of_urllib3.SSLError):
+        cause = error.args[-1]
+    if _is_unconnected(cause, error):
+        return Failed(_cause_of(cause, error), sent=False)
+    if isinstance(error, TimeoutError | of_urllib3.ReadTimeoutError) or (
+        isinstance(error, of_urllib3.ProtocolError) and isinstance(cause, TimeoutError)
+    ):
         return Failed("no answer in time")
+    if isinstance(cause, http.client.HTTPException) and not isinstance(cause, ConnectionError):
+        return not_s3("an answer that is not HTTP")
     # EndpointConnectionError, too, comes of a connection that was reset after the whole request was sent.
-    if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError | OSError):
-        cause = error.kwargs.get("error") if isinstance(error, exceptions.BotoCoreError) else error
-        return Failed(_cause_of(cause, error), sent=not _is_unconnected(cause, error))
+    if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError | of_urllib3.HTTPError | OSError):
+        return Failed(_cause_of(cause, error))
     # What fails the same way the next time: no credentials, no such profile, an illegal parameter.
     if isinstance(error, exceptions.BotoCoreError) and not _is_of_answer(error):
         failed = Failed(_shortened(str(error)), sent=False)
@@ -168,7 +182,7 @@ def _is_unconnected(cause: object, error: BaseException) -> bool:
     if isinstance(error, exceptions.ProxyConnectionError):
         return True
     # Of TLS errors only this one surely comes before the request: others may come while its answer is read.
-    if isinstance(error, exceptions.SSLError) and any(
+    if isinstance(error, exceptions.SSLError | urllib3.exceptions.SSLError) and any(
         isinstance(each, ssl.SSLCertVerificationError) for each in (cause, *getattr(cause, "args", ()))
     ):
         return True
