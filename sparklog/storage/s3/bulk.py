@@ -65,7 +65,6 @@ class Bulk:
                 headers=self._signed(method, place, path, headers, body),
                 timeout=urllib3.Timeout(connect=wait_s, read=wait_s),
                 retries=False,
-                redirect=False,
                 assert_same_host=False,
                 preload_content=False,
             )
@@ -154,7 +153,10 @@ class Answer:
 
     def close(self) -> None:
         """Give the connection back, or end it if a part of the body is still to come."""
-        self._response.close()
+        if self._response.length_remaining == 0:
+            self._response.release_conn()  # nothing, if the reading of the last byte did it
+        else:
+            self._response.close()
 
     def _wait_no_longer_than(self, deadline: Deadline) -> None:
         left_s = deadline.left_s()
