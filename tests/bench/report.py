@@ -65,8 +65,8 @@ def clients_section(machine: str, lines: Sequence[str]) -> str:
         CLIENTS,
         "Written by `make bench STORE=s3 ARGS=clients`: one request an object, from threads. Each cell is a client's "
         "share of the speed of the best one in the same round (min / median / max; 1 is the best), its median speed "
-        "and processor time per MiB. `sparklog` is its way of bulk bodies, urllib3; `forked`: in a process that was "
-        "forked from one that had used the clients.",
+        "and processor time per MiB. `sparklog` is its way of bulk bodies, plain connections; `forked`: in a process "
+        "that was forked from one that had used the clients.",
         "",
         f"Machine: {machine}",
         "",

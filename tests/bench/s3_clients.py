@@ -7,7 +7,6 @@ of the processor are those of this process, not of the server. A client that is 
 from __future__ import annotations
 
 import functools
-import http.client
 import os
 import pickle
 import select
@@ -19,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit
 
 from sparklog.storage.deadline import Deadline
 from sparklog.storage.s3.client import client_of
@@ -28,7 +26,7 @@ from tests.bench.paired import Spread
 from tests.servers.run_with import server
 
 MIB = 1 << 20
-ROUNDS = 3
+ROUNDS = {1: 9, 64: 3}  # by MiB of an object
 FORK_S = 20.0  # a child that has not read one object by then never will
 CHILD_S = 900.0
 CONFIG: dict[str, Any] = {
@@ -50,7 +48,7 @@ class Client(Protocol):
 
 
 class Sparklog:
-    """The way of bulk bodies: urllib3."""
+    """The way of bulk bodies: plain connections."""
 
     def __init__(self, bucket: str) -> None:
         self._bucket, self._client = bucket, client_of(read_s3_settings({}))
@@ -68,46 +66,53 @@ class Sparklog:
         return into
 
 
-class HttpClient:
-    """The standard library alone, with botocore's signatures; a connection per thread, into the same memory."""
+class Urllib3:
+    """urllib3 with botocore's signatures, into the same memory."""
 
     def __init__(self, bucket: str) -> None:
-        import threading
-
         import botocore.session
+        import urllib3
 
+        self._server = os.environ["AWS_ENDPOINT_URL"]
         self._bucket = bucket
-        self._server = urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc
         self._credentials = botocore.session.Session().get_credentials()
-        self._idle: list[http.client.HTTPConnection] = []
-        self._lock = threading.Lock()
+        self._pool = urllib3.PoolManager(maxsize=32).connection_from_url(self._server)
 
     def put(self, key: str, body: bytes) -> object:
-        return self._sent("PUT", key, body, None)
+        answer = self._sent("PUT", key, body)
+        answer.release_conn()
+        return None
 
     def get(self, key: str, size_bytes: int) -> object:
-        return self._sent("GET", key, None, _memory(size_bytes))
+        answer = self._sent("GET", key, None)
+        into = _memory(size_bytes)
+        at = 0
+        while at < size_bytes:
+            piece = answer.read1(256 * 1024, decode_content=False)
+            into[at : at + len(piece)] = piece
+            at += len(piece)
+        answer.release_conn()
+        return into
 
-    def _sent(self, method: str, key: str, body: bytes | None, into: memoryview | None) -> object:
+    def _sent(self, method: str, key: str, body: bytes | None) -> Any:
         from botocore.awsrequest import AWSRequest
 
         from sparklog.storage.s3.bulk import _UnsignedBodyAuth
 
         path = f"/{self._bucket}/{key}"
-        request = AWSRequest(method=method, url=f"http://{self._server}{path}")
+        request = AWSRequest(method=method, url=f"{self._server}{path}")
         _UnsignedBodyAuth(self._credentials.get_frozen_credentials(), "s3", "us-east-1").add_auth(request)
-        with self._lock:
-            connection = self._idle.pop() if self._idle else http.client.HTTPConnection(self._server)
-        connection.request(method, path, body=body, headers=dict(request.headers.items()))
-        response = connection.getresponse()
-        assert response.status < 300
-        at = 0
-        while into is not None and at < len(into):
-            at += response.readinto(into[at : at + 256 * 1024])
-        response.read()
-        with self._lock:
-            self._idle.append(connection)
-        return into
+        answer = self._pool.urlopen(
+            method,
+            path,
+            body=body,
+            headers=dict(request.headers.items()),
+            timeout=600.0,
+            retries=False,
+            preload_content=False,
+        )
+        assert answer.status < 300
+        return answer
 
 
 class Boto3:
@@ -176,7 +181,7 @@ class Obstore:
 # The name of what must be installed, and of the column.
 CLIENTS: dict[str, Callable[[str], Client]] = {
     "sparklog": Sparklog,
-    "http.client": HttpClient,
+    "urllib3": Urllib3,
     "boto3": Boto3,
     "s3fs": S3fs,
     "obstore": Obstore,
@@ -233,7 +238,7 @@ def _rounds(made: Mapping[str, Client], case: Case) -> dict[str, list[Took]]:
     """Turns of each client, after one that does not count."""
     names = list(made)
     took: dict[str, list[Took]] = {name: [] for name in names}
-    for number in range(ROUNDS + 1):
+    for number in range(ROUNDS[case.size_mib] + 1):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             found = _turn(made[name], case)
             if number:

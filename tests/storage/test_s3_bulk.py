@@ -12,13 +12,14 @@ import aiohttp
 import fsspec.exceptions
 import pytest
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
-from urllib3 import exceptions
 
 from sparklog.core.errors import InvalidInput, KeyNotFound, StoreUnavailable
 from sparklog.storage.deadline import Deadline
 from sparklog.storage.open_store import open_store
 from sparklog.storage.s3.answers import Failed, sorted_failure
-from sparklog.storage.s3.bulk import Answer, _pieces
+from sparklog.storage.s3.bucket import Bucket
+from sparklog.storage.s3.bulk import Answer, _Server
+from sparklog.storage.s3.settings import read_s3_settings
 from tests.storage.scripted_s3 import Reply, refusal, scripted_s3
 from tests.storage.test_s3 import CREATED, MIB, store_at, whole
 
@@ -46,6 +47,36 @@ def test_a_connection_with_bytes_still_to_come_is_not_kept() -> None:
         assert [bytes(part) for part in store.get_ranges("a", [(4, 9)])] == [b"whole"]
         assert bytes(store.get("a")) == b"body"
         assert server.connections == 2
+
+
+def test_a_connection_that_the_server_ended_is_not_written_to() -> None:
+    server = _Server("http://127.0.0.1:1", None)
+    kept = [http.client.HTTPConnection("127.0.0.1") for _ in range(2)]
+    ends = []
+    for each in kept:
+        each.sock, end = socket.socketpair()
+        ends.append(end)
+        server.give_back(each)
+    ends[1].close()
+    with ends[0], kept[0].sock:
+        assert server.taken() is kept[0]
+        assert kept[1].sock is None
+        assert server.taken().sock is None
+
+
+def test_a_refusal_before_the_end_of_the_body_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    with scripted_s3(CREATED) as server, theirs:
+        connection = http.client.HTTPConnection("127.0.0.1")
+        connection.sock = ours
+        monkeypatch.setattr(_Server, "taken", lambda _server: connection)
+        theirs.sendall(b"HTTP/1.1 412 Precondition Failed\r\nContent-Length: 0\r\n\r\n")
+        theirs.shutdown(socket.SHUT_RD)  # what comes now breaks the pipe
+        bucket = Bucket("bucket", read_s3_settings(server.settings))
+        with pytest.raises(Failed) as raised:
+            bucket.put("a", "write-id", bytes(MIB), Deadline(30_000))
+        ours.close()
+    assert raised.value.exists
 
 
 def test_a_body_is_announced_with_its_length() -> None:
@@ -89,65 +120,74 @@ def test_a_body_that_stops_coming_ends_at_the_deadline() -> None:
         store_at(server, timeout_ms="100").get_ranges("a", [(0, 4)])
 
 
-def test_a_body_goes_in_pieces_and_none_after_the_deadline() -> None:
-    body = bytes(range(256)) * 3000
-    pieces = list(_pieces(body, Deadline(30_000)))
-    assert b"".join(pieces) == body
-    assert max(map(len, pieces)) == 256 * 1024
-    with pytest.raises(TimeoutError):
-        next(_pieces(body, PASSED))
+def test_nothing_is_sent_after_the_deadline() -> None:
+    with scripted_s3(CREATED) as server:
+        bucket = Bucket("bucket", read_s3_settings(server.settings))
+        with pytest.raises(Failed, match="no answer in time") as raised:
+            bucket.put("a", "write-id", bytes(MIB), PASSED)
+        assert not raised.value.in_doubt
+        assert server.requests == []
 
 
 class Waiting:
-    """A response whose bytes come one by one, on a socket that notes how long it would have been waited for."""
+    """An answer whose bytes come one by one, on a socket that notes how long it would have been waited for."""
 
-    status = 206
+    chunked, status = False, 206
 
     def __init__(self) -> None:
         self.waits: list[float] = []
-        self.connection = SimpleNamespace(sock=SimpleNamespace(settimeout=self.waits.append))
+        self.length = 100
+        self.sock = SimpleNamespace(settimeout=self.waits.append)
+        self.fp = SimpleNamespace(readinto1=lambda into: 1)
 
-    def read1(self, _most: int, **_named: object) -> bytes:
-        return b"x"
+    def answer(self, wait_s: float) -> Answer:
+        connection: Any = self
+        return Answer(connection, connection, connection, wait_s)
 
 
 def test_a_wait_for_bytes_is_no_longer_than_the_deadline() -> None:
     patient, hasty = Waiting(), Waiting()
     into = memoryview(bytearray(3))
-    assert _answer(patient, wait_s=10).read_into(into, Deadline(1_000_000)) == 3
+    assert patient.answer(wait_s=10).read_into(into, Deadline(1_000_000)) == 3
     assert patient.waits == []  # the wait that was set for all of the answer is shorter
-    assert _answer(hasty, wait_s=1_000_000).read_into(into, Deadline(1_000_000)) == 3
+    assert hasty.answer(wait_s=1_000_000).read_into(into, Deadline(1_000_000)) == 3
     assert len(hasty.waits) == 3
     assert all(each <= 1_000 for each in hasty.waits)
     with pytest.raises(Failed, match="cut at byte 0 of 3"):
-        _answer(hasty, wait_s=1).read_into(into, PASSED)
-
-
-def _answer(response: Any, wait_s: float) -> Answer:
-    return Answer(response, wait_s)
+        hasty.answer(wait_s=1).read_into(into, PASSED)
 
 
 # ---- errors -------------------------------------------------------------------------------------------
 
 
-POOL: Any = None
+@pytest.mark.parametrize(
+    "error",
+    [TimeoutError("timed out"), ssl.SSLError(1, "bad record mac"), OSError("Tunnel connection failed: 502")],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_request_without_a_connection_was_surely_not_sent(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(_connection: http.client.HTTPConnection) -> None:
+        raise error
+
+    with scripted_s3(CREATED) as server:
+        bucket = Bucket("bucket", read_s3_settings(server.settings))
+        monkeypatch.setattr(http.client.HTTPConnection, "connect", connect)
+        with pytest.raises(Failed) as raised:
+            bucket.put("a", "write-id", bytes(MIB), Deadline(30_000))
+    assert raised.value.may_pass
+    assert not raised.value.in_doubt
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        exceptions.ConnectTimeoutError("too long"),
-        exceptions.NewConnectionError(POOL, "refused"),
-        exceptions.NameResolutionError("host", POOL, socket.gaierror(-2, "Name or service not known")),
-        exceptions.ProxyError("no proxy", exceptions.NewConnectionError(POOL, "refused")),
-        exceptions.SSLError(ssl.SSLCertVerificationError(1, "self-signed certificate")),
-        # The same of s3fs.
         ConnectTimeoutError(endpoint_url="", error=aiohttp.ConnectionTimeoutError("too long")),
         EndpointConnectionError(endpoint_url="", error=ConnectionRefusedError(111, "refused")),
+        EndpointConnectionError(endpoint_url="", error=socket.gaierror(-2, "Name or service not known")),
     ],
-    ids=lambda each: type(each).__name__,
+    ids=lambda each: type(each.kwargs["error"]).__name__,
 )
-def test_a_request_without_a_connection_was_surely_not_sent(error: Exception) -> None:
+def test_a_request_of_s3fs_without_a_connection_was_surely_not_sent(error: Exception) -> None:
     failed = sorted_failure(error)
     assert failed.may_pass
     assert not failed.in_doubt
@@ -156,20 +196,16 @@ def test_a_request_without_a_connection_was_surely_not_sent(error: Exception) ->
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (exceptions.ReadTimeoutError(POOL, "", "too long"), "no answer in time"),
+        (TimeoutError("timed out"), "no answer in time"),
+        (ConnectionResetError(104, "reset"), "reset by peer"),
+        (BrokenPipeError(32, "pipe"), "Broken pipe"),
+        (http.client.RemoteDisconnected("ended"), "RemoteDisconnected"),
+        (http.client.BadStatusLine("hello"), "not HTTP"),
+        (ssl.SSLError(1, "bad record mac"), "bad record mac"),
+        # Of s3fs.
         (fsspec.exceptions.FSTimeoutError(), "no answer in time"),
         (ReadTimeoutError(endpoint_url="", error=TimeoutError()), "ReadTimeoutError"),
         (EndpointConnectionError(endpoint_url="", error=ConnectionResetError(104, "reset")), "reset by peer"),
-        (exceptions.ProtocolError("Connection aborted.", TimeoutError("timed out")), "no answer in time"),
-        (exceptions.ProtocolError("Connection aborted.", ConnectionResetError(104, "reset")), "reset by peer"),
-        (exceptions.ProtocolError("Connection aborted.", BrokenPipeError(32, "pipe")), "Broken pipe"),
-        (
-            exceptions.ProtocolError("Connection aborted.", http.client.RemoteDisconnected("ended")),
-            "ProtocolError",
-        ),
-        (exceptions.ProtocolError("Connection aborted.", http.client.BadStatusLine("hello")), "not HTTP"),
-        (exceptions.ProxyError("tunnel", OSError("Tunnel connection failed: 502")), "ProxyError"),
-        (exceptions.SSLError(ssl.SSLError(1, "bad record mac")), "SSLError"),
     ],
     ids=lambda each: type(each).__name__,
 )

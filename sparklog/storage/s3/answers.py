@@ -116,8 +116,7 @@ def not_s3(reason: str, status: int | None = None) -> Failed:
 
 
 def sorted_failure(error: BaseException) -> Failed:
-    """What an exception of s3fs, aiobotocore, urllib3 or asyncio means."""
-    import urllib3.exceptions as of_urllib3
+    """What an exception of s3fs, aiobotocore, asyncio, http.client or a socket means."""
     from botocore import exceptions
 
     if isinstance(error, Failed):
@@ -126,22 +125,14 @@ def sorted_failure(error: BaseException) -> Failed:
         error = error.__cause__  # s3fs makes it an OSError, which hides the status
     if isinstance(error, exceptions.ClientError):
         return _of_answer(error.response)
-    cause: object = error
-    if isinstance(error, exceptions.BotoCoreError):
-        cause = error.kwargs.get("error")
-    elif isinstance(error, of_urllib3.ProtocolError | of_urllib3.ProxyError | of_urllib3.SSLError):
-        cause = error.args[-1]
-    if _is_unconnected(cause, error):
-        return Failed(_cause_of(cause, error), sent=False)
-    if isinstance(error, TimeoutError | of_urllib3.ReadTimeoutError) or (
-        isinstance(error, of_urllib3.ProtocolError) and isinstance(cause, TimeoutError)
-    ):
+    if isinstance(error, TimeoutError):
         return Failed("no answer in time")
-    if isinstance(cause, http.client.HTTPException) and not isinstance(cause, ConnectionError):
+    if isinstance(error, http.client.HTTPException) and not isinstance(error, ConnectionError):
         return not_s3("an answer that is not HTTP")
     # EndpointConnectionError, too, comes of a connection that was reset after the whole request was sent.
-    if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError | of_urllib3.HTTPError | OSError):
-        return Failed(_cause_of(cause, error))
+    if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError | OSError):
+        cause = error.kwargs.get("error") if isinstance(error, exceptions.BotoCoreError) else error
+        return Failed(_cause_of(cause, error), sent=not _is_unconnected(cause, error))
     # What fails the same way the next time: no credentials, no such profile, an illegal parameter.
     if isinstance(error, exceptions.BotoCoreError) and not _is_of_answer(error):
         failed = Failed(_shortened(str(error)), sent=False)
@@ -176,24 +167,18 @@ def _is_of_answer(error: Exception) -> bool:
 def _is_unconnected(cause: object, error: BaseException) -> bool:
     """Whether it failed before a byte of the request could be sent."""
     import aiohttp
-    import urllib3
     from botocore import exceptions
 
     if isinstance(error, exceptions.ProxyConnectionError):
         return True
     # Of TLS errors only this one surely comes before the request: others may come while its answer is read.
-    if isinstance(error, exceptions.SSLError | urllib3.exceptions.SSLError) and any(
+    if isinstance(error, exceptions.SSLError) and any(
         isinstance(each, ssl.SSLCertVerificationError) for each in (cause, *getattr(cause, "args", ()))
     ):
         return True
     return isinstance(
         cause,
-        aiohttp.ClientConnectorError
-        | aiohttp.ConnectionTimeoutError
-        | urllib3.exceptions.NewConnectionError
-        | urllib3.exceptions.ConnectTimeoutError
-        | socket.gaierror
-        | ConnectionRefusedError,
+        aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | socket.gaierror | ConnectionRefusedError,
     )
 
 
@@ -203,9 +188,10 @@ def _cause_of(cause: object, error: BaseException) -> str:
     if not isinstance(os_error, OSError):
         os_error = getattr(os_error, "__cause__", None) or getattr(os_error, "__context__", None)
     if isinstance(os_error, OSError) and os_error.errno is not None:
-        text = os_error.strerror if isinstance(os_error, socket.gaierror) else os.strerror(os_error.errno)
+        own = isinstance(os_error, socket.gaierror | ssl.SSLError)  # numbers of their own
+        text = os_error.strerror if own else os.strerror(os_error.errno)
         return f"{text or type(os_error).__name__} ({type(error).__name__})"
-    return f"{type(error).__name__} ({type(cause).__name__})" if cause is not None else type(error).__name__
+    return type(error).__name__ if cause in (None, error) else f"{type(error).__name__} ({type(cause).__name__})"
 
 
 def _shortened(text: str) -> str:

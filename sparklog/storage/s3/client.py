@@ -1,8 +1,9 @@
 """What this process has open towards S3: one client for each set of settings.
 
-Small requests go through s3fs (control.py), on fsspec's event loop; bulk bodies over urllib3 (bulk.py), in the caller's
-thread or those of a client, so that neither waits behind the other. Both resolve keys, endpoint and region in the same
-places, and send each request exactly once: repeating is the business of whoever knows whether a repeat is harmless.
+Small requests go through s3fs (control.py), on fsspec's event loop; bulk bodies over plain connections (bulk.py), in
+the caller's thread or those of a client, so that neither waits behind the other. Both resolve keys, endpoint and region
+in the same places, and send each request exactly once: repeating is the business of whoever knows whether a repeat is
+harmless.
 
 All are made anew in each process, also in one that was forked from a process that had them: sockets and event
 loops can't be shared.
