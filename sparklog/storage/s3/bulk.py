@@ -62,7 +62,7 @@ class Bulk:
         except Exception as error:
             raise sorted_failure(error) from error
         connection = server.taken()
-        connected = False
+        connected = whole = False
         try:
             if connection.sock is None:
                 connection.timeout = _at_most(self._try_s, deadline)
@@ -72,8 +72,10 @@ class Bulk:
             connection.sock.settimeout(_at_most(self._try_s if body is None else None, deadline))
             with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused before the body's end
                 connection.request(method, server.target(path), body=body, headers={**signed, **server.headers})
+                whole = True
             connection.sock.settimeout(_at_most(self._try_s, deadline))
             response = connection.getresponse()
+            response.will_close |= not whole  # so that it is not kept
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             failed = sorted_failure(error)
