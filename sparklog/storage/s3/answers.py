@@ -169,15 +169,9 @@ def _is_unconnected(cause: object, error: BaseException) -> bool:
     import aiohttp
     from botocore import exceptions
 
-    if isinstance(error, exceptions.ProxyConnectionError):
-        return True
-    # Of TLS errors only this one surely comes before the request: others may come while its answer is read.
-    if isinstance(error, exceptions.SSLError) and any(
-        isinstance(each, ssl.SSLCertVerificationError) for each in (cause, *getattr(cause, "args", ()))
-    ):
-        return True
-    return isinstance(
+    return isinstance(error, exceptions.ProxyConnectionError) or isinstance(
         cause,
+        # The first one also of TLS, if it fails before the request: a certificate that is refused.
         aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | socket.gaierror | ConnectionRefusedError,
     )
 
