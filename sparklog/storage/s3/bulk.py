@@ -1,7 +1,7 @@
 """Bulk bodies: one request over a plain connection, sent once, from and into the caller's memory, with a deadline.
 
-benchmarks-s3.md has it beside other clients. What decided: it is within a tenth of the fastest one, whose connections
-can't be left behind by a fork; every wait has an end of its own, and an answer is judged before its body is read.
+docs/benchmarks-s3.md has it beside other clients. What decided, beside the least processor time per MiB: connections
+can be left behind by a fork, every wait has an end of its own, and an answer is judged before its body is read.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ versioning, no rename, no order of listings but that of keys. Objects carry a wr
 writer whose answer was lost knows its own object.
 
 Small requests go through s3fs; everything that is read, and bodies of more than 512 KiB that are written, over plain
-connections: within a tenth of the fastest client, obstore, and, unlike that one, working in a process that was forked
-from one that had used them.
+connections (bulk.py), which take the least processor time per MiB of all clients that work in a process that was forked
+from one that had used them (docs/benchmarks-s3.md).
 """
 
 from __future__ import annotations
