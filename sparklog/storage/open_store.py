@@ -42,7 +42,7 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
         case "file":
             return LocalStore(url)
         case "s3" | "s3a" | "s3n":
-            from sparklog.storage.s3 import S3Store
+            from sparklog.storage.s3.store import S3Store
 
             return S3Store(url, settings or {})
         case "hdfs":

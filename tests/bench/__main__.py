@@ -2,7 +2,8 @@
 
 It writes docs/benchmarks.md and the figures of the README. A run of some parts only prints.
 
-With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md.
+With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md. STORE=s3
+has the part `clients`, by itself: HTTP clients beside each other, a section of that page.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.bench import machine, report
 from tests.bench.bare_source import BareSource
 from tests.bench.commits import commit_rates
 from tests.bench.paired import Comparison
+from tests.bench.s3_clients import clients
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
@@ -34,10 +36,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=f"of {', '.join(PARTS)}: print these only")
     given = parser.parse_args()
+    store = os.environ.get("STORE") or ""
+    if store == "s3" and given.parts == ["clients"]:
+        return _clients()
     parts = given.parts or list(PARTS)
     if unknown := set(parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}: choose of {', '.join(PARTS)}")
-    store = os.environ.get("STORE") or ""
     if store and store not in STORES:
         parser.error(f"STORE={store}: wanted nothing, or one of {', '.join(STORES)}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -60,9 +64,19 @@ def main() -> int:
             spark.stop()
     if store or set(parts) == set(PARTS):
         path = report.path_of(store)
-        path.write_text(report.page(machine.describe(), comparisons, figures, store), encoding="utf-8")
+        kept = report.clients_section_of(path.read_text(encoding="utf-8")) if path.exists() else ""
+        path.write_text(report.page(machine.describe(), comparisons, figures, store) + kept, encoding="utf-8")
         readme_figures.write()
         print(f"wrote {path}, and its figures into README.md")
+    return 0
+
+
+def _clients() -> int:
+    path = report.path_of("s3")
+    text = path.read_text(encoding="utf-8")
+    section = report.clients_section(machine.describe(), clients())
+    path.write_text(text.removesuffix(report.clients_section_of(text)) + section, encoding="utf-8")
+    print(f"wrote {path}")
     return 0
 
 

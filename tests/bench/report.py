@@ -11,6 +11,7 @@ from tests.bench.paired import Comparison, Spread
 
 DOCS = Path(__file__).parents[2] / "docs"
 NO_RATIO = "-"
+CLIENTS = "\n## HTTP clients\n"
 _HEAD = ("what", "peer", "goal", "sparklog s", "peer s", "ratio", "difference ms")
 
 
@@ -56,6 +57,27 @@ def page(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tupl
     if figures:
         lines += ["", "| what | figure |", "|---|---|", *(f"| {what} | {figure} |" for what, figure in figures)]
     return "\n".join(lines) + "\n"
+
+
+def clients_section(machine: str, lines: Sequence[str]) -> str:
+    """What a page of S3 ends with: HTTP clients beside each other."""
+    about = [
+        CLIENTS,
+        "Written by `make bench STORE=s3 ARGS=clients`: one request an object, from threads. Each cell is a client's "
+        "share of the speed of the best one in the same round (min / median / max; 1 is the best), its median speed "
+        "and processor time per MiB. `sparklog` is its way of bulk bodies, plain connections; `forked`: in a process "
+        "that was forked from one that had used the clients.",
+        "",
+        f"Machine: {machine}",
+        "",
+        *lines,
+    ]
+    return "\n".join(about) + "\n"
+
+
+def clients_section_of(text: str) -> str:
+    """The section of a page; "" if it has none."""
+    return text[text.index(CLIENTS) :] if CLIENTS in text else ""
 
 
 def lines_of(text: str) -> list[Line]:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from sparklog.core.errors import KeyExists, KeyNotFound
-from sparklog.storage import s3_upload
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
-from sparklog.storage.s3_client import forget_clients
+from sparklog.storage.s3 import upload as s3_upload
+from sparklog.storage.s3.client import forget_clients
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3_servers import S3Server
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from sparklog.storage.open_store import open_store
-from sparklog.storage.s3_upload import PART_BYTES
+from sparklog.storage.s3.upload import PART_BYTES
 from tests.contract.object_store_contract import KIB, ObjectStoreContract
 from tests.contract.racing_writers import WON, WRITERS, Round, race_threads
 from tests.servers.s3_servers import S3Server

@@ -27,6 +27,14 @@ def test_there_is_no_ratio_to_a_peer_that_is_too_quick_to_be_measured() -> None:
     assert [each.ratio for each in report.lines_of(text)] == [None, 0.02]
 
 
+def test_a_page_that_is_measured_anew_keeps_its_section_of_clients() -> None:
+    section = report.clients_section("a machine", ["| what | sparklog |", "|---|---|", "| GET | 1.00 / 1.00 / 1.00 |"])
+    text = report.page("a machine", [compared("open", 0.05, 0.05)], [], "s3") + section
+    assert report.clients_section_of(text) == section
+    assert len(report.lines_of(text)) == 1  # a client is no peer of the README's
+    assert report.clients_section_of(report.page("a machine", [], [], "s3")) == ""
+
+
 @pytest.mark.parametrize("store", ["", "s3", "hdfs"])
 def test_no_page_has_a_ratio_to_a_peer_of_no_time(store: str) -> None:
     lines = report.lines_of(report.path_of(store).read_text(encoding="utf-8"))

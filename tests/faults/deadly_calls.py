@@ -24,9 +24,9 @@ from sparklog.storage.local_upload import LocalUpload
 from sparklog.storage.memory import MemoryStore, MemoryUpload
 from sparklog.storage.object_store import Bytes
 from sparklog.storage.open_store import open_store
-from sparklog.storage.s3 import S3Store
-from sparklog.storage.s3_bucket import Bucket
-from sparklog.storage.s3_upload import S3Upload
+from sparklog.storage.s3.bucket import Bucket
+from sparklog.storage.s3.store import S3Store
+from sparklog.storage.s3.upload import S3Upload
 
 Calls = tuple[tuple[type, str], ...]
 
@@ -35,7 +35,7 @@ _WRITES = ("put_if_absent", "upload")
 _DELETES = ("delete", "remove_abandoned")
 _OF_AN_UPLOAD = ("write", "publish", "abort")
 _PORTS = {LocalStore: LocalUpload, HdfsStore: HdfsUpload, MemoryStore: MemoryUpload}
-_REQUESTS: Calls = ((Bucket, "control"), (Bucket, "bulk"), (Bucket, "read"), (Bucket, "send_part"))
+_REQUESTS: Calls = ((Bucket, "control"), (Bucket, "put"), (Bucket, "read"), (Bucket, "send_part"))
 _READING_REQUESTS = ("head_object", "list_objects_v2", "list_multipart_uploads")
 
 

@@ -26,7 +26,7 @@ from sparklog.client.cluster import Cluster, connect
 from sparklog.client.write_plan import append_command, plan_write, write_rows
 from sparklog.core.commands import Submission
 from sparklog.log import object_reader
-from sparklog.storage.s3_client import forget_clients
+from sparklog.storage.s3.client import forget_clients
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.fault_proxy_rules import Request
 from tests.servers.s3_servers import S3Server, ministack

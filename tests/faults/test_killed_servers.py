@@ -16,7 +16,7 @@ import pytest
 from sparklog.client.cluster import connect
 from sparklog.core.errors import Landed
 from sparklog.storage.hdfs import HdfsStore
-from sparklog.storage.s3_client import forget_clients
+from sparklog.storage.s3.client import forget_clients
 from tests.faults.modelled_log import ModelledLog
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.fault_proxy_rules import Fault, ReplyLost, Request

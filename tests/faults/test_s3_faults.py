@@ -34,10 +34,10 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import check
 from sparklog.log import object_reader
-from sparklog.storage import s3_upload
 from sparklog.storage.open_store import open_store
-from sparklog.storage.s3_client import forget_clients
-from sparklog.storage.s3_upload import PART_BYTES
+from sparklog.storage.s3 import upload as s3_upload
+from sparklog.storage.s3.client import forget_clients
+from sparklog.storage.s3.upload import PART_BYTES
 from tests.faults.modelled_log import PARTITIONS, TOPIC, ModelledLog
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.fault_proxy_rules import (

@@ -192,7 +192,6 @@ def test_no_log_event_log_or_output_holds_a_secret(ran: Ran) -> None:
         (b"Process of event SparkListenerJobStart", texts["stderr"]),
         (b"sparklog ", python),
         (b"s3fs ", python),
-        (b"urllib3.connectionpool ", python),
         (b"PythonRunner", executor),
         (b"access keys are not accepted", executor),
     ):

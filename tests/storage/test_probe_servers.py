@@ -10,7 +10,7 @@ import pytest
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import InvalidInput, KeyExists, StoreUnfit
 from sparklog.storage.probe import check_store, probe
-from sparklog.storage.s3 import S3Store
+from sparklog.storage.s3.store import S3Store
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.fault_proxy_rules import StripHeaders
 from tests.servers.hadoop import Hadoop

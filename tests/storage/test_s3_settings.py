@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.core.errors import InvalidInput
 from sparklog.storage.open_store import absolute_url, join_url, open_store
-from sparklog.storage.s3_settings import S3Settings, parse_s3_url, read_s3_settings
+from sparklog.storage.s3.settings import S3Settings, parse_s3_url, read_s3_settings
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.readable import duration
 from sparklog.storage.deadline import Deadline, tries
-from sparklog.storage.s3_answers import Failed, not_s3
-from sparklog.storage.s3_client import S3Client, client_of
-from sparklog.storage.s3_settings import S3Settings
-from sparklog.storage.s3_wire import Answer
+from sparklog.storage.s3.answers import Failed, not_s3
+from sparklog.storage.s3.client import S3Client, client_of
+from sparklog.storage.s3.settings import S3Settings
+
+if TYPE_CHECKING:
+    from sparklog.storage.s3.bulk import Answer
 
 # Tries of a request that surely did nothing, or may be repeated at will; then the caller decides about more.
 HARMLESS_TRIES: Final = 6
 _WRITE_ID: Final = "sparklog-write"  # in an object's metadata: whose put made it
+_CONTROL_BYTES: Final = 512 * 1024  # larger bodies are bulk
 
 # A web page is parsed as an answer in which nothing is said.
 _ALWAYS_IN: Final = {
     "head_object": "ETag",
-    "put_object": "ETag",
     "create_multipart_upload": "UploadId",
     "upload_part_copy": "CopyPartResult",
     "complete_multipart_upload": "ETag",
@@ -32,6 +34,11 @@ _ALWAYS_IN: Final = {
 Result = TypeVar("Result")
 
 
+def whose(write_id: str) -> dict[str, str]:
+    """The metadata of an object by which the writer of `write_id` knows it."""
+    return {_WRITE_ID: write_id}
+
+
 class Bucket:
     """A bucket, and how it is reached. Safe to keep over a fork."""
 
@@ -39,9 +46,12 @@ class Bucket:
         self.name = name
         self.settings = settings
         self._client: tuple[int, S3Client] | None = None  # and the process that it belongs to
-        self._always = {"Bucket": name} | ({"RequestPayer": settings.request_payer} if settings.request_payer else {})
-        self._payer = {"x-amz-request-payer": settings.request_payer} if settings.request_payer else {}
-        encryption = {"ServerSideEncryption": settings.encryption, "SSEKMSKeyId": settings.kms_key_id}
+        # Of bulk requests; s3fs gives the others theirs.
+        self._always = {"x-amz-request-payer": settings.request_payer} if settings.request_payer else {}
+        encryption = {
+            "x-amz-server-side-encryption": settings.encryption,
+            "x-amz-server-side-encryption-aws-kms-key-id": settings.kms_key_id,
+        }
         self._new_object = {name: value for name, value in encryption.items() if value is not None}
 
     @property
@@ -53,13 +63,13 @@ class Bucket:
 
     def deadline(self, more_ms: int = 0) -> Deadline:
         """The end of a call that begins now, once there is a client: its making is no part of it."""
-        self.client.prepare()
+        _ = self.client
         return Deadline(self.settings.timeout_ms + more_ms)
 
     def control(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
         """One small request, sent once. Raises Failed."""
         try:
-            answer = self.client.control(operation, deadline, **self._always, **parameters)
+            answer = self.client.control.call(operation, deadline, Bucket=self.name, **parameters)
         except Failed as failed:
             if operation == "head_object" and failed.status == 404:
                 failed.code = "NoSuchKey"  # the answer to a HEAD has no body that could say so
@@ -68,28 +78,40 @@ class Bucket:
             raise not_s3(f"an answer without {field}", 200)
         return answer
 
-    def bulk(self, operation: str, **parameters: object) -> dict[str, Any]:
-        """One request with a large body, sent once from this thread. Raises Failed."""
-        return self.client.bulk(operation, **self._always, **parameters)
-
     def read(self, key: str, start: int, end: int, deadline: Deadline) -> Answer:
         """Begin to read bytes [start, end) of an object. Raises Failed."""
-        headers = {"Range": f"bytes={start}-{end - 1}", **self._payer}
-        return self.client.stream("GET", self.name, key, deadline, headers=headers)
+        headers = {"Range": f"bytes={start}-{end - 1}", **self._always}
+        return self.client.bulk("GET", self.name, key, deadline, headers=headers)
+
+    def put(self, key: str, write_id: str, body: bytes | bytearray, deadline: Deadline) -> None:
+        """One conditional PUT of a whole object, sent once. Raises Failed."""
+        if len(body) <= _CONTROL_BYTES:
+            answer = self.client.control.put_if_absent(self.name, key, body, whose(write_id), deadline)
+            if "ETag" not in answer:
+                raise not_s3("an answer without the ETag of what was written", 200)
+            return
+        named = {f"x-amz-meta-{name}": value for name, value in whose(write_id).items()}
+        self._sent(key, body, deadline, headers={"If-None-Match": "*", **named, **self._new_object, **self._always})
 
     def send_part(self, key: str, upload_id: str, number: int, body: bytes | bytearray, deadline: Deadline) -> str:
         """Send one part of an upload, once; its ETag. Raises Failed."""
         query = {"partNumber": str(number), "uploadId": upload_id}
-        answer = self.client.stream("PUT", self.name, key, deadline, query=query, headers=self._payer, body=body)
+        return self._sent(key, body, deadline, headers=self._always, query=query)
+
+    def _sent(
+        self,
+        key: str,
+        body: bytes | bytearray,
+        deadline: Deadline,
+        headers: dict[str, str],
+        query: dict[str, str] | None = None,
+    ) -> str:
+        answer = self.client.bulk("PUT", self.name, key, deadline, query=query, headers=headers, body=body)
         answer.close()
         etag = answer.header("ETag")
         if not etag:
             raise not_s3("an answer without the ETag of what was written", answer.status)
         return etag
-
-    def for_new_object(self, write_id: str) -> dict[str, Any]:
-        """Parameters of the request that begins an object: encryption, and whose it is."""
-        return {**self._new_object, "Metadata": {_WRITE_ID: write_id}}
 
     def harmless(
         self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
@@ -125,7 +147,7 @@ class Bucket:
         self,
         key: str,
         write_id: str,
-        send: Callable[[Deadline], dict[str, Any]],
+        send: Callable[[Deadline], object],
         *,
         more_ms: int = 0,
         sole_writer: bool = False,
@@ -141,9 +163,7 @@ class Bucket:
         in_doubt = False
         for number in tries(deadline):
             try:
-                answer = send(deadline)
-                if not answer.get("ETag"):
-                    raise not_s3("an answer without the ETag of what was written", 200)
+                send(deadline)
                 return
             except Failed as failed:
                 last = failed

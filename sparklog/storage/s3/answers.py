@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
 import ssl
@@ -115,15 +116,19 @@ def not_s3(reason: str, status: int | None = None) -> Failed:
 
 
 def sorted_failure(error: BaseException) -> Failed:
-    """What an exception of botocore, aiobotocore or asyncio means."""
+    """What an exception of s3fs, aiobotocore, asyncio, http.client or a socket means."""
     from botocore import exceptions
 
     if isinstance(error, Failed):
         return error
+    if isinstance(error.__cause__, exceptions.ClientError):
+        error = error.__cause__  # s3fs makes it an OSError, which hides the status
     if isinstance(error, exceptions.ClientError):
         return _of_answer(error.response)
     if isinstance(error, TimeoutError):
         return Failed("no answer in time")
+    if isinstance(error, http.client.HTTPException) and not isinstance(error, ConnectionError):
+        return not_s3("an answer that is not HTTP")
     # EndpointConnectionError, too, comes of a connection that was reset after the whole request was sent.
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError | OSError):
         cause = error.kwargs.get("error") if isinstance(error, exceptions.BotoCoreError) else error
@@ -162,24 +167,12 @@ def _is_of_answer(error: Exception) -> bool:
 def _is_unconnected(cause: object, error: BaseException) -> bool:
     """Whether it failed before a byte of the request could be sent."""
     import aiohttp
-    import urllib3
     from botocore import exceptions
 
-    if isinstance(error, exceptions.ProxyConnectionError):
-        return True
-    # Of TLS errors only this one surely comes before the request: others may come while its answer is read.
-    if isinstance(error, exceptions.SSLError) and any(
-        isinstance(each, ssl.SSLCertVerificationError) for each in (cause, *getattr(cause, "args", ()))
-    ):
-        return True
-    return isinstance(
+    return isinstance(error, exceptions.ProxyConnectionError) or isinstance(
         cause,
-        aiohttp.ClientConnectorError
-        | aiohttp.ConnectionTimeoutError
-        | urllib3.exceptions.NewConnectionError
-        | urllib3.exceptions.ConnectTimeoutError
-        | socket.gaierror
-        | ConnectionRefusedError,
+        # The first one also of TLS, if it fails before the request: a certificate that is refused.
+        aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | socket.gaierror | ConnectionRefusedError,
     )
 
 
@@ -189,9 +182,10 @@ def _cause_of(cause: object, error: BaseException) -> str:
     if not isinstance(os_error, OSError):
         os_error = getattr(os_error, "__cause__", None) or getattr(os_error, "__context__", None)
     if isinstance(os_error, OSError) and os_error.errno is not None:
-        text = os_error.strerror if isinstance(os_error, socket.gaierror) else os.strerror(os_error.errno)
+        own = isinstance(os_error, socket.gaierror | ssl.SSLError)  # numbers of their own
+        text = os_error.strerror if own else os.strerror(os_error.errno)
         return f"{text or type(os_error).__name__} ({type(error).__name__})"
-    return f"{type(error).__name__} ({type(cause).__name__})" if cause is not None else type(error).__name__
+    return type(error).__name__ if cause in (None, error) else f"{type(error).__name__} ({type(cause).__name__})"
 
 
 def _shortened(text: str) -> str:

@@ -5,9 +5,9 @@ put-if-absent is one PUT with `If-None-Match: *` (for large bodies: parts, compl
 versioning, no rename, no order of listings but that of keys. Objects carry a write id in their metadata, by which a
 writer whose answer was lost knows its own object.
 
-Control requests go through s3fs (s3_client.py says why not all do), single large PUTs through botocore, which s3fs
-brings along; ranged reads and parts over plain connections (s3_wire.py): within a tenth of obstore for whole objects,
-without another dependency, and, unlike obstore, working in a process that was forked from one that had used them.
+Small requests go through s3fs; everything that is read, and bodies of more than 512 KiB that are written, over plain
+connections (bulk.py), which take the least processor time per MiB of all clients that work in a process that was forked
+from one that had used them (docs/benchmarks-s3.md).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 from sparklog.core.errors import InvalidInput
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
-from sparklog.storage.s3_answers import Failed
-from sparklog.storage.s3_bucket import Bucket
-from sparklog.storage.s3_reads import read_ranges, read_size, read_whole
-from sparklog.storage.s3_settings import parse_s3_url, read_s3_settings
-from sparklog.storage.s3_upload import PART_BYTES, S3Upload, put_whole
+from sparklog.storage.s3.answers import Failed
+from sparklog.storage.s3.bucket import Bucket
+from sparklog.storage.s3.reads import read_ranges, read_size, read_whole
+from sparklog.storage.s3.settings import parse_s3_url, read_s3_settings
+from sparklog.storage.s3.upload import PART_BYTES, S3Upload, put_whole
 
 _KEY_BYTES = 1024  # the longest key of S3, with the prefix
 
 
 class S3Store:
-    """Objects in a bucket, below a prefix. Opening it reads nothing; settings: see s3_settings.py."""
+    """Objects in a bucket, below a prefix. Opening it reads nothing; settings: see settings.py."""
 
     url: str
     read_ahead: int = 4

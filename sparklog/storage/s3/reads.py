@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.storage.deadline import Deadline, tries
-from sparklog.storage.s3_answers import Failed, not_s3
-from sparklog.storage.s3_bucket import HARMLESS_TRIES, Bucket
-from sparklog.storage.s3_wire import Answer
+from sparklog.storage.s3.answers import Failed, not_s3
+from sparklog.storage.s3.bucket import HARMLESS_TRIES, Bucket
+
+if TYPE_CHECKING:
+    from sparklog.storage.s3.bulk import Answer
 
 _GAP_BYTES: Final = 64 * 1024  # reading so much in vain costs less than a request
 _PIECE_BYTES: Final = 32 * 1024 * 1024  # smaller ones cost more than they gain where the link is fast

@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError, StoreUnavailable
 from sparklog.core.readable import amount
-from sparklog.storage.deadline import Deadline
 from sparklog.storage.object_store import Bytes
-from sparklog.storage.s3_answers import Failed, not_s3
-from sparklog.storage.s3_bucket import Bucket
+from sparklog.storage.s3.answers import Failed, not_s3
+from sparklog.storage.s3.bucket import Bucket, whose
 
 PART_BYTES: Final = 8 * 1024 * 1024
 PARTS_AT_ONCE: Final = 4
@@ -23,22 +22,18 @@ COPIED_BYTES: Final = 16 * 1024 * 1024  # of one part that S3 copies itself, wit
 # What servers say that don't know the request, or may not read the source: another region, or keys that can't.
 _CAN_NOT_COPY: Final = frozenset({301, 307, 308, 400, 403, 405, 501})
 _MOST_PARTS: Final = 10_000
-_CONTROL_BYTES: Final = 512 * 1024  # larger bodies go by the bulk client
 _MS_PER_MIB: Final = 1000  # how slow a link may be before a large PUT is given up
 
 
 def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer: bool = False) -> None:
     """One conditional PUT, repeated with the same bytes until its outcome is known. Raises as `put_if_absent`."""
     write_id = uuid.uuid4().hex
-    parameters = {"Key": key, "Body": body, "IfNoneMatch": "*", **bucket.for_new_object(write_id)}
-
-    def send(deadline: Deadline) -> dict[str, Any]:
-        if len(body) <= _CONTROL_BYTES:
-            return bucket.control("put_object", deadline, **parameters)
-        return bucket.bulk("put_object", **parameters)
-
     bucket.write_if_absent(
-        key, write_id, send, more_ms=len(body) * _MS_PER_MIB // (1024 * 1024), sole_writer=sole_writer
+        key,
+        write_id,
+        lambda deadline: bucket.put(key, write_id, body, deadline),
+        more_ms=len(body) * _MS_PER_MIB // (1024 * 1024),
+        sole_writer=sole_writer,
     )
 
 
@@ -192,7 +187,7 @@ class S3Upload:
             "create_multipart_upload",
             writing=True,
             Key=self._key,
-            **self._bucket.for_new_object(self._write_id),
+            Metadata=whose(self._write_id),
         )
         return str(answer["UploadId"])
 

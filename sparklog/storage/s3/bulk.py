@@ -1,0 +1,265 @@
+"""Bulk bodies: one request over a plain connection, sent once, from and into the caller's memory, with a deadline.
+
+docs/benchmarks-s3.md has it beside other clients. What decided, beside the least processor time per MiB: connections
+can be left behind by a fork, every wait has an end of its own, and an answer is judged before its body is read.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import select
+import ssl
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+from botocore.auth import UNSIGNED_PAYLOAD, S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import NoCredentialsError
+from botocore.httpsession import ProxyConfiguration, get_cert_path
+from botocore.utils import get_environ_proxies
+
+from sparklog.storage.deadline import Deadline
+from sparklog.storage.s3.answers import Failed, sorted_failure
+
+_IDLE: Final = 64  # connections kept for the next request
+_CHUNK_BYTES: Final = 256 * 1024
+_LONGEST_ERROR: Final = 64 * 1024
+_CODE: Final = re.compile(rb"<Code>\s*([A-Za-z0-9.]+)\s*</Code>")
+_MESSAGE: Final = re.compile(rb"<Message>([^<]*)</Message>")
+
+
+class Bulk:
+    """Signed requests to S3 servers. Safe for threads; belongs to one process."""
+
+    def __init__(self, try_s: float, credentials: Any, ca_bundle: str | None) -> None:
+        self._try_s = try_s
+        self._credentials = credentials
+        self._ca_bundle = ca_bundle
+        self._servers: dict[str, _Server] = {}
+
+    def send(
+        self,
+        method: str,
+        place: Place,
+        key: str,
+        deadline: Deadline,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str],
+        body: bytes | bytearray | None = None,
+    ) -> Answer:
+        """One request; its answer is below 300. Raises Failed."""
+        path = f"{place.path}{quote(key, safe='/')}"
+        if query:
+            path += f"?{urlencode(query, quote_via=quote, safe='')}"
+        try:
+            signed = self._signed(method, place, path, headers)
+            server = self._servers.get(place.server) or self._server(place.server)
+        except Exception as error:
+            raise sorted_failure(error) from error
+        connection = server.taken()
+        connected = whole = False
+        try:
+            if connection.sock is None:
+                connection.timeout = _at_most(self._try_s, deadline)
+                connection.connect()
+            connected = True
+            # A body has until the deadline; every other wait is a try's.
+            connection.sock.settimeout(_at_most(self._try_s if body is None else None, deadline))
+            with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused before the body's end
+                connection.request(method, server.target(path), body=body, headers={**signed, **server.headers})
+                whole = True
+            connection.sock.settimeout(_at_most(self._try_s, deadline))
+            response = connection.getresponse()
+            response.will_close |= not whole  # so that it is not kept
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            failed = sorted_failure(error)
+            failed.sent = connected
+            raise failed from error
+        answer = Answer(server, connection, response, self._try_s)
+        if response.status >= 300:
+            raise _refused(response, answer, deadline)
+        return answer
+
+    def close(self) -> None:
+        """End the connections that nobody uses."""
+        for each in self._servers.values():
+            each.close()
+
+    def _signed(self, method: str, place: Place, path: str, headers: Mapping[str, str]) -> dict[str, str]:
+        """All headers of a request."""
+        if self._credentials is None:
+            raise NoCredentialsError
+        request = AWSRequest(method=method, url=f"{place.server}{path}", headers=headers)
+        _UnsignedBodyAuth(self._credentials.get_frozen_credentials(), "s3", place.region).add_auth(request)
+        return {"Accept-Encoding": "identity", **request.headers}
+
+    def _server(self, url: str) -> _Server:
+        return self._servers.setdefault(url, _Server(url, self._ca_bundle))
+
+
+class _Server:
+    """Connections to a server, by way of the proxy that the environment names, kept for the next request."""
+
+    def __init__(self, url: str, ca_bundle: str | None) -> None:
+        self._url = url
+        self._tls = (
+            ssl.create_default_context(cafile=get_cert_path(ca_bundle or True)) if url.startswith("https") else None
+        )
+        proxies = ProxyConfiguration(get_environ_proxies(url))
+        self._proxy: str | None = proxies.proxy_url_for(url)
+        self._proxy_headers: dict[str, str] = proxies.proxy_headers_for(self._proxy) if self._proxy else {}
+        self._lock = threading.Lock()
+        self._idle: list[http.client.HTTPConnection] = []
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What each request bears for the proxy, if that reads it."""
+        return {} if self._tls else self._proxy_headers
+
+    def target(self, path: str) -> str:
+        """What to ask for on a connection."""
+        return f"{self._url}{path}" if self._proxy and not self._tls else path
+
+    def taken(self) -> http.client.HTTPConnection:
+        """A connection; give it back."""
+        while True:
+            with self._lock:
+                kept = self._idle.pop() if self._idle else None
+            if kept is None:
+                break
+            if not _has_ended(kept):
+                return kept
+            kept.close()
+        there, through = urlsplit(self._url), urlsplit(self._proxy or self._url)
+        if self._tls is None:
+            return http.client.HTTPConnection(through.hostname or "", through.port)
+        connection = http.client.HTTPSConnection(through.hostname or "", through.port, context=self._tls)
+        if self._proxy:
+            connection.set_tunnel(there.hostname or "", there.port or 443, self._proxy_headers)
+        return connection
+
+    def give_back(self, connection: http.client.HTTPConnection) -> None:
+        """Keep a connection whose answer was read to its end."""
+        with self._lock:
+            if len(self._idle) < _IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """End the connections that nobody uses."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.close()
+
+
+class Place:
+    """Where a bucket is: its server, what the paths of its keys begin with, and the region to sign for."""
+
+    __slots__ = ("path", "region", "server")
+
+    def __init__(self, signed_url: str) -> None:
+        """`signed_url`: of the key `k`, as botocore's rules make it."""
+        parts = urlsplit(signed_url)
+        self.server = f"{parts.scheme}://{parts.netloc}"
+        self.path = parts.path.removesuffix("k")
+        self.region = parse_qs(parts.query)["X-Amz-Credential"][0].split("/")[-3]
+
+
+class Answer:
+    """An answer whose body is still to be read. Close it; the connection is kept if the body was read to its end."""
+
+    def __init__(
+        self,
+        server: _Server,
+        connection: http.client.HTTPConnection,
+        response: http.client.HTTPResponse,
+        wait_s: float,
+    ) -> None:
+        self._server = server
+        self._connection = connection
+        self._response = response
+        self._wait_s = wait_s  # what the connection waits for bytes
+        self.status = response.status
+
+    def header(self, name: str) -> str | None:
+        """A header of the answer."""
+        return self._response.getheader(name)
+
+    def read_into(self, into: memoryview, deadline: Deadline) -> int:
+        """Fill `into`, or as much of it as the body has; how much. Raises Failed."""
+        at = 0
+        response = self._response
+        try:
+            while at < len(into):
+                self._wait_at_most(deadline)
+                if response.length is None or response.chunked:
+                    count = response.readinto(into[at : at + _CHUNK_BYTES])
+                else:
+                    # `readinto` would wait for the whole chunk, however slowly it comes.
+                    room = min(len(into) - at, response.length, _CHUNK_BYTES)
+                    count = response.fp.readinto1(into[at : at + room]) if room else 0
+                    response.length -= count
+                if not count:
+                    break
+                at += count
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Failed(f"an answer cut at byte {at} of {len(into)} ({type(error).__name__})") from error
+        return at
+
+    def close(self) -> None:
+        """Give the connection back, or end it if a part of the body is still to come."""
+        whole = self._response.length == 0 and not self._response.chunked and not self._response.will_close
+        self._response.close()
+        if whole:
+            self._server.give_back(self._connection)
+        else:
+            self._connection.close()
+
+    def _wait_at_most(self, deadline: Deadline) -> None:
+        left_s = _at_most(self._wait_s, deadline)
+        if left_s < self._wait_s and self._connection.sock is not None:
+            self._connection.sock.settimeout(left_s)
+
+
+class _UnsignedBodyAuth(S3SigV4Auth):  # type: ignore[misc]
+    """Signature version 4 over address and headers. Hashing the body too would cost more than sending it."""
+
+    def payload(self, request: Any) -> str:
+        """What stands for the body's hash: the bodies bear checksums of their own."""
+        return str(UNSIGNED_PAYLOAD)
+
+
+def _has_ended(connection: http.client.HTTPConnection) -> bool:
+    """Whether the server ended it while nobody looked: a write that is sent all the same would be in doubt."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _at_most(wait_s: float | None, deadline: Deadline) -> float:
+    """How long to wait: `wait_s`, but not beyond the deadline. Raises TimeoutError if that passed."""
+    left_s = deadline.left_s()
+    if left_s == 0:
+        raise TimeoutError
+    return left_s if wait_s is None else min(wait_s, left_s)
+
+
+def _refused(response: http.client.HTTPResponse, answer: Answer, deadline: Deadline) -> Failed:
+    body = bytearray(_LONGEST_ERROR)
+    with suppress(Failed):
+        answer.read_into(memoryview(body), deadline)
+    answer.close()
+    code, message = _CODE.search(body), _MESSAGE.search(body)
+    found = code[1].decode() if code else str(response.status)
+    text = message[1].decode(errors="replace") if message else response.reason
+    if region := answer.header("x-amz-bucket-region"):
+        text = f"{text} (the bucket's region is {region})"
+    return Failed(f"HTTP {response.status} {found}: {text}"[:300], status=response.status, code=found)

@@ -1,0 +1,91 @@
+"""Where keys, endpoint, region and certificates come from: sessions of botocore. Imported only to build a client."""
+
+from __future__ import annotations
+
+import ssl
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import botocore.loaders
+import botocore.session
+from aiobotocore.httpsession import AIOHTTPSession
+from aiobotocore.session import AioSession
+from botocore.configprovider import ConfiguredEndpointProvider
+from botocore.credentials import Credentials
+
+from sparklog.core.errors import InvalidInput
+from sparklog.storage.s3.settings import S3Settings, check_endpoint
+
+
+def new_async_session(profile: str | None) -> AioSession:
+    """A session for s3fs, with the parsed description of S3 in common: reading it takes longer than all the rest."""
+    session = AioSession(profile=profile)
+    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
+    return session
+
+
+@cache
+def _loader(data_path: str | None) -> botocore.loaders.Loader:
+    return botocore.loaders.create_loader(data_path)
+
+
+class SendOnceSession(AIOHTTPSession):  # type: ignore[misc]
+    """Sends each request once.
+
+    aiohttp repeats a PUT by itself when a kept connection was closed before the answer came: the first one may have
+    been done, and the second then finds the key taken by its own object.
+    """
+
+    async def _get_session(self, proxy_url: str | None) -> Any:
+        session = await super()._get_session(proxy_url)
+        session._retry_connection = False
+        return session
+
+
+def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
+    """The access keys, or None, which are renewed where they expire; and the file of certificates, if one is set."""
+    session = botocore.session.Session(profile=settings.profile)
+    ca_bundle = _ca_bundle(session)
+    if settings.access_key_id:
+        return Credentials(settings.access_key_id, settings.secret_access_key, settings.session_token), ca_bundle
+    return session.get_credentials(), ca_bundle
+
+
+def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
+    """Path style for endpoints that are not AWS's, where names of buckets are seldom names of hosts."""
+    chosen = settings.path_style
+    if chosen is None:
+        if (session.get_scoped_config().get("s3") or {}).get("addressing_style"):
+            return {}
+        endpoint = settings.endpoint_url or _endpoint_of(session)
+        host = (urlsplit(endpoint).hostname or "") if endpoint else ""
+        if not host or host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+            return {}
+        chosen = True
+    return {"addressing_style": "path" if chosen else "virtual"}
+
+
+def _endpoint_of(session: Any) -> str | None:
+    """The endpoint in AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile."""
+    found = ConfiguredEndpointProvider(
+        full_config=session.full_config, scoped_config=session.get_scoped_config(), client_name="s3"
+    ).provide()
+    if found is None:
+        return None
+    check_endpoint(str(found), "AWS_ENDPOINT_URL")
+    return str(found)
+
+
+def _ca_bundle(session: Any) -> str | None:
+    """The file of AWS_CA_BUNDLE or of the profile, tried here: a request would only fail without naming it."""
+    path: str | None = session.get_config_variable("ca_bundle")
+    if path:
+        try:
+            ssl.create_default_context(cafile=path)
+        except OSError as error:  # also of ssl
+            found = "no certificate in it" if isinstance(error, ssl.SSLError) else error.strerror
+            raise InvalidInput(
+                f"ca_bundle (AWS_CA_BUNDLE or the profile): wanted a file of certificates in PEM, found {path}: {found}"
+            ) from error
+    return path
