@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
 
 from sparklog.chain import snapshot
-from sparklog.chain.clock import Clock
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.chain.group_commit import CommitCounts, GroupCommit, Ticket
@@ -21,6 +19,8 @@ from sparklog.core.commands import Command, Submission
 from sparklog.core.errors import RequestTimedOut
 from sparklog.core.records import CommandResult
 from sparklog.core.types import CommandId, EntryNumber
+from sparklog.host.clock import Clock
+from sparklog.host.dice import new_id
 
 SNAPSHOT_EVERY = 1_000  # entries
 DEFAULT_TIMEOUT_MS = 120_000
@@ -116,7 +116,7 @@ class Committer:
         self._turn.notify_all()
 
     def _now(self) -> Now:
-        return Now(self.clock.now_ms(), self.clock.monotonic_ms(), uuid.uuid4().hex)
+        return Now(self.clock.now_ms(), self.clock.monotonic_ms(), new_id())
 
     # ---- snapshots ------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Committer:
 
 def new_command_id() -> CommandId:
     """A command id that nobody drew before."""
-    return CommandId(uuid.uuid4().hex)
+    return CommandId(new_id())
 
 
 def _no_snapshot(error: Exception) -> None:

@@ -6,7 +6,6 @@ one for its block's void mark. A head is a value: who has one reads from it as l
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +13,14 @@ from contextlib import contextmanager
 
 from sparklog.chain import snapshot
 from sparklog.chain.catch_up import READ_WIDTH, CatchUp
-from sparklog.chain.clock import Clock, SystemClock
 from sparklog.chain.damage import damage
 from sparklog.chain.entry import hash_of
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Pause, Put, Reply, Request
 from sparklog.core.errors import ClusterNotFound, KeyNotFound, SparklogError
 from sparklog.core.state import ClusterState
+from sparklog.host.clock import Clock, SystemClock
+from sparklog.host.dice import jittered
 from sparklog.storage.keys import LOG, entry_key, parse_entry_key
 from sparklog.storage.object_store import ObjectStore
 
@@ -121,7 +121,7 @@ class Follower:
                 case LoadSnapshot():
                     return self._load_snapshot()
                 case Pause():
-                    self.clock.pause(random.uniform(request.longest_ms / 2, request.longest_ms))
+                    self.clock.pause(jittered(request.longest_ms))
                     return None
                 case _:
                     raise TypeError(f"nobody knows how to do {request!r}")

@@ -122,14 +122,13 @@ def doctor(
 
 
 def _probed(name: str, store: ObjectStore, url: str) -> Iterator[dict[str, Any]]:
-    import uuid
-
     from sparklog.core.errors import SparklogError
+    from sparklog.host.dice import new_id
     from sparklog.storage.probe import failure_of, probe
 
     status(f"probing {url}")
     try:
-        checks = probe(store, uuid.uuid4().hex, thorough=True)
+        checks = probe(store, new_id(), thorough=True)
     except SparklogError as error:
         checks = [failure_of(error)]
     for each in checks:

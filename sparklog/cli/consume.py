@@ -98,7 +98,7 @@ class _Reader:
     """Where a consumer stands in each partition. Without a choice it takes in partitions that are added later."""
 
     def __init__(self, cluster: Cluster, topic: str, chosen: Sequence[int], offset: str) -> None:
-        from sparklog.chain.clock import SystemClock
+        from sparklog.host.clock import SystemClock
 
         self._cluster, self._topic, self._chosen = cluster, topic, tuple(dict.fromkeys(chosen))
         self._clock = SystemClock()

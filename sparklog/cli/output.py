@@ -38,7 +38,7 @@ def connect() -> Cluster:
 
 def now_ms() -> int:
     """The machine's clock."""
-    from sparklog.chain.clock import SystemClock
+    from sparklog.host.clock import SystemClock
 
     return SystemClock().now_ms()
 

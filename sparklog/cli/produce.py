@@ -21,9 +21,9 @@ from sparklog.core.readable import counted, exact_amount
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparklog.chain.clock import Clock
     from sparklog.client.cluster import Cluster
     from sparklog.core.records import CommandResult
+    from sparklog.host.clock import Clock
 
 # Gives the next bytes of the input: b"" at its end, None if nothing came within so many ms (None: wait for ever).
 Read = Callable[["float | None"], "bytes | None"]
@@ -69,7 +69,7 @@ def produce(
 
     Each batch is one atomic commit. An error ends it, and says how many records of the batches before were appended.
     """
-    from sparklog.chain.clock import SystemClock
+    from sparklog.host.clock import SystemClock
 
     if base64 and not as_json:
         raise InvalidOption("--base64 goes with --json: lines are taken as they are")

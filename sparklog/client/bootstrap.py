@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 
 import msgspec
@@ -25,6 +24,7 @@ from sparklog.core.errors import (
 from sparklog.core.storage_settings import storage_settings
 from sparklog.core.store_ids import check_store_ids
 from sparklog.core.types import StoreId
+from sparklog.host.dice import new_id
 from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import INCARNATION, PROBES
@@ -68,11 +68,11 @@ def init_cluster(
     named = {StoreId(each): address for each, address in (stores or {DEFAULT_STORE: "."}).items()}
     check_store_ids(named)
     settings = parse_cluster_config(config or {})
-    chain_id = _left_by_a_failed_init(follower.store) or uuid.uuid4().hex
+    chain_id = _left_by_a_failed_init(follower.store) or new_id()
     targets = {store: open_registered(root, store, address, reached) for store, address in named.items()}
     _check_addresses(follower.store, targets)
     for target in {each.url: each for each in (follower.store, *targets.values())}.values():
-        check_store(target, uuid.uuid4().hex)
+        check_store(target, new_id())
     registered = tuple(
         NewStore(store, named[store], _mark(target, store, chain_id)) for store, target in targets.items()
     )
@@ -111,7 +111,7 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
 
 def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
     """Begin a store's life: its INCARNATION. A mark of this chain is its own one, whose answer was lost, or begun."""
-    mark = Incarnation(uuid.uuid4().hex, chain_id)
+    mark = Incarnation(new_id(), chain_id)
     try:
         target.put_if_absent(INCARNATION, msgspec.json.encode(mark))
         return mark.incarnation

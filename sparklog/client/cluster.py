@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -33,6 +32,7 @@ from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.storage_settings import storage_settings
 from sparklog.core.topic_config import parse_topic_config, topic_values
 from sparklog.core.types import Offset, StoreId
+from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
 from sparklog.log.scan import scan
 from sparklog.log.time_lookup import candidates, first_in
@@ -160,7 +160,7 @@ class Cluster:
                 new_command_id(),
                 topic=topic,
                 compression=compression,
-                now_ms=time.time_ns() // 1_000_000,
+                now_ms=now_ms(),
             )
         batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches()
         warning = left_out_warning(rows.schema.names)

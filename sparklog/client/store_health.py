@@ -7,7 +7,6 @@ reported at the deadline, and holds nobody up.
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,7 +23,8 @@ from sparklog.core.readable import counted, duration, exact_amount
 from sparklog.core.state import ClusterState
 from sparklog.core.storage_settings import METADATA_STORE
 from sparklog.core.types import EntryNumber, StoreId
-from sparklog.storage.deadline import Deadline
+from sparklog.host.deadline import Deadline
+from sparklog.host.dice import new_id
 from sparklog.storage.keys import (
     APPENDS,
     CHUNKS,
@@ -286,10 +286,10 @@ def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
 
     No directory is made, as one that root made would keep writers out. Without an object under append/ it is PROBES.
     """
-    new_id = uuid.uuid4().hex
+    drawn = new_id()
     beside = store.first_key_after(APPENDS, APPENDS)
     name = None if beside is None else parse_data_key(beside)
-    return f"{PROBES}{new_id}-health" if name is None else append_key(n, name.upload_id[:2] + new_id[2:])
+    return f"{PROBES}{drawn}-health" if name is None else append_key(n, name.upload_id[:2] + drawn[2:])
 
 
 def _write(store: ObjectStore, key: str) -> str:

@@ -8,8 +8,6 @@ commit; what no commit names is an orphan that vacuum removes.
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -42,6 +40,8 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
+from sparklog.host.clock import now_us
+from sparklog.host.dice import new_id
 from sparklog.log.object_writer import ObjectWriter, WriteTarget
 from sparklog.log.records_schema import canonical
 from sparklog.log.routing import by_topic
@@ -258,7 +258,7 @@ def _writer(plan: WritePlan, planned: PlannedTopic, stores: Stores, task: int) -
         [stores.get(holder.store) for holder in planned.holders],
         target,
         new_upload_id=new_upload_id,
-        now_us=lambda: time.time_ns() // 1000,
+        now_us=now_us,
         sticky=task,
         compression=planned.compression,
     )
@@ -266,7 +266,7 @@ def _writer(plan: WritePlan, planned: PlannedTopic, stores: Stores, task: int) -
 
 def new_upload_id() -> UploadId:
     """An upload id that nobody drew before; drawn in the process that uploads, so after any fork."""
-    return UploadId(uuid.uuid4().hex)
+    return UploadId(new_id())
 
 
 def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +9,7 @@ from functools import partial
 from threading import Lock
 from typing import Final, TypeVar
 
+from sparklog.host.fork import after_fork_in_child
 from sparklog.storage.object_store import ObjectStore
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ def _begin_anew() -> None:
     _lock, _pool = Lock(), None
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+after_fork_in_child(_begin_anew)
 
 
 def bodies(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +31,7 @@ from sparklog.core.options import WriteOptions
 from sparklog.core.readable import amount, counted, setting_ms
 from sparklog.core.records import CommandResult
 from sparklog.core.types import TimestampSource, TopicId
+from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import left_out_warning
 from sparklog.log.stores import Stores
 from sparklog.spark.schema import check_written
@@ -63,7 +63,7 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
             new_command_id(),
             topic=options.topic,
             compression=options.compression,
-            now_ms=_now_ms(),
+            now_ms=now_ms(),
         )
         transaction = options.transaction
         before = None if transaction is None else state.applications.get(transaction.app_id)
@@ -255,7 +255,7 @@ def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
 
 def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, int]]:
     """Topic -> (records in slices that are wholly older than its retention, `retention.ms`)."""
-    now_ms = _now_ms()
+    written_ms = now_ms()
     found: dict[str, tuple[int, int]] = {}
     state = connection.follower.state
     limits: dict[TopicId, int | None] = {}
@@ -268,11 +268,7 @@ def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, in
             by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
             limits[each.topic_id] = config.retention_ms if by_creation and config.delete else None
         limit_ms = limits[each.topic_id]
-        if limit_ms is not None and each.max_timestamp_us < (now_ms - limit_ms) * 1000:
+        if limit_ms is not None and each.max_timestamp_us < (written_ms - limit_ms) * 1000:
             records, _ = found.get(topic.name, (0, limit_ms))
             found[topic.name] = (records + each.records, limit_ms)
     return found
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from sparklog.chain.clock import Clock, SystemClock
 from sparklog.chain.committer import new_command_id
 from sparklog.chain.entry import Author
 from sparklog.chain.floor import newest_older_than
@@ -35,6 +34,7 @@ from sparklog.core.records import CommandResult
 from sparklog.core.retention import due_for_deletion
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import EntryNumber
+from sparklog.host.clock import Clock, SystemClock
 from sparklog.log.object_deletion import Deleted, ObjectToDelete, delete_objects
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.spark.job_output import JobOutput

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from sparklog.chain.clock import Clock
 from sparklog.core.readable import amount, counted
+from sparklog.host.clock import Clock
 from sparklog.spark.job_report import JobReport, Outcome, PartitionResult, Work
 
 ROWS_SHOWN = 40

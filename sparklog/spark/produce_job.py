@@ -13,20 +13,20 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sparklog.chain.clock import Clock, SystemClock
 from sparklog.chain.entry import Author
 from sparklog.client.connection import Connection
 from sparklog.core.errors import InvalidOption, SparklogError, UnknownTopicOrPartition
 from sparklog.core.options import Transaction, WriteOptions, parse_write_options
 from sparklog.core.readable import amount, counted
 from sparklog.core.records import AppendedRange, CommandResult
+from sparklog.host.clock import Clock, SystemClock
+from sparklog.host.dice import new_id
 from sparklog.spark.job_output import stderr_console
 from sparklog.spark.produce_bad_rows import (
     BAD,
@@ -101,7 +101,7 @@ class _Produce:
     ) -> None:
         self.source, self.mapping, self.target, self.clock = source, mapping, target, clock
         self.console, self.plan = console, plan
-        self.write_id = f"produce-{uuid.uuid4().hex}"
+        self.write_id = f"produce-{new_id()}"
         self.raw_options = _sink_options(target, self.write_id)
         self.options: WriteOptions = parse_write_options(self.raw_options)
         self.bad_rows = target.bad_rows

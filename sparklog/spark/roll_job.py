@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import Unpack
 
@@ -16,6 +15,7 @@ from sparklog.core.rolling import MOST_SLICES, SegmentToRoll, plan_roll
 from sparklog.core.slice_table import digest
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, Holder, OffsetRange, TopicPartition, UploadId
+from sparklog.host.dice import new_id
 from sparklog.log.object_reader import RANGED_READ_BYTES
 from sparklog.log.segment_roll import Rewritten, SegmentTarget, reads_of, rewrite
 from sparklog.log.stores import StorePlaces, Stores
@@ -168,7 +168,7 @@ def roll_segments(payload: bytes) -> bytes:
     outcomes = []
     for each in order.segments:
         try:
-            rewritten = rewrite(each.slices, each.target, stores, lambda: UploadId(uuid.uuid4().hex))
+            rewritten = rewrite(each.slices, each.target, stores, lambda: UploadId(new_id()))
             outcomes.append(RollOutcome(rewritten))
         except Exception as error:  # whatever it is, the other segments of the task are to be rolled
             outcomes.append(RollOutcome(None, str(error) or repr(error)))

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
-from sparklog.storage.deadline import Deadline
+from sparklog.host.deadline import Deadline
 from sparklog.storage.folders import first_after
 from sparklog.storage.hdfs_client import CallFailed, HdfsAddress, HdfsCalls, Kind
 from sparklog.storage.hdfs_upload import HdfsUpload, write_error

@@ -17,7 +17,6 @@ import errno
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -28,7 +27,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from sparklog.core.config_key import ConfigKey, ValueType, did_you_mean
 from sparklog.core.errors import InvalidInput
 from sparklog.core.readable import duration
-from sparklog.storage.deadline import Deadline
+from sparklog.host.clock import monotonic_s, sleep_s
+from sparklog.host.deadline import Deadline
+from sparklog.host.fork import after_fork_in_child
 
 if TYPE_CHECKING:
     from hdfs_native import Client
@@ -152,7 +153,7 @@ class HdfsCalls:
         try:
             read = self._run(lanes, deadline)
         finally:
-            process.last_read_s = time.monotonic()
+            process.last_read_s = monotonic_s()
         return [read[number % _LANES][number // _LANES] for number in range(len(parts))]
 
     def _run(self, functions: Sequence[Callable[[], T]], deadline: Deadline) -> list[T]:
@@ -255,7 +256,7 @@ def _start_anew_after_fork() -> None:
         _process.first_client_s = parent.last_read_s + _KEPT_CONNECTIONS_S
 
 
-os.register_at_fork(after_in_child=_start_anew_after_fork)
+after_fork_in_child(_start_anew_after_fork)
 
 
 def _client(address: HdfsAddress) -> Client:
@@ -263,7 +264,7 @@ def _client(address: HdfsAddress) -> Client:
     with process.lock:
         found = process.clients.get(address)
         if found is None:
-            time.sleep(max(0.0, process.first_client_s - time.monotonic()))
+            sleep_s(process.first_client_s - monotonic_s())
             _be(process, address.user)
             found = process.clients[address] = _new_client(address)
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,8 @@ from sparklog.core.errors import (
     StoreUnavailable,
 )
 from sparklog.core.readable import duration
-from sparklog.storage.deadline import Deadline, tries
+from sparklog.host.deadline import Deadline, tries
+from sparklog.host.dice import new_id
 from sparklog.storage.hdfs_client import CallFailed, HdfsAddress, HdfsCalls, Kind
 from sparklog.storage.object_store import Bytes
 
@@ -130,7 +130,7 @@ class HdfsUpload:
         raise failed
 
     def _create(self, deadline: Deadline) -> None:
-        path = f"{self._temporaries}/{os.urandom(16).hex()}"
+        path = f"{self._temporaries}/{new_id()}"
         self._temporary = path
         self._written_bytes = 0
         self._closed = False

@@ -28,6 +28,7 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
+from sparklog.host.dice import new_id
 from sparklog.storage.folders import first_after
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
 from sparklog.storage.local_errors import LINK_REFUSED, read_error, reason, write_error
@@ -305,7 +306,7 @@ class LocalStore:
         return os.path.join(self._root, ".tmp")
 
     def _open_temporary(self) -> tuple[int, str]:
-        path = os.path.join(self._temporaries(), os.urandom(16).hex())
+        path = os.path.join(self._temporaries(), new_id())
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             return os.open(path, flags, 0o666), path

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyExists, KeyNotFound, StoreUnavailable
+from sparklog.host.clock import now_ms
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
@@ -28,7 +28,7 @@ class _Contents:
         """Raises KeyExists. The caller holds the lock."""
         if key in self.objects:
             raise KeyExists(f"wanted to put {key} into {url} if absent, found an object there")
-        self.objects[key] = body, _now_ms()
+        self.objects[key] = body, now_ms()
         insort(self.keys, key)
 
 
@@ -151,7 +151,7 @@ class MemoryUpload:
         self._body = bytearray()
         self._ended = False
         with contents.lock:
-            contents.uploads[self] = _now_ms()
+            contents.uploads[self] = now_ms()
 
     def write(self, body: Bytes) -> None:
         """Add bytes to the end."""
@@ -183,7 +183,3 @@ class MemoryUpload:
     def _check_open(self) -> None:
         if self._ended:
             raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

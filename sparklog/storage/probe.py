@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnfit
-from sparklog.storage.deadline import Deadline
+from sparklog.host.deadline import Deadline
 from sparklog.storage.keys import PROBES
 from sparklog.storage.object_store import ObjectStore, Upload
 

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from sparklog.storage.deadline import Deadline
+from sparklog.host.deadline import Deadline
 from sparklog.storage.s3.client import client_of
 from sparklog.storage.s3.settings import read_s3_settings
 from tests.bench.paired import Spread

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import sparklog as library
-from sparklog.chain.clock import SystemClock
 from sparklog.cli.consume import times_of
 from sparklog.cli.main import run
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import InvalidOption
 from sparklog.core.types import Offset, PartitionIndex, TopicId
+from sparklog.host.clock import SystemClock
 from tests.cli.conftest import Cli
 
 

@@ -163,7 +163,7 @@ def dice_of(dice: random.Random, chance: float) -> Roll:
 
 @dataclass
 class VirtualClock:
-    """A clock that moves only by pauses (`sparklog.chain.clock.Clock`)."""
+    """A clock that moves only by pauses (`sparklog.host.clock.Clock`)."""
 
     at_ms: float = 1_700_000_000_000.0
     pauses: int = 0

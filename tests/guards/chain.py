@@ -47,7 +47,7 @@ GUARDS: Final = (
         "nonce",
         "Two writers of equal entries don't both believe that the slot is theirs.",
         "sparklog/chain/committer.py",
-        "self.clock.monotonic_ms(), uuid.uuid4().hex)",
+        "self.clock.monotonic_ms(), new_id())",
         'self.clock.monotonic_ms(), "0" * 32)',
         ("tests/chain/test_committer.py::test_each_attempt_at_a_slot_has_a_nonce_of_its_own",),
     ),

@@ -51,7 +51,7 @@ GUARDS: Final = (
         "attempt-names",
         "Each attempt of a task uploads under names of its own.",
         "sparklog/client/write_plan.py",
-        "    return UploadId(uuid.uuid4().hex)",
+        "    return UploadId(new_id())",
         '    return UploadId("0" * 32)',
         ("tests/client/test_write_plan.py::test_each_attempt_of_a_task_uploads_under_names_of_its_own",),
     ),

@@ -128,7 +128,7 @@ GUARDS: Final = (
         "probe",
         "A store that lets two writers win is refused before it holds a cluster.",
         "sparklog/client/bootstrap.py",
-        "        check_store(target, uuid.uuid4().hex)",
+        "        check_store(target, new_id())",
         "        pass",
         (
             "tests/storage/test_probe_servers.py::"

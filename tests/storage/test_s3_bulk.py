@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
 from sparklog.core.errors import InvalidInput, KeyNotFound, StoreUnavailable
-from sparklog.storage.deadline import Deadline
+from sparklog.host.deadline import Deadline
 from sparklog.storage.open_store import open_store
 from sparklog.storage.s3.answers import Failed, sorted_failure
 from sparklog.storage.s3.bucket import Bucket

@@ -8,7 +8,7 @@ import pytest
 import s3fs
 
 from sparklog.core.errors import StoreUnavailable
-from sparklog.storage.deadline import Deadline
+from sparklog.host.deadline import Deadline
 from sparklog.storage.s3.answers import Failed
 from sparklog.storage.s3.bucket import Bucket
 from sparklog.storage.s3.control import _SendOnceFiles

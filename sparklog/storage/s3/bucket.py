@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.readable import duration
-from sparklog.storage.deadline import Deadline, tries
+from sparklog.host.deadline import Deadline, tries
 from sparklog.storage.s3.answers import Failed, not_s3
 from sparklog.storage.s3.client import S3Client, client_of
 from sparklog.storage.s3.settings import S3Settings

@@ -22,7 +22,7 @@ from botocore.exceptions import NoCredentialsError
 from botocore.httpsession import ProxyConfiguration, get_cert_path
 from botocore.utils import get_environ_proxies
 
-from sparklog.storage.deadline import Deadline
+from sparklog.host.deadline import Deadline
 from sparklog.storage.s3.answers import Failed, sorted_failure
 
 _IDLE: Final = 64  # connections kept for the next request

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.deadline import Deadline
+from sparklog.host.deadline import Deadline
+from sparklog.host.fork import after_fork_in_child
 from sparklog.storage.s3.answers import sorted_failure
 from sparklog.storage.s3.settings import S3Settings
 
@@ -127,5 +128,5 @@ def _begin_anew() -> None:
     _clients, _clients_lock = {}, threading.Lock()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+after_fork_in_child(_begin_anew)
 atexit.register(forget_clients)

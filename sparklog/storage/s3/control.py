@@ -14,7 +14,7 @@ import fsspec.asyn
 import s3fs
 from botocore.handlers import add_expect_header
 
-from sparklog.storage.deadline import Deadline
+from sparklog.host.deadline import Deadline
 from sparklog.storage.s3.answers import sorted_failure
 from sparklog.storage.s3.session import SendOnceSession, addressing, new_async_session
 from sparklog.storage.s3.settings import S3Settings

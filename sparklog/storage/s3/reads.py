@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparklog.core.errors import Damaged, KeyNotFound
-from sparklog.storage.deadline import Deadline, tries
+from sparklog.host.deadline import Deadline, tries
 from sparklog.storage.s3.answers import Failed, not_s3
 from sparklog.storage.s3.bucket import HARMLESS_TRIES, Bucket
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
@@ -12,6 +10,8 @@ from typing import Any, Final
 
 from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError, StoreUnavailable
 from sparklog.core.readable import amount
+from sparklog.host.clock import now_ms
+from sparklog.host.dice import new_id
 from sparklog.storage.object_store import Bytes
 from sparklog.storage.s3.answers import Failed, not_s3
 from sparklog.storage.s3.bucket import Bucket, whose
@@ -27,7 +27,7 @@ _MS_PER_MIB: Final = 1000  # how slow a link may be before a large PUT is given 
 
 def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer: bool = False) -> None:
     """One conditional PUT, repeated with the same bytes until its outcome is known. Raises as `put_if_absent`."""
-    write_id = uuid.uuid4().hex
+    write_id = new_id()
     bucket.write_if_absent(
         key,
         write_id,
@@ -45,12 +45,12 @@ class S3Upload:
     """
 
     def __init__(self, bucket: Bucket, key: str) -> None:
-        self.began_ms = time.time_ns() // 1_000_000
+        self.began_ms = now_ms()
         self._bucket = bucket
         self._key = key
         self._part = bytearray()
         self._upload_id: str | None = None
-        self._write_id = uuid.uuid4().hex
+        self._write_id = new_id()
         self._sending: deque[Future[dict[str, Any]]] = deque()
         self._sent: list[dict[str, Any]] = []
         self._ended = False

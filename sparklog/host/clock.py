@@ -20,10 +20,30 @@ class SystemClock:
     """The machine's own clocks."""
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return now_ms()
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
     def pause(self, duration_ms: float) -> None:
         time.sleep(duration_ms / 1000)
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch, by the wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def now_us() -> int:
+    """Microseconds since the epoch, by the wall clock."""
+    return time.time_ns() // 1_000
+
+
+def monotonic_s() -> float:
+    """Seconds of a clock that never goes back."""
+    return time.monotonic()
+
+
+def sleep_s(duration_s: float) -> None:
+    """Wait; not at all if `duration_s` is negative."""
+    time.sleep(max(0.0, duration_s))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator
+
+from sparklog.host.dice import jittered
 
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 2.0
@@ -38,7 +39,7 @@ def tries(deadline: Deadline) -> Iterator[int]:
     number = 1
     while True:
         yield number
-        pause_s = random.uniform(longest_s / 2, longest_s)
+        pause_s = jittered(longest_s)
         if pause_s >= deadline.left_s():
             return
         time.sleep(pause_s)

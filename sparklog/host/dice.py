@@ -1,0 +1,16 @@
+"""Ids that nobody drew before, and pauses that are not the same for everybody."""
+
+from __future__ import annotations
+
+import random
+import uuid
+
+
+def new_id() -> str:
+    """32 hexadecimal digits. A forked child draws others than its parent."""
+    return uuid.uuid4().hex
+
+
+def jittered(longest: float) -> float:
+    """Something between half of `longest` and `longest`, so that many who wait do not act at once."""
+    return random.uniform(longest / 2, longest)
