@@ -167,7 +167,10 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
     try:
         store.put_if_absent(key, manifest)
     except KeyExists:
-        return _manifest(store, key)
+        try:
+            return _manifest(store, key)
+        except KeyNotFound as error:
+            raise _not_there(store, key) from error
     return prepared.manifest
 
 
@@ -189,11 +192,15 @@ def _put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
         try:
             found = store.get(key)
         except KeyNotFound as error:
-            raise StoreUnavailable(f"{key} at {store.url} was refused as taken, and is not there") from error
+            raise _not_there(store, key) from error
         if bytes(found) != body:
             _log.warning("%s at %s was damaged: it is written anew", key, store.url)
             store.delete(key)
             store.put_if_absent(key, body)
+
+
+def _not_there(store: ObjectStore, key: str) -> StoreUnavailable:
+    return StoreUnavailable(f"{key} at {store.url} was refused as taken, and is not there")
 
 
 def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:

