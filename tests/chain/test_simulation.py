@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -34,13 +35,15 @@ Lies = Callable[[Request, object], object]
 
 
 @pytest.fixture
-def start(monkeypatch: Patch) -> Start:
+def start(monkeypatch: Patch) -> Iterator[Start]:
     """A chain of small blocks; and no threads."""
     monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", BLOCK)
     monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", 6)
     monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
     monkeypatch.setattr(snapshot, "ThreadPoolExecutor", Inline)
-    return new_chain()
+    gc.freeze()  # else each collection looks at all that this process has imported, too
+    yield new_chain()
+    gc.unfreeze()
 
 
 def simulated(seed: int, start: Start, **how: Any) -> World:
