@@ -33,7 +33,7 @@ class Committer:
         self.follower = follower
         self.author = author
         self.clock = clock or follower.clock
-        self._machine = GroupCommit(author, follower.store.url, follower.head)
+        self._machine = GroupCommit(author, follower.store.url, follower.head, self.clock.monotonic_ms())
         self._turn = threading.Condition()
         self._waiting: dict[Ticket, None] = {}
         self._snapshot_thread: threading.Thread | None = None

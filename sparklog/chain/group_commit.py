@@ -135,9 +135,9 @@ Handler = Callable[[Reply, Now], None]
 
 
 class GroupCommit:
-    """Commits to one chain, from `head` on. `url` of the metadata is for messages."""
+    """Commits to one chain, from `head` on, which was read at `known_ms`. `url` of the metadata is for messages."""
 
-    def __init__(self, author: Author, url: str, head: Head) -> None:
+    def __init__(self, author: Author, url: str, head: Head, known_ms: int) -> None:
         self.author = author
         self.head = head
         self.phase = Phase.IDLE
@@ -149,7 +149,7 @@ class GroupCommit:
         self._handlers: dict[Request, Handler] = {}
         self._round: list[Ticket] = []  # whom an error concerns while it follows
         self._caught_up = False  # whether the head was the newest one when the last round ended
-        self._known_ms: int | None = None  # when the slot behind the head was known to be this chain's
+        self._known_ms = known_ms  # when the slot behind the head was known to be this chain's
         self._lost_in_a_row = 0
         # All entries up to this one are durable, also their names: this process put one behind them into their
         # directory, or made sure. A process may die between the two steps of a local put.
@@ -415,7 +415,8 @@ class GroupCommit:
                 slot = f"found every slot taken for {duration(ticket.timeout_ms)}"
                 self._end(ticket, RequestTimedOut(f"command {ticket.submission.command_id} {slot}"))
         found = body if self.head.n == attempt.at.n - 1 else None
-        self._follow(CatchUp(self.head, self._url, found=found), tickets)
+        many = self._lost_in_a_row % REST_AFTER == 0
+        self._follow(CatchUp(self.head, self._url, found=found), tickets, self._rest if many else None)
 
     def _end(self, ticket: Ticket, error: SparklogError) -> None:
         ticket.fail(error)
@@ -423,8 +424,8 @@ class GroupCommit:
 
     # ---- following ------------------------------------------------------------------------------
 
-    def _follow(self, catch_up: CatchUp, tickets: Iterable[Ticket], then: Callable[[Now], None] | None = None) -> None:
-        """Follow the chain to its end; an error concerns `tickets`."""
+    def _follow(self, catch_up: CatchUp, tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
+        """Follow the chain to its end, and do what comes `then`; an error concerns `tickets`."""
         self.phase = Phase.FOLLOWING
         self._round = [each for each in tickets if not each.done]
 
@@ -435,9 +436,7 @@ class GroupCommit:
                 case Head() as head:
                     self.head, self._caught_up = head, True
                     if then is not None:
-                        then(now)
-                    elif self._lost_in_a_row and self._lost_in_a_row % REST_AFTER == 0:
-                        self._rest()
+                        then()
                 case SparklogError() as error:
                     self._fail_round(error)
 
@@ -463,7 +462,7 @@ class GroupCommit:
         by a snapshot.
         """
         self.phase = Phase.SETTLING
-        n, self._round = self.head.n, self._queue
+        n, self._round = self.head.n, list(self._queue)
 
         def put(reply: Reply, now: Now) -> None:
             match reply:
@@ -486,8 +485,6 @@ class GroupCommit:
     # ---- after a silence ------------------------------------------------------------------------
 
     def _is_long_silent(self, now: Now) -> bool:
-        if self._known_ms is None:
-            self._known_ms = now.monotonic_ms
         return self.head.n >= 0 and now.monotonic_ms - self._known_ms >= IDLE_MS
 
     def _check_chain(self) -> None:
@@ -497,7 +494,7 @@ class GroupCommit:
         """
         self.phase = Phase.CHECKING
 
-        def read_last(now: Now) -> None:
+        def read_last() -> None:
             self.phase = Phase.CHECKING
             self._ask(Get(entry_key(self.head.n)), compare)
 

@@ -314,7 +314,7 @@ class World:
 
     def _writer(self, name: str) -> Process:
         process = Process(name, self.start[1])
-        process.commits = GroupCommit(Author("client", name), URL, self.start[1])
+        process.commits = GroupCommit(Author("client", name), URL, self.start[1], self.now_ms)
         return process
 
     def _go_on(self, process: Process) -> None:

@@ -11,7 +11,15 @@ from sparklog.chain import committer as committer_module
 from sparklog.chain import group_commit
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.core.apply import apply_command
-from sparklog.core.commands import AddPartitions, AllocateProducer, Application, CreateTopic, RaiseFloor, Submission
+from sparklog.core.commands import (
+    AddPartitions,
+    AllocateProducer,
+    Application,
+    CreateTopic,
+    DeleteTopic,
+    RaiseFloor,
+    Submission,
+)
 from sparklog.core.decide import decide
 from sparklog.core.errors import (
     ChainDamaged,
@@ -148,6 +156,23 @@ def test_a_writer_that_never_wins_times_out_and_nothing_landed(chain: Member) ->
     assert fresh_uploads(chain, 1) == []
 
 
+def test_a_command_that_is_refused_after_many_lost_slots_is_told_so(chain: Member) -> None:
+    """It rests after some losses, and what it has read is not new then: it reads on once, and not for ever."""
+    other = member(chain.store.inner)
+    chain.store.plan(lambda: other.append(), "put_if_absent", LOG, times=group_commit.REST_AFTER - 1)
+    delete = DeleteTopic(TOPIC)
+    chain.store.plan(
+        lambda: other.committer.submit(other.committer.begin(delete), TIMEOUT_MS),
+        "put_if_absent",
+        LOG,
+        skip=group_commit.REST_AFTER - 1,
+    )
+    with pytest.raises(UnknownTopicOrPartition):
+        chain.append()
+    assert chain.committer.counts.lost_slots == group_commit.REST_AFTER
+    assert chain.clock.pauses == 1
+
+
 def test_a_refusal_is_decided_on_the_newest_state(chain: Member) -> None:
     late = member(chain.store.inner)
     chain.committer.submit(chain.committer.begin(AddPartitions(TOPIC, 3)), TIMEOUT_MS)
@@ -190,6 +215,17 @@ def test_who_comes_back_to_a_place_that_was_made_anew_writes_nothing(chain: Memb
         assert caught.value.landed is Landed.NO
     assert other.append().ranges[0].start == 0
     assert len(fresh_uploads(other)) == 1
+
+
+def test_who_opened_it_and_never_wrote_before_it_was_made_anew_writes_nothing_either(chain: Member) -> None:
+    for _ in range(5):
+        chain.append()
+    late = member(chain.store.inner)
+    other = made_anew(chain)
+    late.clock.pause(group_commit.IDLE_MS)
+    with pytest.raises(InconsistentClusterId):
+        late.append()
+    assert len(fresh_uploads(other)) == 0
 
 
 def test_without_that_look_the_new_cluster_would_have_a_gap_and_never_open_again(
