@@ -13,13 +13,14 @@ from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from tests.scheduling import ByServer, turn_of
+from tests.scheduling import ByServer, is_whole_run, turn_of
+from tests.servers import ahead
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
-from tests.servers.maven import SHORT_LIVED_JVM
 from tests.servers.s3_fixtures import ignoring_conditions as ignoring_conditions
 from tests.servers.s3_fixtures import ministack as ministack
 from tests.servers.s3_fixtures import moto as moto
 from tests.servers.s3_fixtures import s3proxy as s3proxy
+from tests.spark_classes import short_lived_spark
 from tests.spark_home import spark_home
 
 _CACHE = Path(__file__).parent.parent / ".cache" / "hypothesis"
@@ -35,7 +36,9 @@ for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADO
     del os.environ[_name]
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ["SPARK_HOME"] = str(spark_home())
-os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(SHORT_LIVED_JVM))  # every driver takes these: half the CPU time
+_OWN_JVM_OPTIONS = "SPARK_SUBMIT_OPTS" in os.environ
+
+_ahead: subprocess.Popen[bytes] | None = None  # of the process that leads a run with several workers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +52,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByServer:
     return ByServer(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
+    global _ahead
+    if _ahead is None and is_whole_run(ids):
+        _ahead = ahead.begin()
+
+
+def pytest_unconfigure() -> None:
+    if _ahead is not None:
+        ahead.end(_ahead)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Every driver that a test starts takes these options. They change when the archive of classes is written."""
+    if not _OWN_JVM_OPTIONS:
+        os.environ["SPARK_SUBMIT_OPTS"] = " ".join(short_lived_spark())
 
 
 @pytest.hookimpl(trylast=True)

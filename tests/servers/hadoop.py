@@ -7,17 +7,20 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from xml.sax.saxutils import escape
 
-from tests.servers.maven import SHORT_LIVED_JVM, fetch_jars, java
+from tests.servers.class_archives import new_archive, short_lived
+from tests.servers.maven import fetch_jars, java
 
 NAME_NODE = "namenode"
 DATA_NODES = ("datanode-0", "datanode-1")
+_DATA_NODE = "datanode"
 
 _VERSION = "3.5.0"
 _COORDINATES = [
@@ -27,9 +30,28 @@ _NAME_NODE_CLASS = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATA_NODE_CLASS = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 _ADMIN_CLASS = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 _OPENED = ["java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.util"]
-_SMALL = ["-Xmx160m", *SHORT_LIVED_JVM, "-Djava.net.preferIPv4Stack=true"]
+_SMALL = ["-Xmx160m", "-Djava.net.preferIPv4Stack=true"]
 _READY_TIMEOUT_S = 120
 _POLL_S = 0.1
+
+
+def hadoop_jars() -> list[Path]:
+    """Raises CannotFetch."""
+    return fetch_jars("hadoop", _COORDINATES)
+
+
+def write_hadoop_archives() -> None:
+    """Write the class archives of both kinds of nodes if there are none. Raises CannotFetch."""
+    jars = hadoop_jars()
+    with (
+        new_archive(NAME_NODE, jars) as of_name_node,
+        new_archive(_DATA_NODE, jars) as of_data_node,
+        tempfile.TemporaryDirectory(prefix="sparklog-classes-") as work,
+    ):
+        writing = {NAME_NODE: of_name_node, DATA_NODES[0]: of_data_node}
+        if any(writing.values()):
+            with Hadoop(Path(work), {node: options for node, options in writing.items() if options}) as hadoop:
+                hadoop.end()
 
 
 class Hadoop:
@@ -39,9 +61,11 @@ class Hadoop:
     node counts as dead after 11 silent seconds instead of ten minutes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, jvm_options: Mapping[str, Sequence[str]] | None = None) -> None:
+        """`jvm_options`: of some nodes, in place of those that start it fast."""
         self._folder = folder
-        self._class_path = ""
+        self._jvm_options = jvm_options or {}
+        self._jars: list[Path] = []
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._http_ports = {node: _free_port() for node in (NAME_NODE, *DATA_NODES)}
         self._rpc_port = _free_port()
@@ -53,11 +77,9 @@ class Hadoop:
 
     def start(self) -> None:
         """Format the file system and start all nodes. Raises CannotFetch if this machine can't get Hadoop."""
-        jars = fetch_jars("hadoop", _COORDINATES)
-        classes = self._folder / "classes"
+        self._jars = hadoop_jars()
         for empty in ("hdfs", "datanode", "static"):
-            (classes / "webapps" / empty).mkdir(parents=True)
-        self._class_path = ":".join(map(str, [classes, *jars]))
+            (self._folder / "classes" / "webapps" / empty).mkdir(parents=True)
         for node in (NAME_NODE, *DATA_NODES):
             (self._folder / node).mkdir()
             (self._folder / node / "hdfs-site.xml").write_text(_site(self._properties(node)))
@@ -104,8 +126,8 @@ class Hadoop:
 
     def admin(self, *arguments: str) -> None:
         """Run `hdfs dfsadmin`, for example with "-safemode", "enter"."""
-        command = [java(), *_SMALL, "-cp", f"{self._folder / NAME_NODE}:{self._class_path}", _ADMIN_CLASS, *arguments]
-        subprocess.run(command, check=True, capture_output=True, timeout=_READY_TIMEOUT_S)
+        command = [java(), *_SMALL, *self._start_fast(NAME_NODE), "-cp", self._class_path(NAME_NODE), _ADMIN_CLASS]
+        subprocess.run([*command, *arguments], check=True, capture_output=True, timeout=_READY_TIMEOUT_S)
 
     def metric(self, node: str, bean: str, name: str) -> object:
         """One figure that a node tells of itself, for example `NumLiveDataNodes` of `name=FSNamesystemState`."""
@@ -122,6 +144,14 @@ class Hadoop:
             if node not in self._processes:
                 self._processes[node] = self._run(node)
         self.wait_until_ready()
+
+    def end(self) -> None:
+        """Let every process end in its own time, which is a longer one."""
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            process.wait(_READY_TIMEOUT_S)
+        self._processes.clear()
 
     def stop(self) -> None:
         """End every process. Legal at any time."""
@@ -151,10 +181,11 @@ class Hadoop:
                 [
                     java(),
                     *_SMALL,
+                    *((not arguments and self._jvm_options.get(node)) or self._start_fast(node)),
                     *opened,
                     f"-Djava.io.tmpdir={folder}",  # Jetty leaves its own files there
                     "-cp",
-                    f"{folder}:{self._class_path}",
+                    self._class_path(node),
                     main_class,
                     *arguments,
                 ],
@@ -164,6 +195,13 @@ class Hadoop:
                 cwd=folder,
                 env={name: value for name, value in os.environ.items() if not name.startswith(("HADOOP_", "HDFS_"))},
             )
+
+    def _start_fast(self, node: str) -> list[str]:
+        return short_lived(NAME_NODE if node == NAME_NODE else _DATA_NODE, self._jars)
+
+    def _class_path(self, node: str) -> str:
+        """Folders come last: a JVM that has them before its JARs takes no archive of classes."""
+        return ":".join(map(str, [*self._jars, self._folder / node, self._folder / "classes"]))
 
     def _is_ready(self) -> bool:
         running = [node for node in DATA_NODES if node in self._processes]

@@ -51,7 +51,7 @@ def fetch_jars(name: str, coordinates: Sequence[str], without: Sequence[str] = (
     folder = CACHE / f"{name}-{digest}"
     if not folder.is_dir():
         CACHE.mkdir(parents=True, exist_ok=True)
-        with _alone(CACHE / f".{name}.lock"):
+        with alone(CACHE / f".{name}.lock"):
             if not folder.is_dir():
                 _download(coordinates, without, folder)
     return sorted(folder.glob("*.jar"))
@@ -63,7 +63,7 @@ def _download(coordinates: Sequence[str], without: Sequence[str], folder: Path) 
         ivy_file = Path(work, "ivy.xml")
         ivy_file.write_text(_ivy_file(coordinates, without))
         command = [
-            *(java(), "-Xmx256m", f"-Duser.home={work}/home", "-jar", str(_ivy_jar())),
+            *(java(), "-Xmx256m", *SHORT_LIVED_JVM, f"-Duser.home={work}/home", "-jar", str(ivy_jar())),
             *("-cache", f"{work}/cache", "-ivy", str(ivy_file), "-types", "jar", "bundle"),
             *("-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
         ]
@@ -108,7 +108,8 @@ def _exclusion(module: str) -> str:
     return f"<exclude org={quoteattr(group)} module={quoteattr(artifact)}/>"
 
 
-def _ivy_jar() -> Path:
+def ivy_jar() -> Path:
+    """That which came with pyspark. Raises CannotFetch."""
     pyspark = importlib.util.find_spec("pyspark")
     folders = pyspark.submodule_search_locations if pyspark else None
     found = sorted(Path(folders[0], "jars").glob("ivy-*.jar")) if folders else []
@@ -125,7 +126,8 @@ def _complaint(output: str) -> str:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def alone(lock: Path) -> Iterator[None]:
+    """Between processes that name the same file one is inside at a time."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

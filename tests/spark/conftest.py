@@ -17,8 +17,8 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from tests.mounts import begin_own_mounts
-from tests.servers.maven import SHORT_LIVED_JVM
 from tests.servers.s3_servers import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from tests.spark_classes import NO_FOLDER, short_lived_spark
 
 PROJECT = Path(__file__).parents[2]
 TWO_HOSTS = "two hosts"  # a master: see OneSpark
@@ -44,6 +44,8 @@ class OneSpark:
         with _keys_of_test_servers():
             url = self._two_hosts() if master == TWO_HOSTS else master
         builder = SparkSession.builder.master(url).appName("sparklog tests")
+        quiet = f"-Dlog4j2.configurationFile={self.scratch}/log4j2.properties"
+        own_files = f"-Djava.io.tmpdir={self.scratch} -Dderby.system.home={self.scratch}"
         common = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -52,8 +54,8 @@ class OneSpark:
             "spark.driver.memory": "768m",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={self.scratch} -Dderby.system.home={self.scratch}",
-            "spark.executor.extraJavaOptions": " ".join(SHORT_LIVED_JVM),
+            "spark.driver.extraJavaOptions": f"{quiet} {own_files}",
+            "spark.executor.extraJavaOptions": " ".join([quiet, *short_lived_spark()]),
             "spark.local.dir": str(self.scratch),
             "spark.sql.warehouse.dir": str(self.scratch / "warehouse"),
             "spark.sql.session.timeZone": "Asia/Tokyo",  # not UTC: what depends on the zone shows
@@ -131,7 +133,7 @@ def one_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSpark]:
     scratch = tmp_path_factory.mktemp("spark")
     (scratch / "log4j2.properties").write_text("rootLogger.level = off\n")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["SPARK_CONF_DIR"] = str(scratch)
+    os.environ["SPARK_CONF_DIR"] = str(NO_FOLDER)
     os.environ["PYTHONPATH"] = str(PROJECT)
     spark = OneSpark(scratch)
     yield spark

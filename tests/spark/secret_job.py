@@ -34,7 +34,6 @@ from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import SparklogError
 from sparklog.log.stores import Stores
 from sparklog.spark.source import SparklogDataSource
-from tests.servers.maven import SHORT_LIVED_JVM
 
 LARGE = 20_000  # bytes of a value: batches above 16 KiB are compressed
 INCOMPRESSIBLE = 900_000  # so that its object goes by the client for bulk
@@ -211,7 +210,7 @@ def _session(work: Path) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={work}",
-        "spark.executor.extraJavaOptions": " ".join(SHORT_LIVED_JVM),
+        "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
         "spark.local.dir": str(work),
         "spark.sql.warehouse.dir": str(work / "warehouse"),
         "spark.sql.shuffle.partitions": "1",

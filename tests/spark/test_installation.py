@@ -13,7 +13,7 @@ import pytest
 
 import sparklog
 from sparklog.client.cluster import Cluster
-from tests.servers.maven import SHORT_LIVED_JVM
+from tests.spark_classes import short_lived_spark
 from tests.spark_home import spark_home
 
 pytestmark = pytest.mark.spark
@@ -75,7 +75,7 @@ print("all is well")
 
 def surroundings(scratch: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))}
-    short = {"SPARK_SUBMIT_OPTS": " ".join(SHORT_LIVED_JVM), "SPARK_HOME": str(spark_home())}
+    short = {"SPARK_SUBMIT_OPTS": " ".join(short_lived_spark()), "SPARK_HOME": str(spark_home())}
     return kept | short | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(scratch)} | more
 
 

@@ -22,6 +22,7 @@ from tests.servers.maven import CannotFetch
 from tests.servers.s3_servers import ACCESS_KEY_ID, S3Server, free_port
 from tests.spark.conftest import PROJECT
 from tests.spark.secret_job import Scenario
+from tests.spark_classes import NO_FOLDER, short_lived_spark
 from tests.spark_home import spark_home
 from tests.storage.scripted_s3 import HANG, Reply, Request, scripted_s3
 
@@ -108,14 +109,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
 def _environment(work: Path, scenario: Scenario, server: S3Server, secrets: dict[str, str]) -> dict[str, str]:
     """Of a program that logs all it can, with a SPARK_HOME in which the logs of executors are its own."""
-    home, conf, site = (Path(scenario.work, name) for name in ("home", "conf", "site"))
-    python = Path(scenario.work, "python")
-    for each in (home, conf, site, python):
+    home, site, python = (Path(scenario.work, name) for name in ("home", "site", "python"))
+    for each in (home, site, python):
         each.mkdir()
     for part in spark_home().iterdir():
         if part.name != "work":
             (home / part.name).symlink_to(part)
-    (conf / "log4j2.properties").write_text(_LOG4J)
+    log4j = Path(scenario.work, "log4j2.properties")
+    log4j.write_text(_LOG4J)
     (site / "sitecustomize.py").write_text(_SITE.format(folder=str(python)))
     return {
         **os.environ,
@@ -124,9 +125,10 @@ def _environment(work: Path, scenario: Scenario, server: S3Server, secrets: dict
         "PYTHONPATH": f"{site}:{PROJECT}",
         "SPARKLOG_CONFIG": scenario.config_file,
         "SPARKLOG_DEBUG": "1",
-        "SPARK_CONF_DIR": str(conf),
+        "SPARK_CONF_DIR": str(NO_FOLDER),
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": " ".join([f"-Dlog4j2.configurationFile={log4j}", *short_lived_spark()]),
     }
 
 
