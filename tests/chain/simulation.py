@@ -18,7 +18,8 @@ import msgspec
 from sparklog.chain import snapshot
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.entry import Author
-from sparklog.chain.group_commit import GroupCommit, Ticket
+from sparklog.chain.group import Ticket
+from sparklog.chain.group_commit import GroupCommit
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Now, Pause, Put, Request
 from sparklog.core.commands import (

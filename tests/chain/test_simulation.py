@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.chain import catch_up, group_commit, snapshot
+from sparklog.chain import catch_up, group, snapshot
 from sparklog.chain.claim import Claim
-from sparklog.chain.group_commit import Ticket
+from sparklog.chain.group import Ticket
 from sparklog.chain.head import Draft, Head
 from sparklog.chain.requests import Get, GetMany, Now, Reply, Request
 from sparklog.core import decide as decide_module
@@ -123,7 +123,7 @@ def forget_known_ids(patch: Patch) -> None:
         fork.results.clear()
         return decide(fork, submission, at)
 
-    patch.setattr(group_commit, "decide", forgetful)
+    patch.setattr(group, "decide", forgetful)
 
 
 def no_look_at_when_objects_were_uploaded(patch: Patch) -> None:

@@ -146,7 +146,7 @@ GUARDS: Final = (
         "settled-before-an-answer",
         "An answer that rests on another process's entry is given when that entry is durable.",
         "sparklog/chain/group_commit.py",
-        "        if any(result.n > self._settled_n for _, result in found.known):",
+        "        if any(result.n > self._settled_n for _, result in group.known):",
         "        if False:",
         ("tests/chain/test_power_loss.py",),
     ),
