@@ -67,8 +67,14 @@ class Group:
     draft: Draft
     decided: list[tuple[Ticket, AppliedCommand]] = field(default_factory=list)
     known: list[tuple[Ticket, CommandResult]] = field(default_factory=list)  # answers that need no entry
+    committed: list[tuple[Ticket, EntryNumber]] = field(default_factory=list)  # before, by these entries
     refused: list[tuple[Ticket, SparklogError]] = field(default_factory=list)
     without_body: list[Ticket] = field(default_factory=list)  # large appends that are to be stored first
+
+    @property
+    def rests_on(self) -> int:
+        """The newest entry that an answer rests on; -1 for none."""
+        return max((*(result.n for _, result in self.known), *(n for _, n in self.committed)), default=-1)
 
     def entry(self, author: Author, nonce: str) -> bytes:
         """The bytes of the entry with what was decided; the draft is the state after it from now on."""
@@ -105,6 +111,8 @@ def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirm
             decision = decide(group.draft.state, ticket.submission, group.at)
             if decision.records:
                 _add(group, ticket, decision)
+            elif final and decision.committed_in is not None:
+                group.committed.append((ticket, decision.committed_in))
             elif final:
                 # If nothing is known either, the state is as wanted already.
                 already = CommandResult(EntryNumber(head.n), ticket.submission.n0, head.state.time_ms)

@@ -6,7 +6,8 @@ IDLE ── a command, after a long silence ──► CHECKING that the chain is
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided anew
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided anew
   ├── a command that is refused ──► FOLLOWING: a refusal, too, is decided on the newest state
-  └── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first
+  ├── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first
+  └── a command that the chain knows ──► READING its result back from the entry that applied it
 
 While the mark of slot n's block is looked for, slot n+1 of the same block is claimed already; it is acknowledged after
 n. The machine draws no id, reads no clock, holds no lock and does no I/O: `submit`, `reply` and `recover` are given
@@ -23,20 +24,24 @@ from enum import StrEnum
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.claim import Claim, Lost, Voided, Won
 from sparklog.chain.command_body import CommandBody, StoreBody
-from sparklog.chain.entry import Author, hash_of
+from sparklog.chain.damage import damage
+from sparklog.chain.entry import Author, Entry, hash_of
 from sparklog.chain.group import Group, Ticket, decide_group, taken
 from sparklog.chain.head import Head
+from sparklog.chain.read_entries import ReadEntries, results_in
 from sparklog.chain.requests import Get, Now, Pause, Put, Reply, Request
 from sparklog.core.apply import result_of
 from sparklog.core.errors import (
     InconsistentClusterId,
     KeyExists,
     KeyNotFound,
+    Landed,
     RequestTimedOut,
     SparklogError,
 )
 from sparklog.core.readable import duration
 from sparklog.core.records import AppliedCommand, At
+from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block, entry_key
 
 IDLE_MS = 10_000  # after so long without an entry, a look whether it is still the same chain
@@ -51,6 +56,7 @@ class Phase(StrEnum):
     CHECKING = "checking"
     FOLLOWING = "following"
     SETTLING = "settling"
+    READING = "reading"
     STORING = "storing"
     CLAIMING = "claiming"
     RESTING = "resting"
@@ -172,8 +178,11 @@ class GroupCommit:
             self._settle()  # nobody puts into the directory of that entry again
             return False
         group = decide_group(head, taken(self._queue), now.wall_ms, confirmed=confirmed)
-        if any(result.n > self._settled_n for _, result in group.known):
+        if group.rests_on > self._settled_n:
             self._settle()
+            return False
+        if group.committed:
+            self._read_back(group.committed)
             return False
         if group.refused and not self._caught_up:
             self._follow(CatchUp(self.head, self._url), group.tickets)
@@ -364,6 +373,42 @@ class GroupCommit:
                     self._fail_round(error)
 
         self._ask(Get(entry_key(n)), put)
+
+    # ---- what was committed before --------------------------------------------------------------
+
+    def _read_back(self, committed: Sequence[tuple[Ticket, EntryNumber]]) -> None:
+        """Answer commands that the chain knows from the entries that applied them."""
+        self.phase = Phase.READING
+        machine = ReadEntries((n for _, n in committed), self._url)
+
+        def handle(reply: Reply, now: Now) -> None:
+            match machine.reply(reply):
+                case Request() as request:
+                    self._ask(request, handle)
+                case SparklogError() as error:
+                    error.landed = Landed.YES
+                    for ticket, _ in committed:
+                        self._end(ticket, error)
+                case entries:
+                    self._answer(committed, entries)
+
+        self._ask(machine.start(), handle)
+
+    def _answer(self, committed: Sequence[tuple[Ticket, EntryNumber]], entries: Iterable[Entry]) -> None:
+        """An entry that is gone is below a FLOOR that this head does not know yet; else it is damage."""
+        results = {command.command_id: result for command, result in results_in(entries)}
+        for ticket, _ in committed:
+            ticket.result = results.get(ticket.submission.command_id)
+        self._queue = [each for each in self._queue if not each.done]
+        unread = [(ticket, n) for ticket, n in committed if not ticket.done]
+        if unread and not self._caught_up:
+            self._follow(CatchUp(self.head, self._url), [ticket for ticket, _ in unread])
+            return
+        for ticket, n in unread:
+            found = f"it applied command {ticket.submission.command_id}, and its result can't be read back from it"
+            error = damage(entry_key(n), found, self._url)
+            error.landed = Landed.YES
+            self._end(ticket, error)
 
     # ---- after a silence ------------------------------------------------------------------------
 

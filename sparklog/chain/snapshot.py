@@ -1,7 +1,7 @@
 """Snapshots: the whole state after entry n, as a manifest that names immutable chunks by checksum.
 
     meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
-    meta/chunks/<sha256>        the slice and object tables as Arrow IPC files, the rest as msgpack
+    meta/chunks/<sha256>        the tables of slices, objects and commands as Arrow IPC files, the rest as msgpack
 
 A chunk that has not changed since the last snapshot is named again, not written again; rows of a table that
 died since are listed in the manifest. So a snapshot costs what changed.
@@ -22,12 +22,13 @@ import numpy as np
 
 from sparklog.chain.damage import damage, damaged_chunk
 from sparklog.chain.framing import frame, unframe
-from sparklog.core import object_table, slice_table
+from sparklog.core import object_table, result_table, slice_table
 from sparklog.core.column_blocks import Block, ChunkName, Column
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
+from sparklog.core.result_table import AppliedBy, ResultTable, label_hash
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import (
     ApplicationState,
@@ -86,7 +87,10 @@ class SmallState(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n."""
+    """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n.
+
+    `results` are chunks of the table of commands. Older versions wrote one chunk with all results in full.
+    """
 
     chain_id: str
     n: EntryNumber
@@ -100,7 +104,7 @@ class Manifest(msgspec.Struct, frozen=True):
     objects: tuple[TableChunk, ...]
     topics: TableChunk
     partitions: TableChunk
-    results: TableChunk
+    results: tuple[TableChunk, ...] | TableChunk
     small: TableChunk
 
 
@@ -150,7 +154,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         objects,
         _packed(_in_order(state.topics), prepared, known),
         _packed(_in_order(state.partitions), prepared, known),
-        _packed(dict(state.results.items()), prepared, known),
+        _table_chunks(state.results.in_blocks().blocks, prepared, known),
         _packed(small, prepared, known),
     )
     return Prepared(manifest, prepared)
@@ -258,7 +262,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         objects = pool.map(lambda chunk: _block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
         topics = _unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
         partitions = _unpacked(store, manifest.n, manifest.partitions, tuple[Partition, ...])
-        results = _unpacked(store, manifest.n, manifest.results, dict[CommandId, CommandResult])
+        results = _results(pool, store, manifest)
         small = _unpacked(store, manifest.n, manifest.small, SmallState)
         return ClusterState(
             n=manifest.n,
@@ -282,16 +286,28 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
                 for each in small.producers
             ),
             applications=CopyOnWriteMap(small.applications),
-            results=CopyOnWriteMap(results),
+            results=results,
             jobs=CopyOnWriteMap({each.job: each for each in small.jobs}),
             **manifest.counters,
         )
 
 
+def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -> ResultTable:
+    chunks = manifest.results
+    if isinstance(chunks, tuple):
+        blocks = pool.map(lambda chunk: _block(store, manifest.n, chunk, result_table.DTYPES), chunks)
+        return ResultTable(blocks, manifest.floor)
+    table = ResultTable((), manifest.floor)
+    for command_id, result in _unpacked(store, manifest.n, chunks, dict[CommandId, CommandResult]).items():
+        table.add(AppliedBy(command_id, result.n, result.n0, label_hash(result.label)))
+    return table
+
+
 def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
     """The chunks that a snapshot names: they need not be written again."""
-    small = (manifest.topics, manifest.partitions, manifest.results, manifest.small)
-    return {chunk.sha256: chunk for chunk in (*manifest.slices, *manifest.objects, *small)}
+    results = (manifest.results,) if isinstance(manifest.results, TableChunk) else manifest.results
+    small = (manifest.topics, manifest.partitions, manifest.small)
+    return {chunk.sha256: chunk for chunk in (*manifest.slices, *manifest.objects, *results, *small)}
 
 
 def _in_order(values: Mapping[Any, T]) -> tuple[T, ...]:

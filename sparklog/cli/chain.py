@@ -171,13 +171,18 @@ def write(
     did not land, if FLOOR has not passed it.
     """
     from sparklog.core.errors import InvalidOption, NotFound
+    from sparklog.core.result_table import COMMAND_ID
+    from sparklog.core.types import CommandId
 
     if not write_id:
         raise InvalidOption("ID: wanted a command id, a writeId or a txnAppId, found an empty one")
     with connect() as cluster, cluster.connection.follower.current() as found:
+        applied = found.results.labelled(write_id)
+        if COMMAND_ID.fullmatch(write_id) and (by_id := found.results.get(CommandId(write_id))) is not None:
+            applied.append(by_id)
         rows = [
             _write(found, command_id, result)
-            for command_id, result in found.results.items()
+            for command_id, result in cluster.connection.follower.results(applied)
             if write_id in (str(command_id), result.label)
         ]
         application = found.applications.get(write_id)

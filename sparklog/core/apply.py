@@ -33,6 +33,7 @@ from sparklog.core.records import (
     TopicDeleted,
 )
 from sparklog.core.replicas import Assignment, high_watermark
+from sparklog.core.result_table import AppliedBy, label_hash
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import (
     ApplicationState,
@@ -68,14 +69,14 @@ def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At)
 
 
 def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
-    """Change `state` by the records of one command, and remember what it led to.
+    """Change `state` by the records of one command, and remember that entry `at` did it.
 
-    An append of idempotent producers keeps no result of its own: its sequences are remembered instead.
+    Not of an append of idempotent producers: its sequences are remembered instead.
     """
     for record in command.records:
         apply(state, record, at)
     if not any(isinstance(record, Appended) and by_producer(record.slices) for record in command.records):
-        state.results[command.command_id] = result_of(command, at)
+        state.results.add(AppliedBy(command.command_id, at.n, command.n0, label_hash(_label(command))))
 
 
 def result_of(command: AppliedCommand, at: At) -> CommandResult:
@@ -94,6 +95,12 @@ def result_of(command: AppliedCommand, at: At) -> CommandResult:
             case _:
                 pass
     return result
+
+
+def _label(command: AppliedCommand) -> str:
+    """What the write calls itself; the last append's, as in its result."""
+    labels = [record.label for record in command.records if isinstance(record, Appended | AppendedByReference)]
+    return labels[-1] if labels else ""
 
 
 def apply(state: ClusterState, record: Record, at: At) -> None:
@@ -289,8 +296,7 @@ def _release(state: ClusterState, object_numbers: Column, delete_after_ms: int, 
 
 def _raise_floor(state: ClusterState, record: FloorRaised) -> None:
     state.floor = record.floor
-    for command_id in [each for each, result in state.results.items() if result.n0 < record.floor]:
-        del state.results[command_id]
+    state.results.drop_below(record.floor)
     for producer_id in record.expired_producers:
         state.producers.pop(producer_id, None)
 

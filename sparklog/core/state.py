@@ -18,10 +18,10 @@ from sparklog.core.cluster_config import topic_defaults
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
+from sparklog.core.result_table import ResultTable
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.topic_config import TopicConfig, effective
 from sparklog.core.types import (
-    CommandId,
     EntryNumber,
     LeaderEpoch,
     ObjectNumber,
@@ -134,7 +134,7 @@ class ClusterState:
     retired: CopyOnWriteMap[ObjectNumber, Retired] = field(default_factory=CopyOnWriteMap)
     producers: CopyOnWriteMap[ProducerId, Producer] = field(default_factory=CopyOnWriteMap)
     applications: CopyOnWriteMap[str, ApplicationState] = field(default_factory=CopyOnWriteMap)
-    results: CopyOnWriteMap[CommandId, CommandResult] = field(default_factory=CopyOnWriteMap)
+    results: ResultTable = field(default_factory=ResultTable)
     jobs: CopyOnWriteMap[str, JobRan] = field(default_factory=CopyOnWriteMap)
     next_topic_id: int = 1
     next_object_number: int = 0

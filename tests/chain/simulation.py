@@ -457,12 +457,13 @@ class World:
         return True
 
     def _deleted(self) -> Generator[Request, object, None]:
-        """DESIGN 3: the next block is complete and covered by a snapshot; first the mark, then the entries.
+        """DESIGN 3: the next block is complete and covered by a snapshot, and FLOOR has passed this one, so that what
+        commands led to can be read back; first the mark, then the entries.
 
         And what vacuum does: uploads begun below FLOOR that no state names go.
         """
         keeper = self.keeper
-        while entry_block(keeper.snapshot_n) >= self.deleted_blocks + 2:
+        while entry_block(min(keeper.snapshot_n - BLOCK, keeper.head.state.floor)) > self.deleted_blocks:
             block = self.deleted_blocks
             if not isinstance((yield Put(void_key(block), b"")), KeyExists | None):
                 return
@@ -568,13 +569,14 @@ def one_object(n0: EntryNumber, upload_id: UploadId, partition: PartitionIndex) 
 
 
 def new_chain(entries: int = 7, chain_id: str = "c" * 32) -> tuple[dict[str, bytes], Head]:
-    """The objects and the head of a chain with topic 1 of two partitions, and of so many entries."""
+    """The objects and the head of a chain with topic 1 of two partitions, and of so many entries; FLOOR is at 4."""
     world = World(0, ({}, Head()))
     world.calm = True
     process = world.writers[0]
     assert process.commits is not None
     made = (CreateCluster(chain_id, (NewStore(StoreId("a"), ".", "i"),)), CreateTopic("orders", 2, 1))
-    commands: list[Command] = [*made, *(ReportJob("roll", 0, at, 0, "") for at in range(entries - 2))]
+    reports = (ReportJob("roll", 0, at, 0, "") for at in range(entries - 3))
+    commands: list[Command] = [*made, *reports, RaiseFloor(EntryNumber(4))]
     for command in commands:
         ticket = Ticket(Submission(CommandId(world._id()), EntryNumber(0), command), 10**15, TIMEOUT_MS)
         process.commits.submit(ticket, world._now())

@@ -33,6 +33,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
     WriteExpired,
 )
+from sparklog.core.result_table import ResultTable
 from sparklog.core.types import EntryNumber
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
 from tests.faults.faulty_store import Fault
@@ -268,7 +269,7 @@ def test_without_the_look_for_known_ids_a_repeat_would_be_there_twice(
 ) -> None:
     def forgetful(state: Any, submission: Submission, at: Any) -> Any:
         fork = state.fork()
-        fork.results = {}
+        fork.results = ResultTable()
         return decide(fork, submission, at)
 
     monkeypatch.setattr(group, "decide", forgetful)

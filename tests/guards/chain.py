@@ -146,7 +146,7 @@ GUARDS: Final = (
         "settled-before-an-answer",
         "An answer that rests on another process's entry is given when that entry is durable.",
         "sparklog/chain/group_commit.py",
-        "        if any(result.n > self._settled_n for _, result in group.known):",
+        "        if group.rests_on > self._settled_n:",
         "        if False:",
         ("tests/chain/test_power_loss.py",),
     ),
@@ -157,6 +157,33 @@ GUARDS: Final = (
         "        if entry_block(head.n + 1) != entry_block(head.n) and self._settled_n < head.n and confirmed:",
         "        if False:",
         ("tests/chain/test_power_loss.py",),
+    ),
+    Guard(
+        "mark-of-a-result",
+        "A result is not read from a slot that a stalled writer may have filled again.",
+        "sparklog/chain/read_entries.py",
+        " and entry_block(n) not in void",
+        "",
+        ("tests/chain/test_read_entries.py::test_an_entry_of_a_block_that_is_going_does_not_count",),
+    ),
+    Guard(
+        "result-below-a-new-floor",
+        "A result that is gone because FLOOR rose is no damage.",
+        "sparklog/chain/group_commit.py",
+        "        if unread and not self._caught_up:",
+        "        if False:",
+        (
+            "tests/chain/test_read_entries.py::"
+            "test_a_repeat_of_what_floor_has_passed_meanwhile_is_refused_and_its_entry_is_not_missed",
+        ),
+    ),
+    Guard(
+        "landed-though-unread",
+        "A repeat whose result can't be read is told that it landed.",
+        "sparklog/chain/group_commit.py",
+        "                case SparklogError() as error:\n                    error.landed = Landed.YES\n",
+        "                case SparklogError() as error:\n",
+        ("tests/chain/test_read_entries.py::test_a_repeat_whose_result_can_not_be_read_now_says_that_it_landed",),
     ),
     Guard(
         "silence-from-the-start",
