@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sparklog.spark.produce_arguments import main
+from sparklog.spark.produce.arguments import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from sparklog.maintenance.retention import run_retention
 from sparklog.spark.job_arguments import main
-from sparklog.spark.retention_job import run_retention
 
 if __name__ == "__main__":
     sys.exit(

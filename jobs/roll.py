@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from sparklog.maintenance.roll import run_roll
 from sparklog.spark.job_arguments import main
-from sparklog.spark.roll_job import run_roll
 
 if __name__ == "__main__":
     sys.exit(

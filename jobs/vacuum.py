@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from sparklog.maintenance.vacuum import run_vacuum
 from sparklog.spark.job_arguments import main
-from sparklog.spark.vacuum_job import run_vacuum
 
 if __name__ == "__main__":
     sys.exit(

@@ -17,7 +17,7 @@ from sparklog.cli.output import (
     status,
 )
 from sparklog.cli.settings import settings
-from sparklog.core.key_value import key_values
+from sparklog.options.key_value import key_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -182,7 +182,7 @@ def times_of(text: str) -> list[int]:
 
     Raises InvalidOption, also if B is before A.
     """
-    from sparklog.core.starting_offsets import parse_timestamp_us
+    from sparklog.options.starting_offsets import parse_timestamp_us
 
     colons = [index for index, character in enumerate(text) if character == ":"]
     for times in ([text], *([text[:at], text[at + 1 :]] for at in colons)):

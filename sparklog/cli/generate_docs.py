@@ -12,9 +12,9 @@ import typer
 
 from sparklog.cli.main import app
 from sparklog.cli.output import examples_of
+from sparklog.cli.render_docs import PAGES
 from sparklog.core import errors
 from sparklog.core.errors import SparklogError
-from sparklog.core.render_docs import PAGES
 
 ROOT = Path(__file__).parents[2]
 UNFORESEEN = (

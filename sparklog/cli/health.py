@@ -71,7 +71,7 @@ def _connected(url: str) -> Cluster:
     """The cluster, if its metadata can be read before the deadline."""
     from sparklog.client.cluster import connect
     from sparklog.client.store_health import CALL_TIMEOUT_MS, DEADLINE_MS, in_time
-    from sparklog.core.storage_settings import METADATA_STORE
+    from sparklog.core.config.storage import METADATA_STORE
     from sparklog.storage.open_store import absolute_url, has_timeout
 
     hasty = {f"{METADATA_STORE}.timeout_ms": str(CALL_TIMEOUT_MS)} if has_timeout(absolute_url(url)) else {}
@@ -136,7 +136,7 @@ def _store(found: StoreHealth) -> dict[str, Any]:
 
 
 def _not_checked(checked: ClusterHealth) -> list[str]:
-    from sparklog.core.storage_settings import METADATA_STORE
+    from sparklog.core.config.storage import METADATA_STORE
     from sparklog.storage.keys import PROBES
 
     left = checked.objects - checked.sampled

@@ -13,7 +13,7 @@ from sparklog.cli.settings import settings
 
 if TYPE_CHECKING:
     from sparklog.core.records import JobRan
-    from sparklog.spark.job_report import JobReport
+    from sparklog.maintenance.report import JobReport
 
 app = typer.Typer(help="Run a maintenance job here, or see how the last runs ended.", no_args_is_help=True)
 
@@ -36,7 +36,7 @@ def roll(
     report: str | None = REPORT,
 ) -> None:
     """Rewrite what writers appended into sealed segments, by segment.bytes and segment.ms."""
-    from sparklog.spark.roll_job import run_roll
+    from sparklog.maintenance.roll import run_roll
 
     _run("roll", lambda **given: run_roll(everything=everything, **given), topic, now, dry_run, report)
 
@@ -46,7 +46,7 @@ def retention(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
 ) -> None:
     """Forget whole segments by retention.ms and retention.bytes, then delete objects whose delay has passed."""
-    from sparklog.spark.retention_job import run_retention
+    from sparklog.maintenance.retention import run_retention
 
     _run("retention", run_retention, topic, now, dry_run, report)
 
@@ -56,7 +56,7 @@ def vacuum(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
 ) -> None:
     """Delete uploads that no write ever named and none can name any more."""
-    from sparklog.spark.vacuum_job import run_vacuum
+    from sparklog.maintenance.vacuum import run_vacuum
 
     _run("vacuum", run_vacuum, topic, now, dry_run, report)
 
@@ -101,8 +101,9 @@ def _run(
     report_file: str | None,
 ) -> None:
     """Run a job. stdout is for the plan of --dry-run, or for the report as JSON if that is asked for."""
+    from sparklog.maintenance.output import plan_console
     from sparklog.spark.job_arguments import INTERRUPTED, check_report_file, job_session, parse_now_ms, write_report
-    from sparklog.spark.job_output import plan_console
+    from sparklog.spark.tasks import SparkTasks
 
     check_report_file(report_file)
     try:
@@ -111,7 +112,7 @@ def _run(
             topics=topics or None,
             now_ms=None if now is None else parse_now_ms(now),
             dry_run=dry_run,
-            spark=lambda: job_session(name),
+            tasks=SparkTasks(lambda: job_session(name), settings.cluster()),
             console=plan_console(dry_run=dry_run, stdout_taken=settings.json or report_file == "-"),
         )
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from sparklog.cli.output import connect, done, ending
-from sparklog.core.config_key import did_you_mean
+from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
 from sparklog.core.readable import counted, exact_amount
 

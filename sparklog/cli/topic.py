@@ -17,8 +17,8 @@ from sparklog.cli.output import (
     table,
 )
 from sparklog.cli.settings import settings
-from sparklog.core.key_value import key_values
 from sparklog.core.readable import counted
+from sparklog.options.key_value import key_values
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
@@ -61,8 +61,8 @@ def create(
 ) -> None:
     """Create a topic."""
     from sparklog.core.commands import CreateTopic
+    from sparklog.core.config.topic import parse_topic_config
     from sparklog.core.records import TopicCreated
-    from sparklog.core.topic_config import parse_topic_config
 
     config = parse_topic_config(key_values(topic_config, "--topic-config"))
     with connect() as cluster:
@@ -109,10 +109,10 @@ def describe(topic: str = NAME) -> None:
     something of what is there now (a time that has passed: its next run will). The table shows the config keys that
     were set, for the topic or the cluster; JSON has all that are in force.
     """
-    from sparklog.core.cluster_config import topic_defaults
-    from sparklog.core.config_key import text_of
+    from sparklog.core.config.cluster import topic_defaults
+    from sparklog.core.config.key import text_of
+    from sparklog.core.config.topic import topic_values
     from sparklog.core.plan import topic_of
-    from sparklog.core.topic_config import topic_values
 
     with connect() as cluster, cluster.connection.follower.current() as state:
         found = topic_of(state, topic)
@@ -186,9 +186,9 @@ def alter(
 ) -> None:
     """Change the config of a topic."""
     from sparklog.core.commands import AlterTopic
+    from sparklog.core.config.topic import parse_topic_config
     from sparklog.core.errors import InvalidOption
     from sparklog.core.records import TopicAltered
-    from sparklog.core.topic_config import parse_topic_config
 
     changed = parse_topic_config(key_values(set_, "--set"))
     if both := sorted(set(changed) & set(delete)):
@@ -263,7 +263,7 @@ def offsets(
 
     One offset for each partition; none if no record is at or after the time.
     """
-    from sparklog.core.starting_offsets import parse_timestamp_us
+    from sparklog.options.starting_offsets import parse_timestamp_us
 
     with connect() as cluster:
         partitions = cluster.describe(topic).partitions

@@ -10,8 +10,9 @@ from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.client.connection import default_author
-from sparklog.core.cluster_config import parse_cluster_config
 from sparklog.core.commands import CreateCluster, NewStore
+from sparklog.core.config.cluster import parse_cluster_config
+from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
@@ -21,7 +22,6 @@ from sparklog.core.errors import (
     OutcomeUnknown,
     StoreUnavailable,
 )
-from sparklog.core.storage_settings import storage_settings
 from sparklog.core.store_ids import check_store_ids
 from sparklog.core.types import StoreId
 from sparklog.host.dice import new_id

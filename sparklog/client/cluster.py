@@ -13,7 +13,6 @@ import pyarrow as pa
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, new_command_id
 from sparklog.client.connection import Connection
 from sparklog.client.write_plan import append_command, check_partition_named, plan_write, producer_slices, write_rows
-from sparklog.core.cluster_config import topic_defaults
 from sparklog.core.commands import (
     AddPartitions,
     AllocateProducer,
@@ -24,13 +23,14 @@ from sparklog.core.commands import (
     DeleteTopic,
     Submission,
 )
-from sparklog.core.config_key import text_of
+from sparklog.core.config.cluster import topic_defaults
+from sparklog.core.config.key import text_of
+from sparklog.core.config.storage import storage_settings
+from sparklog.core.config.topic import parse_topic_config, topic_values
 from sparklog.core.errors import Damaged, InvalidInput
 from sparklog.core.plan import RangeToRead, SliceToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.storage_settings import storage_settings
-from sparklog.core.topic_config import parse_topic_config, topic_values
 from sparklog.core.types import Offset, StoreId
 from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema

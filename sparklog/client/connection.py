@@ -11,11 +11,11 @@ import msgspec
 from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.decide_append import existing_partition
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
-from sparklog.core.storage_settings import StorageSettings
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.stores import StorePlaces, Stores, open_metadata, places_to_carry
 from sparklog.storage.config_file import settings_here

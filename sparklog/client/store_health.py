@@ -17,11 +17,11 @@ import msgspec
 
 from sparklog.client.bootstrap import Incarnation
 from sparklog.client.connection import Connection
+from sparklog.core.config.storage import METADATA_STORE
 from sparklog.core.errors import KeyNotFound, RequestTimedOut, SparklogError, StoreReadOnly
 from sparklog.core.object_samples import ObjectSample, live_slices, sampled_objects
 from sparklog.core.readable import counted, duration, exact_amount
 from sparklog.core.state import ClusterState
-from sparklog.core.storage_settings import METADATA_STORE
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
@@ -42,7 +42,7 @@ from sparklog.storage.keys import (
     index_key,
     parse_data_key,
 )
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url
 

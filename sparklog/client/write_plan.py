@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.core.commands import Append, Application, PartitionEpoch
-from sparklog.core.config_key import did_you_mean
+from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import (
     InvalidInput,
     InvalidRecord,

@@ -41,7 +41,7 @@ class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
 
 
 class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
-    """`partitions` and `replication_factor` None: the cluster's defaults. `config` was checked by topic_config."""
+    """`partitions` and `replication_factor` None: the cluster's defaults. `config` was checked by config.topic."""
 
     name: str
     partitions: int | None = None

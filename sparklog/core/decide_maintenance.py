@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sparklog.core.cluster_config import effective_cluster
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swap
+from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide_append import check_holder, existing_partition, where
 from sparklog.core.decide_topics import delay_begins_ms
 from sparklog.core.errors import InvalidInput, NotEnoughReplicas, OffsetOutOfRange, SwapRefused

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sparklog.core.cluster_config import effective_cluster, parse_cluster_config
 from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic
+from sparklog.core.config.cluster import effective_cluster, parse_cluster_config
+from sparklog.core.config.topic import merge_topic_config, parse_topic_config
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
@@ -28,7 +29,6 @@ from sparklog.core.records import (
 from sparklog.core.replicas import Assignment, assign
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.store_ids import check_store_ids
-from sparklog.core.topic_config import merge_topic_config, parse_topic_config
 from sparklog.core.topic_names import check_no_collision, check_topic_name
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 
-from sparklog.core.config_key import did_you_mean
+from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.readable import numbered
 from sparklog.core.slice_table import SliceColumns

@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from sparklog.core.config.topic import TopicConfig
 from sparklog.core.readable import counted, setting_bytes, setting_ms
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.topic_config import TopicConfig
 from sparklog.core.types import LeaderEpoch, ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
 
 # However small slices are, a segment is made of at most so many: one task holds the list of them.

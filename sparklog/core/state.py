@@ -14,13 +14,13 @@ from typing import cast
 
 import msgspec
 
-from sparklog.core.cluster_config import topic_defaults
+from sparklog.core.config.cluster import topic_defaults
+from sparklog.core.config.topic import TopicConfig, effective
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
 from sparklog.core.result_table import ResultTable
 from sparklog.core.slice_table import SliceTable
-from sparklog.core.topic_config import TopicConfig, effective
 from sparklog.core.types import (
     EntryNumber,
     LeaderEpoch,

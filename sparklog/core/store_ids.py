@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from sparklog.core.config.storage import METADATA_STORE
 from sparklog.core.errors import InvalidInput
-from sparklog.core.storage_settings import METADATA_STORE
 
 MAX_LENGTH: Final = 100
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")

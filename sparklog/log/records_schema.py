@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.types as pat
 
-from sparklog.core.config_key import did_you_mean, nearest
+from sparklog.core.config.key import did_you_mean, nearest
 from sparklog.core.errors import InvalidInput
 
 OBJECT_FORMAT: Final = b"1"  # of the layout of data objects; another layout gets another number

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from sparklog.core.config.storage import METADATA_STORE, StorageSettings
 from sparklog.core.errors import DataLoss
-from sparklog.core.storage_settings import METADATA_STORE, StorageSettings
 from sparklog.core.types import NamedObject, StoreId
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore

@@ -19,14 +19,14 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import Connection, shared
+from sparklog.client.read_plan import ReadPlan, plan_read
 from sparklog.core.errors import ClusterNotFound, Damaged, DataLoss
-from sparklog.core.given_options import warning_of
-from sparklog.core.options import ReadOptions
 from sparklog.core.plan import RangeToRead
 from sparklog.core.types import Offset
 from sparklog.log.scan import scan
 from sparklog.log.stores import StorePlaces, Stores
-from sparklog.spark.read_plan import ReadPlan, plan_read
+from sparklog.options.given import warning_of
+from sparklog.options.typed import ReadOptions
 from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
 
 log = logging.getLogger("sparklog")

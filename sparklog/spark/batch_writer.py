@@ -26,14 +26,14 @@ from sparklog.client.connection import Connection, shared
 from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write, write_rows
 from sparklog.core.commands import Append, Application, Submission
 from sparklog.core.errors import InvalidInput, KeyNotFound, OutcomeUnknown
-from sparklog.core.given_options import warning_of
-from sparklog.core.options import WriteOptions
 from sparklog.core.readable import amount, counted, setting_ms
 from sparklog.core.records import CommandResult
 from sparklog.core.types import TimestampSource, TopicId
 from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import left_out_warning
 from sparklog.log.stores import Stores
+from sparklog.options.given import warning_of
+from sparklog.options.typed import WriteOptions
 from sparklog.spark.schema import check_written
 from sparklog.storage.keys import data_key
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import platform
 import socket
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sparklog.spark.job_tasks import Session, TaskRunner
+from sparklog.spark.tasks import SparkTasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PACKAGES: Final = ("sparklog", "pyspark", "pyarrow", "numpy", "s3fs", "hdfs-native")
 _OPTIONAL: Final = frozenset({"s3fs", "hdfs-native"})  # wanted only for stores that need them
@@ -38,9 +41,9 @@ def installation_here() -> Installation:
     return Installation(socket.gethostname(), platform.python_version(), {each: _version(each) for each in PACKAGES})
 
 
-def installations(session: Session, tasks: int = 4) -> list[Installation]:
+def installations(session: Callable[[], SparkSession], tasks: int = 4) -> list[Installation]:
     """What `tasks` tasks find where they run; each different process host and content once. Raises SparklogError."""
-    bodies: Sequence[bytes] = TaskRunner(session, "").run(_look, [b""] * tasks)
+    bodies = SparkTasks(session, "").run(_look, [b""] * tasks)
     found = [msgspec.msgpack.decode(each, type=Installation) for each in bodies]
     return [each for number, each in enumerate(found) if each not in found[:number]]
 

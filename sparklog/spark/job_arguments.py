@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from sparklog.client.failures import print_failure, unforeseen
 from sparklog.core.errors import InvalidInput, Landed, SparklogError
-from sparklog.core.starting_offsets import parse_timestamp_us
-from sparklog.spark.job_output import plan_console
-from sparklog.spark.job_report import JobReport
+from sparklog.maintenance.output import plan_console
+from sparklog.maintenance.report import JobReport
+from sparklog.options.starting_offsets import parse_timestamp_us
 from sparklog.spark.spark_errors import brief
+from sparklog.spark.tasks import SparkTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +62,7 @@ def main(
             url,
             topics=topics,
             now_ms=None if now is None else parse_now_ms(now),
-            spark=lambda: job_session(name),
+            tasks=SparkTasks(lambda: job_session(name), url),
             console=plan_console(dry_run=given["dry_run"], stdout_taken=report_file == "-"),
             **given,
         )

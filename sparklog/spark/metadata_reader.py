@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 from sparklog.chain.entry import decode_entry
 from sparklog.client.connection import shared
 from sparklog.core.errors import KeyNotFound
-from sparklog.core.options import ReadOptions
 from sparklog.log.stores import StorePlaces, open_metadata
+from sparklog.options.typed import ReadOptions
 from sparklog.spark.metadata_tables import batch_of, entry_rows, metadata_schema, state_rows
 from sparklog.spark.metadata_writes import WritesToRead, plan_writes, rows_of_writes
 from sparklog.spark.schema import columns_of

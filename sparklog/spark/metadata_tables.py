@@ -24,12 +24,12 @@ from pyspark.sql.types import (
 )
 
 from sparklog.chain.entry import Entry
-from sparklog.core.cluster_config import topic_defaults
-from sparklog.core.config_key import text_of
+from sparklog.core.config.cluster import topic_defaults
+from sparklog.core.config.key import text_of
+from sparklog.core.config.topic import topic_values
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.topic_config import topic_values
 from sparklog.core.types import ObjectNumber, OffsetRange, TopicPartition
 from sparklog.storage.keys import data_key
 

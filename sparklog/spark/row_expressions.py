@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sparklog.core.config_key import did_you_mean
+from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidOption
 from sparklog.spark.spark_errors import brief, condition_of, parameters_of
 

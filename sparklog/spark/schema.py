@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sparklog.core.config_key import did_you_mean
+from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput
 from sparklog.log.records_schema import IGNORED_COLUMNS, canonical
 

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
-    from sparklog.core.options import ReadOptions
+    from sparklog.options.typed import ReadOptions
 
 _CLUSTER_VARIABLE = "SPARKLOG_CLUSTER"  # in the environment of the driver
 
@@ -27,7 +27,7 @@ class SparklogDataSource(DataSource):
 
         Spark also asks for it to make a table in its catalog: see `table_options`.
         """
-        from sparklog.core.options import parse_read_options
+        from sparklog.options.typed import parse_read_options
         from sparklog.spark.table_options import keep_options, options_of_new_table
 
         table = options_of_new_table(self.options)
@@ -39,7 +39,7 @@ class SparklogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reader of `schema`, which is the source's own or one that the user gave to prune it."""
-        from sparklog.core.options import parse_read_options
+        from sparklog.options.typed import parse_read_options
         from sparklog.spark.table_options import read_options_of_table
 
         given = read_options_of_table(self.options, schema)
@@ -56,7 +56,7 @@ class SparklogDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Writer of rows of `schema`. Raises InvalidInput for `overwrite`, a wrong column, a wrong option."""
         from sparklog.core.errors import InvalidInput
-        from sparklog.core.options import parse_write_options
+        from sparklog.options.typed import parse_write_options
         from sparklog.spark.batch_writer import begin_write
         from sparklog.spark.table_options import check_written_options
 

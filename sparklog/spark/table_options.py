@@ -16,9 +16,9 @@ from typing import Final
 
 from pyspark.sql.types import StructField, StructType
 
+from sparklog.core.config.storage import SECRET_STORAGE_KEYS
 from sparklog.core.errors import InvalidOption
-from sparklog.core.option_registry import OPTIONS, Side
-from sparklog.core.storage_settings import SECRET_STORAGE_KEYS
+from sparklog.options.registry import OPTIONS, Side
 from sparklog.storage.open_store import absolute_url
 
 _METADATA_KEY: Final = "sparklog.table"

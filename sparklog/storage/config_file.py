@@ -16,9 +16,9 @@ import tomllib
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sparklog.core.config_key import did_you_mean
+from sparklog.core.config.key import did_you_mean
+from sparklog.core.config.storage import StorageSettings, storage_settings
 from sparklog.core.errors import InvalidOption
-from sparklog.core.storage_settings import StorageSettings, storage_settings
 
 CONFIG_VARIABLE: Final = "SPARKLOG_CONFIG"
 _KEYS: Final = ("cluster", "storage")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from sparklog.core.config_key import did_you_mean
+from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 
@@ -46,7 +46,7 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
 
             return S3Store(url, settings or {})
         case "hdfs":
-            from sparklog.storage.hdfs import HdfsStore
+            from sparklog.storage.hdfs.store import HdfsStore
 
             return HdfsStore(url, settings or {})
         case "http" | "https":

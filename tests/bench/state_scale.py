@@ -36,7 +36,7 @@ from sparklog.core.types import (
     TopicId,
     TopicPartition,
 )
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from tests.bench.paired import Spread
 
 PARTITIONS = 1_000

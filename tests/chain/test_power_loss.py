@@ -14,7 +14,7 @@ import pytest
 from sparklog.core.commands import Application
 from sparklog.core.errors import ChainDamaged
 from sparklog.storage.keys import entry_key
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from tests.chain.chain_kit import SMALL_BLOCK, Member, append, member, new_chain, small_blocks, upload_of
 from tests.faults.deadly_calls import Died
 

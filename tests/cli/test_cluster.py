@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from tests.cli.conftest import Cli
 
 

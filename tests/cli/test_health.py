@@ -16,7 +16,7 @@ from sparklog.client import store_health
 from sparklog.core.commands import ReportJob
 from sparklog.core.errors import StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable, UnsupportedVersion
 from sparklog.storage.keys import INCARNATION, index_key, parse_data_key
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from sparklog.storage.object_store import Bytes
 from tests.cli.conftest import Cli
 from tests.faults.unchanged_cluster import unchanged

@@ -81,7 +81,7 @@ def test_ctrl_c_ends_a_job_with_one_line(orders: Cli, monkeypatch: pytest.Monkey
     def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sparklog.spark.vacuum_job.run_vacuum", interrupted)
+    monkeypatch.setattr("sparklog.maintenance.vacuum.run_vacuum", interrupted)
     said = orders("job", "vacuum")
     assert (said.code, said.out, said.err.count("\n")) == (130, "", 1)
     assert said.err.startswith("interrupted: ")

@@ -16,7 +16,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write, producer_slices, write_rows
 from sparklog.core.commands import Append, Application, Submission
-from sparklog.core.config_key import LONG_MAX
+from sparklog.core.config.key import LONG_MAX
 from sparklog.core.errors import InvalidInput, InvalidRecord, Landed, SparklogError, UnknownTopicOrPartition
 from sparklog.core.types import UploadId
 from tests.core.decided_log import DecidedLog

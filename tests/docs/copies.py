@@ -26,13 +26,13 @@ import sparklog
 from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.core.options import parse_read_options, parse_write_options
 from sparklog.log.batch import BatchEncoder, EncodedBatch
+from sparklog.maintenance.roll import run_roll
+from sparklog.options.typed import parse_read_options, parse_write_options
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.batch_writer import BatchWriter, begin_write
-from sparklog.spark.roll_job import run_roll
 from sparklog.spark.schema import records_schema
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 
 PAGE = Path(__file__).parents[2] / "docs" / "copies.md"
 BEGIN, END = "<!-- measured: begin (python -m tests.docs.copies) -->", "<!-- measured: end -->"

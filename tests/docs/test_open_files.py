@@ -16,7 +16,7 @@ import sparklog
 from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.spark.roll_job import run_roll
+from sparklog.maintenance.roll import run_roll
 
 PAGE = Path(__file__).parents[2] / "docs" / "open-files.md"
 PYARROW, POLARS, PANDAS, DUCKDB, ONE_RECORD = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

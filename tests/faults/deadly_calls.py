@@ -17,10 +17,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from sparklog.storage.hdfs import HdfsStore
-from sparklog.storage.hdfs_upload import HdfsUpload
-from sparklog.storage.local import LocalStore
-from sparklog.storage.local_upload import LocalUpload
+from sparklog.storage.hdfs.store import HdfsStore
+from sparklog.storage.hdfs.upload import HdfsUpload
+from sparklog.storage.local.store import LocalStore
+from sparklog.storage.local.upload import LocalUpload
 from sparklog.storage.memory import MemoryStore, MemoryUpload
 from sparklog.storage.object_store import Bytes
 from sparklog.storage.open_store import open_store

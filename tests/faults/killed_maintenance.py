@@ -20,11 +20,11 @@ from typing import Any
 
 from rich.console import Console
 
-from sparklog.spark.retention_job import run_retention
-from sparklog.spark.roll_job import run_roll
-from sparklog.spark.vacuum_job import run_vacuum
+from sparklog.maintenance.retention import run_retention
+from sparklog.maintenance.roll import run_roll
+from sparklog.maintenance.vacuum import run_vacuum
 from tests.faults.deadly_calls import every_change, import_clients, kill_at
-from tests.spark.maintained_log import StandingClock
+from tests.maintenance.maintained_log import StandingClock
 
 
 def run(job: str, clock_ms: int, now_ms: int, url: str) -> int:

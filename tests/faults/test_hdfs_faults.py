@@ -32,7 +32,8 @@ from sparklog.core.errors import ClusterAlreadyExists, Landed, OutcomeUnknown, S
 from sparklog.core.invariants import check
 from sparklog.core.types import UploadId
 from sparklog.log import object_reader
-from sparklog.storage import hdfs_client, hdfs_upload
+from sparklog.storage.hdfs import client as hdfs_client
+from sparklog.storage.hdfs import upload as hdfs_upload
 from tests.faults.modelled_log import PARTITIONS, TOPIC, ModelledLog
 from tests.servers.fault_proxy_rules import Fault, HalfSentBody, Hang, ReplyLost, ResetAfterBody, TruncatedResponse
 from tests.servers.hadoop import Hadoop

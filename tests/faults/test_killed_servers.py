@@ -15,7 +15,7 @@ import pytest
 
 from sparklog.client.cluster import connect
 from sparklog.core.errors import Landed
-from sparklog.storage.hdfs import HdfsStore
+from sparklog.storage.hdfs.store import HdfsStore
 from sparklog.storage.s3.client import forget_clients
 from tests.faults.modelled_log import ModelledLog
 from tests.servers.fault_proxy import FaultProxy

@@ -27,7 +27,7 @@ from sparklog.storage.memory import MemoryStore, MemoryUpload
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change
 from tests.faults.killed_maintenance import run
-from tests.spark.maintained_log import DAY_MS, MaintainedLog
+from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
 
 PROJECT = Path(__file__).parents[2]
 JOBS = ("roll", "retention", "vacuum")

@@ -21,7 +21,7 @@ from sparklog.core.invariants import check
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_call
 from tests.faults.killed_commit import COMMAND_ID, PARTITIONS, rows
-from tests.spark.maintained_log import MaintainedLog
+from tests.maintenance.maintained_log import MaintainedLog
 
 MOST_STEPS = 200
 STRIDE = 7

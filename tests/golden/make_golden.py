@@ -16,7 +16,7 @@ import pyarrow as pa
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
 from sparklog.core.state import FORMAT
-from sparklog.spark.roll_job import run_roll
+from sparklog.maintenance.roll import run_roll
 
 GOLDEN = Path(__file__).parent / f"format-{FORMAT}"
 

@@ -11,20 +11,24 @@ GUARDS: Final = (
     Guard(
         "vacuum-raises-floor",
         "Nothing is deleted before FLOOR refuses the commit that would name it.",
-        "sparklog/spark/vacuum_job.py",
+        "sparklog/maintenance/vacuum.py",
         "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()",
         "        floor = frame.due_floor()",
-        ("tests/spark/test_vacuum_job.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",),
+        (
+            "tests/maintenance/test_vacuum.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",
+        ),
     ),
     Guard(
         "vacuum-floor-before-search",
         "What is named is looked up after FLOOR was raised: a commit that landed before it is seen.",
-        "sparklog/spark/vacuum_job.py",
+        "sparklog/maintenance/vacuum.py",
         "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()\n"
         "        searches = _searches(frame, floor)",
         "        searches = _searches(frame, frame.due_floor())\n"
         "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()",
-        ("tests/spark/test_vacuum_job.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",),
+        (
+            "tests/maintenance/test_vacuum.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",
+        ),
     ),
     # ---- what a job may do twice ---------------------------------------------------------------------
     Guard(

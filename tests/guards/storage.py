@@ -10,7 +10,7 @@ GUARDS: Final = (
     Guard(
         "local-link",
         "On a disk a name that is taken is not taken over.",
-        "sparklog/storage/local.py",
+        "sparklog/storage/local/names.py",
         "                os.link(temporary, name, dst_dir_fd=folder_fd)",
         "                os.replace(temporary, name, dst_dir_fd=folder_fd)",
         (
@@ -21,7 +21,7 @@ GUARDS: Final = (
     Guard(
         "local-fsync-file",
         "On a disk the bytes are durable before they have a name.",
-        "sparklog/storage/local_upload.py",
+        "sparklog/storage/local/upload.py",
         "                os.fsync(fd)\n",
         "",
         ("tests/storage/test_local.py::test_bytes_then_name_then_directory_reach_the_disk_before_the_answer",),
@@ -29,7 +29,7 @@ GUARDS: Final = (
     Guard(
         "local-fsync-directory",
         "On a disk the name is durable before the answer.",
-        "sparklog/storage/local.py",
+        "sparklog/storage/local/names.py",
         "                try:\n                    os.fsync(folder_fd)",
         "                try:\n                    pass",
         ("tests/storage/test_local.py::test_bytes_then_name_then_directory_reach_the_disk_before_the_answer",),
@@ -37,7 +37,7 @@ GUARDS: Final = (
     Guard(
         "local-length",
         "On a disk a range beyond the end of a file that was cut is damage, not a crash.",
-        "sparklog/storage/local.py",
+        "sparklog/storage/local/store.py",
         "                if end > found.st_size:",
         "                if False:",
         ("tests/storage/test_local.py::test_a_file_that_was_cut_is_damage_with_file_and_numbers",),
@@ -45,7 +45,7 @@ GUARDS: Final = (
     Guard(
         "local-maps",
         "On a disk a reader that keeps what it reads leaves descriptors to others.",
-        "sparklog/storage/local.py",
+        "sparklog/storage/local/store.py",
         " or len(_maps) >= _MOST_MAPS:",
         ":",
         ("tests/storage/test_local.py::test_however_much_is_held_descriptors_are_left",),
@@ -53,7 +53,7 @@ GUARDS: Final = (
     Guard(
         "local-small-reads",
         "On a disk a small object that is cut after it was read does not end the process.",
-        "sparklog/storage/local.py",
+        "sparklog/storage/local/store.py",
         "_MAP_FROM_BYTES = 1 << 20",
         "_MAP_FROM_BYTES = 1",
         ("tests/storage/test_local.py::test_what_was_read_of_a_small_object_outlives_a_cut_of_its_file",),
@@ -61,7 +61,7 @@ GUARDS: Final = (
     Guard(
         "local-cut-while-copied",
         "On a disk a file that is cut while it is read is damage.",
-        "sparklog/storage/local.py",
+        "sparklog/storage/local/store.py",
         "        if not count:\n            raise _too_short(path, start, end, start + at)\n",
         "        if not count:\n            break\n",
         ("tests/storage/test_local.py::test_a_file_that_is_cut_while_it_is_copied_is_damage",),
@@ -138,7 +138,7 @@ GUARDS: Final = (
     Guard(
         "hdfs-rename",
         "On HDFS a name that is taken is not taken over.",
-        "sparklog/storage/hdfs_upload.py",
+        "sparklog/storage/hdfs/upload.py",
         "client.rename(temporary, self._path, overwrite=False)",
         "client.rename(temporary, self._path, overwrite=True)",
         (
@@ -149,7 +149,7 @@ GUARDS: Final = (
     Guard(
         "hdfs-unclosed",
         "On HDFS a file that is still being written is not taken for an empty object.",
-        "sparklog/storage/hdfs.py",
+        "sparklog/storage/hdfs/store.py",
         "        if len(reader) == 0 and self._status(key, deadline).length:",
         "        if False:",
         ("tests/storage/test_hdfs.py::test_a_file_that_its_writer_has_not_closed_is_not_taken_for_an_empty_object",),
@@ -157,7 +157,7 @@ GUARDS: Final = (
     Guard(
         "hdfs-settle",
         "On HDFS a rename without an answer is looked up: the object may be there.",
-        "sparklog/storage/hdfs_upload.py",
+        "sparklog/storage/hdfs/upload.py",
         "                self._settle(temporary, failed)",
         '                raise StoreUnavailable("no answer") from failed',
         ("tests/storage/test_hdfs_faults.py::test_a_rename_whose_answer_was_lost_is_found_to_have_landed",),

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sparklog.log.object_writer import WriterLimits
 from sparklog.log.records_schema import canonical
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from tests.log.written_log import writer
 
 PARTITIONS = 100

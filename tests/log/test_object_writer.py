@@ -23,7 +23,7 @@ from sparklog.log.index import decode_index
 from sparklog.log.object_writer import MIB, ObjectWriter, WriterLimits, cuts
 from sparklog.log.records_schema import canonical
 from sparklog.storage.keys import data_key, index_key
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
 from tests.log.failing_store import WatchedStore
 from tests.log.peak_memory import LOADS

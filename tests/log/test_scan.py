@@ -22,7 +22,7 @@ from sparklog.log.time_lookup import candidates
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
-from tests.spark.maintained_log import START_MS, maintained
+from tests.maintenance.maintained_log import START_MS, maintained
 
 APPENDS = 9
 

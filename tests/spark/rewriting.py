@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 
 from sparklog.client.cluster import Cluster
-from sparklog.spark.retention_job import run_retention
-from sparklog.spark.roll_job import run_roll
+from sparklog.maintenance.retention import run_retention
+from sparklog.maintenance.roll import run_roll
 from sparklog.storage.keys import APPENDS, data_key
 
 

@@ -30,8 +30,8 @@ import sparklog
 from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import forget_shared
+from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import SparklogError
-from sparklog.core.storage_settings import storage_settings
 from sparklog.log.stores import Stores
 from sparklog.spark.source import SparklogDataSource
 from tests.servers.maven import SHORT_LIVED_JVM

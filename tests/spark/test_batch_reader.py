@@ -19,8 +19,8 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import InconsistentClusterId
-from sparklog.core.options import parse_read_options
 from sparklog.core.types import Offset, PartitionIndex
+from sparklog.options.typed import parse_read_options
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.schema import RECORDS_SCHEMA, records_schema
 from tests.faults.unchanged_cluster import unchanged

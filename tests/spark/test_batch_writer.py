@@ -23,8 +23,8 @@ from sparklog.client.connection import Connection
 from sparklog.core.commands import Submission
 from sparklog.core.errors import InconsistentClusterId, InvalidInput, OutcomeUnknown, RecordTooLarge
 from sparklog.core.invariants import check
-from sparklog.core.options import parse_write_options
 from sparklog.core.records import CommandResult
+from sparklog.options.typed import parse_write_options
 from sparklog.spark import batch_writer
 from sparklog.spark.batch_writer import BatchWriter, TaskMessage, begin_write
 from tests.faults.unchanged_cluster import unchanged

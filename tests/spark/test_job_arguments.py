@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import InvalidInput, Landed, SparklogError
+from sparklog.maintenance.report import DeletionResult, JobReport, Work
+from sparklog.maintenance.retention import run_retention
+from sparklog.maintenance.roll import run_roll
 from sparklog.spark import register
 from sparklog.spark.job_arguments import check_report_file, exit_code_of, job_session, main, parse_now_ms, write_report
-from sparklog.spark.job_report import DeletionResult, JobReport, Work
-from sparklog.spark.retention_job import run_retention
-from sparklog.spark.roll_job import run_roll
-from tests.spark.maintained_log import MaintainedLog
+from tests.maintenance.maintained_log import MaintainedLog
 
 PROJECT = Path(__file__).parents[2]
 EMPTY_REPORT = JobReport("roll", "file:///c", False, 1, 2, 3, Work(), Work(), 0, (), DeletionResult(), 0, (), 0)

@@ -8,8 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.option_registry import METADATA_TABLES
-from sparklog.core.options import parse_read_options
+from sparklog.options.registry import METADATA_TABLES
+from sparklog.options.typed import parse_read_options
 from sparklog.spark import metadata_reader
 from sparklog.spark.metadata_reader import MetadataReader
 from sparklog.spark.metadata_tables import metadata_schema

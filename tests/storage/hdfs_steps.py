@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from sparklog.storage import hdfs_client
-from sparklog.storage.hdfs import HdfsStore
+from sparklog.storage.hdfs import client as hdfs_client
+from sparklog.storage.hdfs.store import HdfsStore
 
 Step = Callable[[Callable[[], Any]], Any]  # gets the call, and makes it or not
 

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 
 CALLS = ("open", "write", "fsync", "close", "link", "unlink", "mkdir")
 PIECE = b"0123456789" * 100

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sparklog.core.config.storage import StorageSettings, storage_settings
 from sparklog.core.errors import InvalidOption
-from sparklog.core.storage_settings import StorageSettings, storage_settings
 from sparklog.storage.config_file import ConfigFile, read_config_file, settings_here
 
 PROJECT = Path(__file__).parents[2]

@@ -23,8 +23,8 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from sparklog.storage.hdfs import HdfsStore, parse_hdfs_url
-from sparklog.storage.hdfs_client import HdfsAddress
+from sparklog.storage.hdfs.client import HdfsAddress
+from sparklog.storage.hdfs.store import HdfsStore, parse_hdfs_url
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url, open_store
 from tests.servers.hadoop import DATA_NODES, Hadoop

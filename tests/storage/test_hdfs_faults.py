@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sparklog.core.errors import KeyExists, KeyNotFound, Landed, OutcomeUnknown, SparklogError, StoreUnavailable
-from sparklog.storage import hdfs_upload
-from sparklog.storage.hdfs import HdfsStore
+from sparklog.storage.hdfs import upload as hdfs_upload
+from sparklog.storage.hdfs.store import HdfsStore
 from tests.servers.hadoop import DATA_NODES, NAME_NODE, Hadoop
 from tests.storage.hdfs_steps import BODY, STEPS, Step, stepped_store
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyExists, KeyNotFound
-from sparklog.storage import local
 from sparklog.storage.keys import LOG, entry_key
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local import store as local
+from sparklog.storage.local.store import LocalStore
 
 LATER_MS = 2**53
 

@@ -27,7 +27,7 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from tests.storage.killed_writer import PIECE
 
 LATER_MS = 2**53
@@ -298,7 +298,7 @@ def test_a_read_that_fails_is_taken_neither_for_an_absent_key_nor_for_damage(
 _PUT = """
 import sys
 from sparklog.core.errors import SparklogError
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 root, size = sys.argv[1], int(sys.argv[2])
 try:
     LocalStore(root).put_if_absent("dir/object", bytes(size))

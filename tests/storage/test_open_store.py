@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.open_store import absolute_url, join_url, open_store
 

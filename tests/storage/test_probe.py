@@ -13,7 +13,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import Damaged, KeyExists, StoreUnfit
 from sparklog.host.deadline import Deadline
 from sparklog.storage import memory, probe
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, StoredKey
 

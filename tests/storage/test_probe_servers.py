@@ -31,7 +31,7 @@ def test_servers_that_hold_conditions_pass(name: str, request: pytest.FixtureReq
 
 
 def test_hdfs_passes(hadoop: Hadoop) -> None:
-    from sparklog.storage.hdfs import HdfsStore
+    from sparklog.storage.hdfs.store import HdfsStore
 
     store = HdfsStore(f"{hadoop.url}/probed", {})
     assert [each.found for each in probe(store, uuid.uuid4().hex)] == [""] * 5

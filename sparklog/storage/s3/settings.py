@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from sparklog.core.config_key import ConfigKey, ValueType, did_you_mean
+from sparklog.core.config.key import ConfigKey, ValueType, did_you_mean
 from sparklog.core.errors import InvalidInput
 from sparklog.storage.keys import check_key
 

@@ -1,0 +1,196 @@
+"""The reference pages that are rendered from the registries, as Markdown; `PAGES` says which file is which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from sparklog.core.config.cluster import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAULT_KEYS
+from sparklog.core.config.key import ConfigKey, text_of
+from sparklog.core.config.storage import SECRET_STORAGE_KEYS
+from sparklog.core.config.topic import TOPIC_KEYS
+from sparklog.options.registry import (
+    CONNECTOR_IGNORED,
+    KAFKA_ALIASES,
+    KAFKA_REFUSED,
+    KAFKA_VALUES,
+    OPTIONS,
+    Option,
+    Side,
+)
+
+_GENERATED: Final = "<!-- Rendered from the registries by sparklog.cli.render_docs; change them, not this page. -->"
+
+
+def render_options() -> str:
+    """`docs/options.md`: every option of `format("sparklog")`, by side."""
+    lines = [
+        "# Options",
+        "",
+        _GENERATED,
+        "",
+        'Options of `format("sparklog")`. Their names match without case. An option of the other side, or of streams, '
+        "changes nothing and is warned of; an unknown option is an error that offers the nearest one.",
+    ]
+    for side in Side:
+        here = [option for option in OPTIONS.values() if side in option.sides]
+        lines += [
+            "",
+            f"## {side.capitalize()}",
+            "",
+            *_table(("option", "default", "legal", "what"), _option_rows(here)),
+        ]
+    secrets = ", ".join(f"`storage.<store>.{key}`" for key in sorted(SECRET_STORAGE_KEYS))
+    lines += [
+        "",
+        "## Stores",
+        "",
+        "`storage.<store>.<key>` sets the access to one store, on both sides. Spark hands options on in lower case, so "
+        f"store ids match without case here. Secrets are exactly {secrets} and `cluster.token`; they are never logged "
+        "or kept, and executors take theirs from their own environment.",
+    ]
+    return _page(lines)
+
+
+def render_config() -> str:
+    """`docs/config.md`: every config key of topics and of the cluster."""
+    lines = [
+        "# Config keys",
+        "",
+        _GENERATED,
+        "",
+        "Names and defaults are Kafka's; keys that only sparklog has say so. A key without effect is accepted and "
+        "kept, so that scripts made for Kafka run as they are. An unknown key is an error that offers the nearest one.",
+        "",
+        "## Topics",
+        "",
+        *_table(
+            ("key", "type", "default", "legal", "what"), _key_rows(key for key in TOPIC_KEYS.values() if key.effect)
+        ),
+        "",
+        "### Accepted without effect",
+        "",
+        *_table(
+            ("key", "type", "default", "legal", "what"), _key_rows(key for key in TOPIC_KEYS.values() if not key.effect)
+        ),
+        "",
+        "## Cluster",
+        "",
+        *_table(("key", "type", "default", "legal", "what"), _key_rows(CLUSTER_KEYS.values())),
+        "",
+        "These are the defaults of topics, under the names that Kafka's brokers use: "
+        + ", ".join(f"`{name}` for `{topic}`" for name, topic in TOPIC_DEFAULT_KEYS.items() if name != topic)
+        + ".",
+        "",
+        "Refused:",
+        "",
+        *(f"- `{name}`: {reason}." for name, reason in REFUSED_KEYS.items()),
+    ]
+    return _page(lines)
+
+
+def render_migration() -> str:
+    """`docs/migrate-from-kafka.md`: what becomes of each option of a job that used Spark's Kafka connector."""
+    renamed = [
+        option
+        for option in OPTIONS.values()
+        if option.kafka_equivalent and option.kafka_equivalent != option.name and option.name != "cluster"
+    ]
+    same = [option.name for option in OPTIONS.values() if option.kafka_equivalent == option.name]
+    own = [option.name for option in OPTIONS.values() if not option.kafka_equivalent]
+    lines = [
+        "# From Spark's Kafka connector to sparklog",
+        "",
+        _GENERATED,
+        "",
+        'Change `format("kafka")` to `format("sparklog")`, and the address: `kafka.bootstrap.servers` becomes '
+        "`cluster` (the old name works too, with a sparklog address). The columns are the same. The other "
+        "differences are in [compat.md](compat.md), each with the test that proves it.",
+        "",
+        "## The same name, the same meaning",
+        "",
+        ", ".join(f"`{name}`" for name in same) + ".",
+        "",
+        "Timestamps may also be ISO 8601 with a zone. "
+        f"`maxRecordsPerPartition` is {_default(OPTIONS['maxRecordsPerPartition'].key)} unless it is given.",
+        "",
+        "## Another name",
+        "",
+        *_table(
+            ("Kafka", "sparklog", "the Kafka name works too"),
+            ((f"`{each.kafka_equivalent}`", f"`{each.name}`", _maps(each)) for each in renamed),
+        ),
+        "",
+        "These values are accepted and replaced, with one warning:",
+        "",
+        *_table(("option", "what happens"), _value_rows()),
+        "",
+        "## Refused, as in Spark's connector",
+        "",
+        *_table(("option", "side", "instead"), _refused_rows()),
+        "",
+        "## Accepted without effect, with one warning",
+        "",
+        *_table(("option", "why"), ((f"`{name}`", reason) for name, reason in CONNECTOR_IGNORED.items())),
+        "",
+        "So is every other `kafka.*` option (a setting of Kafka's clients, and none takes part), and every option of a "
+        "read that is given to a write, or the reverse. `path` needs `cluster` beside it.",
+        "",
+        "## Only in sparklog",
+        "",
+        ", ".join(f"`{name}`" for name in own) + ": see [options](options.md).",
+    ]
+    return _page(lines)
+
+
+def _option_rows(options: Iterable[Option]) -> Iterable[tuple[str, ...]]:
+    for option in options:
+        yield f"`{option.name}`", _default(option.key), option.legal(), option.key.doc
+
+
+def _key_rows(keys: Iterable[ConfigKey]) -> Iterable[tuple[str, ...]]:
+    for key in keys:
+        yield f"`{key.name}`", key.type.value, _default(key), key.legal(), key.doc
+
+
+def _refused_rows() -> Iterable[tuple[str, ...]]:
+    for side, refused in KAFKA_REFUSED.items():
+        for name, instead in refused.items():
+            yield f"`{name}`", side.value, instead
+
+
+def _value_rows() -> Iterable[tuple[str, ...]]:
+    for name, values in KAFKA_VALUES.items():
+        for value, (_, reason) in values.items():
+            yield f"`{name}={value}`", reason
+
+
+def _maps(option: Option) -> str:
+    return "yes" if any(option.kafka_equivalent in aliases for aliases in KAFKA_ALIASES.values()) else "no"
+
+
+def _default(key: ConfigKey) -> str:
+    if key.default is None:
+        return "—"
+    text = text_of(key.default)
+    return f"`{text}`" if text else "empty"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    lines = [_row(head), _row(("---",) * len(head))]
+    return lines + [_row(row) for row in rows]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _page(lines: list[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "docs/options.md": render_options,
+    "docs/config.md": render_config,
+    "docs/migrate-from-kafka.md": render_migration,
+}

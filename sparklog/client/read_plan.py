@@ -1,0 +1,174 @@
+"""From the options of a batch read and the state at one chain position to tasks, each a list of ranges to read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from sparklog.core.errors import InvalidOption, OffsetOutOfRange
+from sparklog.core.plan import RangeToRead, check_range, pack, partition_of, plan_range, topic_of, weigh
+from sparklog.core.readable import point_in_time_us
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.types import EntryNumber, Offset, OffsetRange
+from sparklog.log.stores import Stores
+from sparklog.log.time_lookup import candidates, first_in
+from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, Latest, Position, check_names_all
+from sparklog.options.typed import AssignPartitions, ReadOptions, SubscribeTopics, Subscription
+
+_LOOKUP_THREADS: Final = 16
+
+Found = dict[tuple[int, int, int], Offset | None]  # (topic id, partition, timestamp in us) -> offset
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """`tasks` ordered by (topic, partition, offset), all of them as the chain stood at `position`."""
+
+    tasks: list[list[RangeToRead]]
+    position: EntryNumber
+    warnings: list[str] = field(default_factory=list)
+
+
+def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> ReadPlan:
+    """Resolve the options against `state`, which nobody changes meanwhile; look-ups by time read objects.
+
+    Raises InvalidOption (partitions, start after end), UnknownTopicOrPartition, and OffsetOutOfRange or DataLoss
+    where records that were asked for are not there; with `fail_on_data_loss` false the range is cut to what is.
+    """
+    if options.subscription is None:
+        raise AssertionError("a plan of records needs a subscription")
+    read = _partitions(state, options.subscription)
+    names = {(topic.name, int(partition.partition)) for topic, partition in read}
+    check_names_all(options.start_option, options.start, names)
+    check_names_all(options.end_option, options.end, names)
+    found = _look_up(state, stores, read, options)
+    warnings: list[str] = []
+    weighed = []
+    topics = {topic.topic_id: topic for topic, _ in read}
+    for topic, partition in read:
+        offsets = _offsets(topic, partition, options, found, warnings)
+        if offsets.start < offsets.end:
+            weighed.append(weigh(state, topic.topic_id, partition.partition, offsets))
+    packed = pack(weighed, options.max_bytes_per_partition, options.max_records_per_partition, options.min_partitions)
+    tasks = [
+        [plan_range(state, topics[each.topic_id], each.partition, OffsetRange(each.start, each.end)) for each in task]
+        for task in packed
+    ]
+    return ReadPlan(tasks, EntryNumber(state.n), warnings)
+
+
+def _partitions(state: ClusterState, subscription: Subscription) -> list[tuple[Topic, Partition]]:
+    """The partitions to read, ordered by topic name and number."""
+    if isinstance(subscription, AssignPartitions):
+        return [
+            (topic, partition_of(state, topic, index))
+            for topic, indexes in sorted(
+                ((topic_of(state, name), indexes) for name, indexes in subscription.partitions.items()),
+                key=lambda each: each[0].name,
+            )
+            for index in indexes
+        ]
+    if isinstance(subscription, SubscribeTopics):
+        names: Iterable[str] = subscription.topics
+    else:
+        names = [name for name in state.topic_ids if re.fullmatch(subscription.pattern, name)]
+    topics = [topic_of(state, name) for name in sorted(names)]
+    return [(topic, partition_of(state, topic, index)) for topic in topics for index in range(topic.partitions)]
+
+
+def _look_up(
+    state: ClusterState, stores: Stores, read: Sequence[tuple[Topic, Partition]], options: ReadOptions
+) -> Found:
+    """The first offset at or after each timestamp that the options name; None where there is none."""
+    wanted: dict[tuple[int, int, int], tuple[Topic, Partition]] = {}
+    for topic, partition in read:
+        for spec in (options.start, options.end):
+            position = spec.at(topic.name, partition.partition)
+            if isinstance(position, AtTimestamp):
+                wanted[topic.topic_id, partition.partition, position.timestamp_us] = (topic, partition)
+    if not wanted:
+        return {}
+
+    def first(item: tuple[tuple[int, int, int], tuple[Topic, Partition]]) -> Offset | None:
+        (_, _, timestamp_us), (topic, partition) = item
+        return _first_at_or_after(state, stores, topic, partition, timestamp_us)
+
+    with ThreadPoolExecutor(min(_LOOKUP_THREADS, len(wanted))) as pool:
+        return dict(zip(wanted, pool.map(first, wanted.items()), strict=True))
+
+
+def _first_at_or_after(
+    state: ClusterState, stores: Stores, topic: Topic, partition: Partition, timestamp_us: int
+) -> Offset | None:
+    start = partition.log_start
+    while True:
+        slices = candidates(state, topic, partition, timestamp_us, start)
+        if not slices:
+            return None
+        offset = first_in(slices, stores, topic.name, timestamp_us, start)
+        if offset is not None:
+            return offset
+        start = slices[-1].slice.end
+
+
+def _offsets(
+    topic: Topic, partition: Partition, options: ReadOptions, found: Found, warnings: list[str]
+) -> OffsetRange:
+    name, index = topic.name, partition.partition
+    start = _start(topic, partition, options, found)
+    end = _resolved(options.end.at(name, index), topic, partition, found)
+    end = partition.high_watermark if end is None else end
+    low, high = partition.log_start, partition.high_watermark
+    clamped_start, clamped_end = (Offset(min(max(each, low), high)) for each in (start, end))
+    if (clamped_start, clamped_end) != (start, end):
+        _lost(f"{name}-{index}", (start, end), (low, high), options, warnings)
+    if clamped_start > clamped_end:
+        raise InvalidOption(
+            f"{name}-{index}: wanted a start not after the end, found start {start} ({options.start_option}) > "
+            f"end {end} ({options.end_option})"
+        )
+    return check_range(name, partition, clamped_start, clamped_end)
+
+
+def _start(topic: Topic, partition: Partition, options: ReadOptions, found: Found) -> Offset:
+    position = options.start.at(topic.name, partition.partition)
+    offset = _resolved(position, topic, partition, found)
+    if offset is not None:
+        return offset
+    if options.start_at_latest_if_none:
+        return partition.high_watermark
+    wanted = point_in_time_us(position.timestamp_us) if isinstance(position, AtTimestamp) else "its timestamp"
+    raise OffsetOutOfRange(
+        f"{topic.name}-{partition.partition}: no offset matched from {options.start_option}: wanted a record at or "
+        f"after {wanted}, found none; startingOffsetsByTimestampStrategy=latest starts at "
+        "latest there"
+    )
+
+
+def _resolved(position: Position, topic: Topic, partition: Partition, found: Found) -> Offset | None:
+    match position:
+        case Earliest():
+            return partition.log_start
+        case Latest():
+            return partition.high_watermark
+        case AtOffset(offset=offset):
+            return offset
+        case AtTimestamp(timestamp_us=timestamp_us):
+            return found[topic.topic_id, partition.partition, timestamp_us]
+
+
+def _lost(
+    place: str, wanted: tuple[int, int], readable: tuple[int, int], options: ReadOptions, warnings: list[str]
+) -> None:
+    """Records of the range asked for are not there: an error, or a warning."""
+    message = (
+        f"{place}: wanted offsets [{wanted[0]}, {wanted[1]}) ({options.start_option}, {options.end_option}), "
+        f"the readable range is [{readable[0]}, {readable[1]})"
+    )
+    if not options.fail_on_data_loss:
+        warnings.append(f"{message}: only what is there is read (failOnDataLoss=false)")
+        return
+    raise OffsetOutOfRange(f"{message}; failOnDataLoss=false reads what is there")

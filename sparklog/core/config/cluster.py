@@ -1,0 +1,192 @@
+"""The config keys of a whole cluster: Kafka's broker keys that have a meaning here, and sparklog's own.
+
+Some are the defaults of topics, under the names Kafka's brokers use (`log.retention.ms` for `retention.ms`).
+Kept like a topic's config: only the keys that were set, in canonical text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from sparklog.core.config.key import ConfigKey, ConfigValue, ValueType, did_you_mean
+from sparklog.core.config.topic import TOPIC_KEYS
+from sparklog.core.errors import InvalidConfig
+
+_DAY_MS: Final = 86_400_000
+_INT, _LONG = ValueType.INT, ValueType.LONG
+
+# Cluster key -> the topic key whose default it is.
+TOPIC_DEFAULT_KEYS: Final[Mapping[str, str]] = {
+    "compression.type": "compression.type",
+    "log.retention.bytes": "retention.bytes",
+    "log.retention.ms": "retention.ms",
+    "log.roll.ms": "segment.ms",
+    "log.segment.bytes": "segment.bytes",
+    "message.max.bytes": "max.message.bytes",
+    "min.insync.replicas": "min.insync.replicas",
+}
+
+# Keys of Kafka's brokers that ask for what sparklog deliberately does not do, and what to do instead.
+REFUSED_KEYS: Final[Mapping[str, str]] = {
+    "auto.create.topics.enable": "topics are created only on purpose: `sparklog topic create`",
+    "broker.id": "a cluster has stores: `sparklog cluster init --store ID=URL`",
+    "log.dir": "a cluster has stores: `sparklog cluster init --store ID=URL`",
+    "log.dirs": "a cluster has stores: `sparklog cluster init --store ID=URL`",
+}
+
+
+def _topic_default(name: str, topic_name: str) -> ConfigKey:
+    doc = f"`{topic_name}` of topics that do not set it. {TOPIC_KEYS[topic_name].doc}"
+    return msgspec.structs.replace(TOPIC_KEYS[topic_name], name=name, doc=doc)
+
+
+_OWN: Final = (
+    ConfigKey(
+        "default.replication.factor",
+        _INT,
+        1,
+        "Replicas of a topic that is created without a number of them.",
+        minimum=1,
+        maximum=32_767,
+    ),
+    ConfigKey(
+        "floor.delay.ms",
+        _LONG,
+        7 * _DAY_MS,
+        "How far FLOOR stays behind: an upload that was begun longer ago than this can no longer be committed "
+        "(`WRITE_EXPIRED`), and what it left behind is deleted by vacuum (sparklog's own key).",
+        minimum=0,
+    ),
+    ConfigKey(
+        "metadata.copies",
+        _INT,
+        0,
+        "On how many further stores an entry of the metadata chain is put before its write is acknowledged "
+        "(sparklog's own key). Only 0 in this version.",
+        minimum=0,
+        maximum=0,
+    ),
+    ConfigKey(
+        "num.partitions",
+        _INT,
+        1,
+        "Partitions of a topic that is created without a number of them.",
+        minimum=1,
+    ),
+    ConfigKey(
+        "offsets.retention.minutes",
+        _INT,
+        10_080,
+        "How long the offsets of a group without members are kept. Without effect in this version: there are no "
+        "consumer groups yet.",
+        minimum=1,
+        effect=False,
+    ),
+    ConfigKey(
+        "producer.id.expiration.ms",
+        _INT,
+        _DAY_MS,
+        "How long the sequence numbers of a producer that writes nothing are kept; after that a repeat of its last "
+        "batch is not recognised. `txnAppId` versions never expire.",
+        minimum=1,
+    ),
+    ConfigKey(
+        "writes.retention.ms",
+        _LONG,
+        7 * _DAY_MS,
+        'How long `metadata = "writes"` shows a write, up to a million rows (sparklog\'s own key).',
+        minimum=0,
+    ),
+)
+
+CLUSTER_KEYS: Final[Mapping[str, ConfigKey]] = {
+    key.name: key
+    for key in sorted(
+        (*_OWN, *(_topic_default(name, topic) for name, topic in TOPIC_DEFAULT_KEYS.items())), key=lambda key: key.name
+    )
+}
+
+
+class ClusterConfig(msgspec.Struct, frozen=True):
+    """The values in force for a cluster, of the keys that something reads.
+
+    `topic_defaults` is what `topic.effective` takes: topic keys, canonical text, only those that were set.
+    """
+
+    default_replication_factor: int
+    floor_delay_ms: int
+    metadata_copies: int
+    num_partitions: int
+    producer_id_expiration_ms: int
+    writes_retention_ms: int
+    topic_defaults: Mapping[str, str]
+
+
+def cluster_key(name: str) -> ConfigKey:
+    """The key of this name, or `InvalidConfig` that offers the nearest one or says what to do instead."""
+    key = CLUSTER_KEYS.get(name)
+    if key is None:
+        raise InvalidConfig(f"wanted a config key of a cluster, found {name!r}{_hint(name)}")
+    return key
+
+
+def parse_cluster_config(raw: Mapping[str, object]) -> dict[str, str]:
+    """The canonical form of a cluster's config: the keys that were set. Raises `InvalidConfig`."""
+    return merge_cluster_config({}, raw)
+
+
+def merge_cluster_config(current: Mapping[str, str], changes: Mapping[str, object]) -> dict[str, str]:
+    """`current` (canonical) with `changes` laid over it; a change to None takes the key away, so its default holds."""
+    merged = dict(current)
+    for name, raw in changes.items():
+        key = cluster_key(name)
+        if raw is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = key.canonical(raw)
+    return dict(sorted(merged.items()))
+
+
+def topic_defaults(config: Mapping[str, str]) -> dict[str, str]:
+    """What the cluster's canonical `config` says about topics, under the names of topic keys."""
+    return {topic: config[name] for name, topic in TOPIC_DEFAULT_KEYS.items() if name in config}
+
+
+def effective_cluster(config: Mapping[str, str]) -> ClusterConfig:
+    """The values in force: the canonical `config` over the defaults."""
+    return _effective(tuple(config.items()))
+
+
+@lru_cache(maxsize=64)
+def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
+    values: dict[str, ConfigValue | None] = {name: key.default for name, key in CLUSTER_KEYS.items()}
+    values |= {name: cluster_key(name).parse(text) for name, text in config}
+    return ClusterConfig(
+        default_replication_factor=_integer(values, "default.replication.factor"),
+        floor_delay_ms=_integer(values, "floor.delay.ms"),
+        metadata_copies=_integer(values, "metadata.copies"),
+        num_partitions=_integer(values, "num.partitions"),
+        producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
+        writes_retention_ms=_integer(values, "writes.retention.ms"),
+        topic_defaults=topic_defaults(dict(config)),
+    )
+
+
+def _integer(values: Mapping[str, ConfigValue | None], name: str) -> int:
+    value = values[name]
+    assert isinstance(value, int)
+    return value
+
+
+def _hint(name: str) -> str:
+    if name in REFUSED_KEYS:
+        return f", which sparklog does not have: {REFUSED_KEYS[name]}"
+    if name in TOPIC_KEYS:
+        cluster_name = next((key for key, topic in TOPIC_DEFAULT_KEYS.items() if topic == name), None)
+        default_key = f"; its default for the cluster is {cluster_name}" if cluster_name else ""
+        return f", a key of topics{default_key}"
+    return did_you_mean(name, CLUSTER_KEYS)

@@ -1,0 +1,309 @@
+"""The frame of every maintenance job.
+
+    plan from the chain -> print it -> (--dry-run stops here) -> heavy part as tasks -> one command per swap or cut
+    -> delete what is due -> raise FLOOR -> report, which is also a record of the chain
+
+A job changes the log only by commands that the chain accepts or refuses as a whole, so it is safe beside writers,
+readers and a second copy of itself, and it can be killed anywhere and run again: what it uploaded and never named is
+an orphan, what it forgot and did not delete stays retired until the next run.
+
+There are two times: ages of records and of chain entries are counted from `now_ms` (--now). Whether the delay of a
+retired object has passed is told by the machine's clock alone, because readers were promised that delay.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack
+
+import msgspec
+
+from sparklog.chain.committer import new_command_id
+from sparklog.chain.entry import Author
+from sparklog.chain.floor import newest_older_than
+from sparklog.client.connection import Connection
+from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
+from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.errors import Landed, SparklogError, WriteExpired
+from sparklog.core.plan import topic_of
+from sparklog.core.readable import point_in_time
+from sparklog.core.records import CommandResult
+from sparklog.core.retention import due_for_deletion
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.types import EntryNumber
+from sparklog.host.clock import Clock, SystemClock
+from sparklog.log.object_deletion import Deleted, ObjectToDelete, delete_objects
+from sparklog.log.stores import StorePlaces, Stores
+from sparklog.maintenance.output import JobOutput
+from sparklog.maintenance.report import DeletionResult, JobReport, Outcome, PartitionResult, Work, total
+from sparklog.maintenance.tasks import LocalTasks, TaskRunner
+from sparklog.storage.keys import data_key
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+T = TypeVar("T")
+COMMIT_ATTEMPTS = 3
+COMMITS_AT_ONCE = 16  # callers of the committer: what waits goes into one entry
+DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
+
+
+class Job(Protocol):
+    """What differs between the jobs. Order of calls: `plan` once, then `execute` once, unless only a plan is wanted."""
+
+    name: str
+    unit: str  # what the objects of its plan are
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """After `plan`: what people should know about it."""
+        ...
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """What is due, a row per partition with work. Changes nothing in the log."""
+        ...
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """Do what was planned: the same rows, with what was done. A failure in one stops no other."""
+        ...
+
+
+class JobOptions(TypedDict, total=False):
+    """What every job can be told, by keyword.
+
+    `topics`: only these (default: all). `now_ms`: count ages from then, not from now. `dry_run`: print the plan, change
+    nothing. `tasks`: where the heavy part runs (default: in this process). `console`: where
+    the plan and progress are printed. `clock`: the machine's, unless a test brings its own.
+    """
+
+    topics: Collection[str] | None
+    now_ms: int | None
+    dry_run: bool
+    tasks: TaskRunner | None
+    console: Console | None
+    clock: Clock | None
+
+
+class JobFrame:
+    """What a job works with: the cluster, the times, the tasks, the people who watch."""
+
+    def __init__(
+        self,
+        name: str,
+        cluster_url: str,
+        *,
+        topics: Collection[str] | None = None,
+        now_ms: int | None = None,
+        dry_run: bool = False,
+        tasks: TaskRunner | None = None,
+        console: Console | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.now_was_given = now_ms is not None
+        self.now_ms = self.clock.now_ms() if now_ms is None else now_ms
+        self.dry_run = dry_run
+        self.tasks = tasks or LocalTasks()
+        self.output = JobOutput(console, self.clock)
+        self.connection = Connection(cluster_url, Author("job", f"{name}@{socket.gethostname()}:{os.getpid()}"))
+        self.connection.committer.clock = self.clock
+        self.topics = frozenset(topics) if topics else None
+        with self.connection.follower.current() as state:
+            for each in self.topics or ():
+                topic_of(state, each)
+
+    def chosen_topics(self, state: ClusterState) -> Iterator[Topic]:
+        """The topics that the job was asked for: all, or those named that are still there; in order of name."""
+        for name in sorted(state.topic_ids):
+            if self.topics is None or name in self.topics:
+                yield topic_of(state, name)
+
+    def commit(self, command: Command) -> CommandResult:
+        """Commit a command that names no objects: begun again if FLOOR passed it meanwhile."""
+        for _ in range(COMMIT_ATTEMPTS - 1):
+            try:
+                return self.connection.committer.submit(self._begin(command))
+            except WriteExpired as error:
+                if error.landed is not Landed.NO:
+                    raise
+        return self.connection.committer.submit(self._begin(command))
+
+    def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
+        """The same for many; those that wait together share an entry. Errors are values here."""
+        return _each(self.commit, commands)
+
+    def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
+        """Commit commands that were begun before, like the objects that they name. Errors are values here."""
+        return _each(self.connection.committer.submit, submissions)
+
+    def _begin(self, command: Command) -> Submission:
+        with self.connection.follower.current() as state:
+            return Submission(new_command_id(), EntryNumber(state.n), command)
+
+    # ---- FLOOR ----------------------------------------------------------------------------------
+
+    def due_floor(self) -> EntryNumber:
+        """Where FLOOR belongs: at the newest entry older than `floor.delay.ms`; never below where it is."""
+        with self.connection.follower.current() as state:
+            floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
+        return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
+
+    def raise_floor(self) -> EntryNumber:
+        """Raise FLOOR if it is due, and let silent producers go; returns where FLOOR is now."""
+        floor = self.due_floor()
+        with self.connection.follower.current() as state:
+            silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
+            due = floor > state.floor or any(each.last_used_ms < silent_ms for each in state.producers.values())
+        if due:
+            self.commit(RaiseFloor(floor))
+        return floor
+
+    # ---- retired objects ------------------------------------------------------------------------
+
+    def due_deletions(self) -> list[ObjectToDelete]:
+        """Retired objects whose delay has passed by the machine's clock."""
+        with self.connection.follower.current() as state:
+            due = due_for_deletion(state, self.clock.now_ms(), self.topics)
+            return [self._to_delete(state, each.number, each.topic) for each in due]
+
+    def delete_due(self) -> DeletionResult:
+        """Delete them from their stores, and say so in the chain, group by group."""
+        due = self.due_deletions()
+        groups = [tuple(each) for each in chunks(due, DELETED_AT_ONCE)]
+        with self.connection.follower.current() as state:
+            places = self.connection.places(state)
+        gone: set[int] = set()
+        messages: list[str] = []
+        for round_ in chunks(groups, self.tasks.tasks_at_once):
+            orders = [msgspec.msgpack.encode(_DeletionOrder(places, each)) for each in round_]
+            results = [_delete(each) for each in orders] if len(groups) == 1 else self.tasks.run(_delete, orders)
+            for body in results:
+                deleted = msgspec.msgpack.decode(body, type=Deleted)
+                messages += [f"{each.key} can't be deleted: {each.error}" for each in deleted.failed]
+                if deleted.numbers:
+                    self.commit(ConfirmDeleted(deleted.numbers))
+                    gone.update(deleted.numbers)
+            self.output.progress("retired objects deleted", len(gone), len(due))
+        done = [each for each in due if each.number in gone]
+        return DeletionResult(_deletion_work(due), _deletion_work(done), len(due) - len(done), tuple(messages))
+
+    def _to_delete(self, state: ClusterState, number: int, topic: str) -> ObjectToDelete:
+        found = state.objects.get(number)  # type: ignore[arg-type]
+        if found is None:
+            raise AssertionError(f"object {number} is retired, so it is named until a DELETED record")
+        stores = tuple(
+            holder.store
+            for holder in found.holders
+            if holder.store in state.stores and state.stores[holder.store].registration == holder.registration
+        )
+        size_bytes = found.size_bytes + found.index_size_bytes
+        return ObjectToDelete(number, data_key(found, topic), stores, size_bytes)  # type: ignore[arg-type]
+
+
+def run_job(job: Job, cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
+    """Run a job. Raises what keeps it from planning at all; failures of parts stand in the report."""
+    frame = JobFrame(job.name, cluster_url, **options)
+    started_ms = frame.clock.now_ms()
+    try:
+        rows = job.plan(frame)
+        planned = total(each.planned for each in rows)
+        deletion = DeletionResult(_deletion_work(frame.due_deletions()))
+        notes = list(job.notes)
+        notes += [f"ages are counted from {point_in_time(frame.now_ms)} (--now)"] if frame.now_was_given else []
+        title = f"{job.name} {frame.connection.url}"
+        frame.output.plan(title, job.unit, rows, planned, deletion.planned, notes)
+        if frame.dry_run:
+            return _report(job, frame, started_ms, rows, deletion, frame.due_floor(), notes)
+        rows = job.execute(frame)
+        deletion, floor = _after(frame, deletion, notes)
+        report = _report(job, frame, started_ms, rows, deletion, floor, notes)
+        try:
+            failed = report.failed + report.deletion.failed
+            frame.commit(ReportJob(job.name, started_ms, report.ended_ms, failed, report.for_chain()))
+        except SparklogError as error:
+            note = f"the report did not get into the chain: {error}"
+            report = msgspec.structs.replace(report, notes=(*report.notes, note), exit_code=1)
+        frame.output.end(report)
+        return report
+    finally:
+        frame.connection.close()
+
+
+def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[DeletionResult, EntryNumber]:
+    """Delete what is due and raise FLOOR; that one fails does not keep the other from its work."""
+    try:
+        deletion = frame.delete_due()
+    except SparklogError as error:
+        deletion = DeletionResult(planned.planned, failed=1, messages=(f"deletion ended early: {error}",))
+    try:
+        return deletion, frame.raise_floor()
+    except SparklogError as error:
+        notes.append(f"FLOOR was not raised: {error}")  # the next run tries again; nothing depends on when
+        with frame.connection.follower.current() as state:
+            return deletion, state.floor
+
+
+def _report(
+    job: Job,
+    frame: JobFrame,
+    started_ms: int,
+    rows: Sequence[PartitionResult],
+    deletion: DeletionResult,
+    floor: EntryNumber,
+    notes: Sequence[str],
+) -> JobReport:
+    failed = sum(each.outcome is Outcome.FAILED for each in rows)
+    return JobReport(
+        job.name,
+        frame.connection.url,
+        frame.dry_run,
+        frame.now_ms,
+        started_ms,
+        frame.clock.now_ms(),
+        total(each.planned for each in rows),
+        total(each.done for each in rows),
+        failed,
+        tuple(rows),
+        deletion,
+        floor,
+        tuple(notes),
+        1 if failed or deletion.failed else 0,
+    )
+
+
+class _DeletionOrder(msgspec.Struct, frozen=True):
+    places: StorePlaces
+    objects: tuple[ObjectToDelete, ...]
+
+
+def _delete(payload: bytes) -> bytes:
+    """Task: delete a group of objects."""
+    order = msgspec.msgpack.decode(payload, type=_DeletionOrder)
+    return msgspec.msgpack.encode(delete_objects(order.objects, Stores(order.places)))
+
+
+def _deletion_work(objects: Sequence[ObjectToDelete]) -> Work:
+    requests = sum(2 * len(each.stores) for each in objects) - -len(objects) // DELETED_AT_ONCE
+    return Work(len(objects), 0, sum(each.size_bytes for each in objects), requests)
+
+
+def _each(commit: Callable[[T], CommandResult], items: Sequence[T]) -> list[CommandResult | SparklogError]:
+    def one(item: T) -> CommandResult | SparklogError:
+        try:
+            return commit(item)
+        except SparklogError as error:
+            return error
+
+    if len(items) < 2:
+        return [one(each) for each in items]
+    with ThreadPoolExecutor(min(COMMITS_AT_ONCE, len(items))) as pool:
+        return list(pool.map(one, items))
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The items in order, `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -1,0 +1,110 @@
+"""What a job tells people while it runs: its plan as a table, progress on long work, and a closing line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from sparklog.core.readable import amount, counted
+from sparklog.host.clock import Clock
+from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
+
+ROWS_SHOWN = 40
+PROGRESS_EVERY_MS = 5_000
+WIDTH = 140  # of what goes to a file
+
+
+class JobOutput:
+    """Writes to a console; the default is stderr, so that stdout stays free for a JSON document."""
+
+    def __init__(self, console: Console | None, clock: Clock) -> None:
+        self._console = console or stderr_console()
+        self._clock = clock
+        self._told_ms = clock.monotonic_ms()
+        self._said: frozenset[str] = frozenset()
+
+    def plan(
+        self,
+        title: str,
+        unit: str,
+        results: Sequence[PartitionResult],
+        planned: Work,
+        deletion: Work,
+        notes: Sequence[str],
+    ) -> None:
+        """The plan: a row per partition, the sums, what else is due."""
+        if results:
+            self._table(title, unit, results, planned)
+        else:
+            self._say(f"{title}: nothing is due")
+        if deletion.objects:
+            self._say(
+                f"to be deleted, their delay has passed: {counted(deletion.objects, 'object')}, "
+                f"{amount(deletion.size_bytes)}, {counted(deletion.requests, 'request')}"
+            )
+        for note in notes:
+            self._say(note)
+        self._said = frozenset(notes)
+
+    def progress(self, what: str, done: int, of: int) -> None:
+        """How far the work has come: at most one line per PROGRESS_EVERY_MS."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._told_ms >= PROGRESS_EVERY_MS:
+            self._told_ms = now_ms
+            self._say(f"{what}: {done:,} of {of:,}")
+
+    def end(self, report: JobReport) -> None:
+        """What was done, and each failure."""
+        for each in report.partitions:
+            if each.outcome in (Outcome.FAILED, Outcome.OVERTAKEN):
+                self._say(f"{each.place}: {each.outcome}: {'; '.join(each.messages)}")
+        for message in (*report.deletion.messages, *(each for each in report.notes if each not in self._said)):
+            self._say(message)
+        done, deleted = report.done, report.deletion.done
+        self._say(
+            f"{report.job}: {counted(done.objects, 'object')}, {counted(done.records, 'record')}, "
+            f"{amount(done.size_bytes)} done; "
+            f"{counted(deleted.objects, 'retired object')} deleted ({amount(deleted.size_bytes)}); "
+            f"{report.failed:,} failed; FLOOR is {report.floor}"
+        )
+
+    def _say(self, line: str) -> None:
+        """One line, however long: a path in it can be copied whole."""
+        self._console.print(line, markup=False, soft_wrap=True)
+
+    def _table(self, title: str, unit: str, results: Sequence[PartitionResult], planned: Work) -> None:
+        table = Table(title=title, title_justify="left", show_footer=True)
+        rest = len(results) - ROWS_SHOWN
+        table.add_column("place", footer=f"and {rest:,} more" if rest > 0 else "all", overflow="fold")
+        for name, value in ((unit, planned.objects), ("records", planned.records)):
+            table.add_column(name, justify="right", footer=f"{value:,}")
+        table.add_column("bytes", justify="right", footer=amount(planned.size_bytes))
+        table.add_column("requests", justify="right", footer=f"{planned.requests:,}")
+        table.add_column("why", overflow="fold")
+        for each in results[:ROWS_SHOWN]:
+            work = each.planned
+            table.add_row(
+                each.place,
+                f"{work.objects:,}",
+                f"{work.records:,}",
+                amount(work.size_bytes),
+                f"{work.requests:,}",
+                each.reason,
+            )
+        self._console.print(table)
+
+
+def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
+    """Where a plan goes: stdout if it is all that was asked for; None (stderr) if it is not, or a report goes there."""
+    if not dry_run or stdout_taken:
+        return None
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+
+
+def stderr_console() -> Console:
+    """Where messages and progress go; lines that are not soft-wrapped are WIDTH long if nobody watches."""
+    console = Console(stderr=True, highlight=False)
+    return console if console.is_terminal else Console(stderr=True, highlight=False, width=WIDTH)

@@ -1,0 +1,64 @@
+"""The retention job: the log forgets old segments, then their objects are deleted after the delay (R-01 to R-06)."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import msgspec
+
+from sparklog.core.commands import MoveLogStart
+from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
+from sparklog.core.retention import RetentionCut, plan_retention
+from sparklog.core.types import PartitionIndex, TopicPartition
+from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
+from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
+
+_CHAIN_REQUESTS = 2  # the entry and the look for its void mark
+
+
+def run_retention(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
+    """Move log starts up to what `retention.ms` (counted from `now_ms`) and `retention.bytes` leave.
+
+    `spark` is only used to delete objects when they are many.
+    Raises UnknownTopicOrPartition, ClusterNotFound, and what keeps the chain from being read.
+    """
+    return run_job(RetentionJob(), cluster_url, **options)
+
+
+class RetentionJob:
+    """See `frame.Job`."""
+
+    name = "retention"
+    unit = "segments"
+    notes = ()
+
+    def __init__(self) -> None:
+        self._due: list[tuple[PartitionResult, RetentionCut]] = []
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """What goes, by partition."""
+        with frame.connection.follower.current() as state:
+            for topic in frame.chosen_topics(state):
+                for index in range(topic.partitions):
+                    partition = state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))]
+                    cut = plan_retention(state, topic, partition, frame.now_ms)
+                    if cut is not None:
+                        planned = Work(cut.segments, cut.records, cut.size_bytes, _CHAIN_REQUESTS)
+                        reason = f"{cut.reason}: log start {partition.log_start} -> {cut.to}"
+                        row = PartitionResult(f"{topic.name}-{index}", topic.name, index, reason, planned)
+                        self._due.append((row, cut))
+        return [row for row, _ in self._due]
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """One command per partition; a log start that is there already stays."""
+        commands = [MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to) for _, cut in self._due]
+        rows = []
+        for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):
+            if isinstance(result, UnknownTopicOrPartition):
+                row = msgspec.structs.replace(row, outcome=Outcome.OVERTAKEN, messages=(str(result),))
+            elif isinstance(result, SparklogError):
+                row = msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=(str(result),))
+            else:
+                row = msgspec.structs.replace(row, outcome=Outcome.DONE, done=row.planned)
+            rows.append(row)
+        return rows

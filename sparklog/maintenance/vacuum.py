@@ -1,0 +1,176 @@
+"""The vacuum job: orphans below FLOOR go (F-09).
+
+    raise FLOOR -> list append/ and topics/ of each store in tasks, count orphans -> print -> (--dry-run stops here)
+    -> list again where there were some, deleting each by its name -> drop abandoned uploads
+
+An orphan's name says when its writer began (n0). Below FLOOR no command can name it any more, so no clock and no
+slow writer can make this wrong. Bodies of large commands (`meta/commands/`) stay: an entry may name them, and every
+entry can still be replayed; they go when old entries do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Unpack
+
+import msgspec
+
+from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.errors import SparklogError
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber, TopicId
+from sparklog.core.vacuum_plan import NamedUploads
+from sparklog.log.orphans import OrphanSearch, OrphansFound, search_orphans, topic_folders
+from sparklog.log.stores import StorePlaces, Stores
+from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
+from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
+from sparklog.storage.keys import APPENDS, TOPICS
+
+_KEYS_PER_LISTING = 1_000  # what one request lists
+
+
+def run_vacuum(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
+    """Raise FLOOR to the newest entry older than `floor.delay.ms` (counted from `now_ms`), and delete orphans below.
+
+    With `topics` only orphaned segments of these topics: the name of an append object does not tell its topic.
+    Raises UnknownTopicOrPartition, ClusterNotFound, and what keeps the chain from being read.
+    """
+    return run_job(VacuumJob(), cluster_url, **options)
+
+
+class VacuumJob:
+    """See `frame.Job`."""
+
+    name = "vacuum"
+    unit = "orphans"
+    notes = ()
+
+    def __init__(self) -> None:
+        self._due: list[tuple[PartitionResult, OrphanSearch]] = []
+        self._failed: list[PartitionResult] = []
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """The orphans, by the prefix of their keys. FLOOR is raised before; with --dry-run it is only computed."""
+        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()
+        searches = _searches(frame, floor)
+        for search, found in zip(searches, _run(frame, searches, delete=False), strict=True):
+            row = _planned(search, found)
+            if found.failed:
+                self._failed.append(_failed(row, found))
+            elif found.orphans:
+                self._due.append((row, search))
+        return [*(row for row, _ in self._due), *self._failed]
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """Delete them, and what uploads left behind that were never published."""
+        rows = list(self._failed)
+        found = _run(frame, [search for _, search in self._due], delete=True)
+        for (row, _), each in zip(self._due, found, strict=True):
+            done = Work(each.deleted, 0, each.deleted_bytes, each.deleted + _listings(each))
+            done_row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
+            rows.append(_failed(done_row, each) if each.failed else done_row)
+        return [*rows, *_remove_abandoned(frame)]
+
+
+class _VacuumOrder(msgspec.Struct, frozen=True):
+    places: StorePlaces
+    search: OrphanSearch
+    delete: bool
+
+
+def search_store(payload: bytes) -> bytes:
+    """Task: one search (a _VacuumOrder); OrphansFound. A listing that breaks off counts as one failure."""
+    order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
+    try:
+        store = Stores(order.places).get(order.search.store)
+        found = search_orphans(order.search, store, delete=order.delete)
+    except SparklogError as error:
+        found = OrphansFound(failed=1, errors=(str(error),))
+    return msgspec.msgpack.encode(found)
+
+
+def _run(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
+    with frame.connection.follower.current() as state:
+        places = frame.connection.places(state)
+    found: list[OrphansFound] = []
+    for round_ in chunks(searches, frame.tasks.tasks_at_once):
+        orders = [_VacuumOrder(places, each, delete) for each in round_]
+        bodies = frame.tasks.run(search_store, [msgspec.msgpack.encode(each) for each in orders])
+        found += [msgspec.msgpack.decode(each, type=OrphansFound) for each in bodies]
+        frame.output.progress("prefixes searched", len(found), len(searches))
+    return found
+
+
+def _searches(frame: JobFrame, floor: EntryNumber) -> list[OrphanSearch]:
+    """A search per store and prefix. The state is one at or after FLOOR's entry, so what it does not name is lost."""
+    searches = []
+    with frame.connection.follower.current() as state:
+        named = NamedUploads(state)
+        for store in state.stores:
+            if frame.topics is None:
+                searches += [
+                    OrphanSearch(store, f"{APPENDS}{digits}", floor, named.of_appends(digits).tobytes())
+                    for digits in named.append_digits()
+                ]
+            for folder in topic_folders(frame.connection.stores(state).get(store)):
+                topic_id = _topic_id(folder)
+                if topic_id is not None and _wanted(frame, state, topic_id):
+                    searches.append(OrphanSearch(store, folder, floor, named.of_topic(topic_id).tobytes()))
+    return searches
+
+
+def _topic_id(folder: str) -> TopicId | None:
+    digits = folder.removeprefix(TOPICS).partition("-")[0]
+    return TopicId(int(digits)) if digits.isdecimal() and digits.isascii() else None
+
+
+def _wanted(frame: JobFrame, state: ClusterState, topic_id: TopicId) -> bool:
+    topic = state.topics.get(topic_id)
+    return frame.topics is None or (topic is not None and topic.name in frame.topics)
+
+
+def _planned(search: OrphanSearch, found: OrphansFound) -> PartitionResult:
+    foreign = f", {found.foreign:,} names that are not sparklog's are left" if found.foreign else ""
+    return PartitionResult(
+        f"{search.store}:{search.prefix}",
+        None,
+        None,
+        f"begun before FLOOR {search.floor}, named by nothing{foreign}",
+        Work(found.orphans, 0, found.size_bytes, found.orphans + _listings(found)),
+    )
+
+
+def _failed(row: PartitionResult, found: OrphansFound) -> PartitionResult:
+    return msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=found.errors)
+
+
+def _listings(found: OrphansFound) -> int:
+    return 1 + found.keys // _KEYS_PER_LISTING
+
+
+def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
+    """Drop uploads that began before `floor.delay.ms` and were never published; one still at work then fails whole."""
+    with frame.connection.follower.current() as state:
+        before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms
+        stores = frame.connection.stores(state)
+        places = {str(store): stores.get(store) for store in state.stores}
+    root = frame.connection.follower.store
+    if root.url not in {store.url for store in places.values()}:
+        places["metadata"] = root
+    rows = []
+    for name, store in places.items():
+        try:
+            removed = store.remove_abandoned(before_ms)
+        except SparklogError as error:
+            rows.append(
+                PartitionResult(
+                    f"{name}:uploads", None, None, "", Work(), outcome=Outcome.FAILED, messages=(str(error),)
+                )
+            )
+            continue
+        if removed:
+            done = Work(removed, 0, 0, removed)
+            rows.append(
+                PartitionResult(f"{name}:uploads", None, None, "never published", done, done, outcome=Outcome.DONE)
+            )
+    return rows

@@ -1,0 +1,190 @@
+"""What a user gave as options to one side, sorted out: registered ones, stores' settings, Kafka's, unknown ones.
+
+Names match without case, as Spark's do: Spark hands them on in lower case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NoReturn
+
+import msgspec
+
+from sparklog.core.config.key import ConfigValue, nearest
+from sparklog.core.config.storage import StorageSettings, storage_settings
+from sparklog.core.errors import InvalidOption
+from sparklog.options.registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, KAFKA_VALUES, OPTIONS, Side
+
+_BY_FOLDED: Final = {name.lower(): option for name, option in OPTIONS.items()}
+_CONNECTOR_FOLDED: Final = {name.lower(): (name, reason) for name, reason in CONNECTOR_IGNORED.items()}
+_PATHS: Final = ("path", "paths")  # of load() and save()
+_KAFKA_ADDRESS: Final = re.compile(
+    r"((PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://.*|[^/\s,:]+:[0-9]+(\s*,\s*[^/\s,:]+:[0-9]+)*)", re.IGNORECASE
+)
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """An option that was given and changes nothing, and why."""
+
+    name: str
+    reason: str
+
+
+class GivenOptions:
+    """What a user gave to one side. Raises `InvalidOption` at the first name that is not legal there."""
+
+    def __init__(self, raw: Mapping[str, str], side: Side) -> None:
+        self.side = side
+        self._texts: dict[str, tuple[str, str]] = {}  # option name -> (text, the name under which it was given)
+        self._ignored: dict[str, str] = {}
+        self._storage: dict[str, str] = {}
+        aliases: dict[str, tuple[str, str]] = {}
+        for name, text in raw.items():
+            folded = name.lower()
+            option = _BY_FOLDED.get(folded)
+            if option is not None and side in option.sides:
+                self._texts[option.name] = (text, option.name)
+            elif folded in KAFKA_REFUSED[side]:
+                raise InvalidOption(
+                    f"{name}: not supported, as in Spark's Kafka connector: {KAFKA_REFUSED[side][folded]}"
+                )
+            elif folded in KAFKA_ALIASES[side]:
+                aliases[KAFKA_ALIASES[side][folded]] = (text, name)
+            elif folded.startswith("kafka."):
+                self._ignored[name] = "a setting of Kafka's clients"
+            elif option is not None:
+                self._ignored[option.name] = f"an option of a {' and a '.join(option.sides)}"
+            elif folded in _CONNECTOR_FOLDED:
+                known, reason = _CONNECTOR_FOLDED[folded]
+                self._ignored[known] = reason
+            elif folded.startswith("storage."):
+                self._take_storage(name, text)
+            else:
+                self._refuse(name)
+        for target, (text, name) in aliases.items():
+            self._take_alias(target, text, name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._texts
+
+    def names(self) -> list[str]:
+        """The registered options that were given, in the order of the registry."""
+        return [name for name in OPTIONS if name in self._texts]
+
+    def ignore(self, name: str, reason: str) -> None:
+        """Note that an option, if it was given, changes nothing."""
+        if name in self._texts:
+            self._ignored[self._texts[name][1]] = reason
+
+    def has_ignored(self, name: str) -> bool:
+        """Whether this option was given where it changes nothing."""
+        return name in self._ignored
+
+    def text(self, name: str) -> str:
+        """The text of a given option, without blanks around it; `InvalidOption` if there is nothing in it."""
+        return str(OPTIONS[name].parse(self._texts[name][0], self._texts[name][1]))
+
+    def optional_text(self, name: str) -> str | None:
+        """The text of an option (or its default), None if it has neither."""
+        value = self._value(name)
+        return None if value is None else str(value)
+
+    def optional_integer(self, name: str) -> int | None:
+        """The number of an option (or its default), None if it has neither."""
+        value = self._value(name)
+        assert value is None or isinstance(value, int)
+        return value
+
+    def integer(self, name: str) -> int:
+        """The number of an option that has a default."""
+        value = self._value(name)
+        assert isinstance(value, int)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """The truth of an option that has a default."""
+        return self._value(name) is True
+
+    def elements(self, name: str) -> tuple[str, ...] | None:
+        """The elements of a list option, None if it was not given."""
+        value = self._value(name)
+        assert value is None or isinstance(value, tuple)
+        return value
+
+    def raw(self, name: str) -> str:
+        """The text of a given option as it was given."""
+        return self._texts[name][0]
+
+    def cluster(self, default: str | None) -> str:
+        """The cluster's address: the option, else `default` (the environment's); refused if it can't be one."""
+        path = next((name for name in _PATHS if name in self._ignored), None)
+        if "cluster" not in self._texts and path is not None:
+            raise InvalidOption(
+                f"{path}: a {self.side} takes no path; name the cluster with the option cluster and its topic with "
+                f"{'topic' if self.side is Side.BATCH_WRITE else 'subscribe'}"
+            )
+        if "cluster" not in self._texts and not default:
+            raise InvalidOption(
+                "cluster: wanted the address of a cluster (option cluster, or SPARKLOG_CLUSTER in the driver's "
+                "environment), found neither"
+            )
+        given_as = self._texts["cluster"][1] if "cluster" in self._texts else "SPARKLOG_CLUSTER"
+        address = self.text("cluster") if "cluster" in self._texts else str(default)
+        if _KAFKA_ADDRESS.fullmatch(address):
+            raise InvalidOption(
+                f"{given_as}: {address!r} is a Kafka address; cluster is file://, s3://, hdfs:// or http://"
+            )
+        if address.lower().startswith("memory:"):
+            raise InvalidOption(
+                f"{given_as}: {address!r} lives in one process, and Spark's tasks run in others; "
+                "cluster is file://, s3://, hdfs:// or http://"
+            )
+        return address
+
+    def storage(self) -> StorageSettings:
+        """Settings of stores, and the cluster's token."""
+        return storage_settings(self._storage, self.optional_text("cluster.token"))
+
+    def ignored(self) -> tuple[Ignored, ...]:
+        """What was given and changes nothing, by name."""
+        return tuple(Ignored(name, reason) for name, reason in sorted(self._ignored.items()))
+
+    def _value(self, name: str) -> ConfigValue | None:
+        option = OPTIONS[name]
+        return option.parse(*self._texts[name]) if name in self._texts else option.key.default
+
+    def _take_alias(self, target: str, text: str, name: str) -> None:
+        if target in self._texts:
+            self._ignored[name] = f"{target} is given"
+            return
+        word = text.strip().lower()
+        instead = KAFKA_VALUES.get(name.lower(), {}).get(word)
+        if instead is None:
+            self._texts[target] = (text, name)
+            return
+        value, reason = instead
+        self._ignored[f"{name}={word}"] = reason
+        if value is not None:
+            self._texts[target] = (value, name)
+
+    def _take_storage(self, name: str, text: str) -> None:
+        store, _, key = name[len("storage.") :].lower().rpartition(".")
+        if not store or not key:
+            raise InvalidOption(f"{name}: wanted storage.<store>.<key>, found no store or no key in it")
+        self._storage[f"{store}.{key}"] = text
+
+    def _refuse(self, name: str) -> NoReturn:
+        here = [option.name for option in OPTIONS.values() if self.side in option.sides]
+        near = nearest(name, [*OPTIONS, *KAFKA_ALIASES[self.side], *CONNECTOR_IGNORED])
+        raise InvalidOption(
+            f"{name}: not an option of a {self.side}; "
+            + (f"did you mean {near}?" if near else f"there are {', '.join(here)}, and storage.<store>.<key>")
+        )
+
+
+def warning_of(ignored: tuple[Ignored, ...]) -> str | None:
+    """One line for the log that names every option that changes nothing; None if there is none."""
+    if not ignored:
+        return None
+    return "options without effect in sparklog: " + "; ".join(f"{each.name} ({each.reason})" for each in ignored)

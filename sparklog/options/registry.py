@@ -1,0 +1,361 @@
+"""The options of `format("sparklog")`, each declared once: parsed, checked and documented from the same line.
+
+`given` sorts by it what a user gave, and `typed` makes checked values of that. Source of names and rules:
+Spark's `KafkaSourceProvider` (`validateGeneralOptions`, `validateBatchOptions`, `kafkaParamsForProducer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from sparklog.core.config.key import ConfigKey, ConfigValue, ValueType, shown
+from sparklog.core.errors import InvalidOption
+from sparklog.options.starting_offsets import (
+    FROM_EARLIEST,
+    PARTITIONS_EXAMPLE,
+    TIMESTAMPS_EXAMPLE,
+    TO_LATEST,
+    offsets_form,
+)
+
+READ_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+METADATA_TABLES: Final = ("topics", "partitions", "segments", "writes", "chain")
+
+
+class Side(StrEnum):
+    """Who reads an option."""
+
+    BATCH_READ = "batch read"
+    BATCH_WRITE = "batch write"
+
+
+class Option(msgspec.Struct, frozen=True):
+    """An option: its key (name, type, default, legal values, doc), the sides that read it, Kafka's counterpart.
+
+    `form` says what is legal where the type alone does not. `kafka_equivalent` is the option of Spark's Kafka
+    connector, or the config of a Kafka client, whose place it takes; "" if there is none.
+    """
+
+    key: ConfigKey
+    sides: tuple[Side, ...]
+    kafka_equivalent: str = ""
+    form: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name as it is written in docs."""
+        return self.key.name
+
+    def legal(self) -> str:
+        """What is legal, in words that fit after "wanted"."""
+        return self.form or self.key.legal()
+
+    def parse(self, raw: str, given_as: str = "") -> ConfigValue:
+        """The typed value, or `InvalidOption`; `given_as` is the name under which the user gave it."""
+        value = self.key.read(raw)
+        if value is None or value == "":
+            via = f" (from {given_as})" if given_as and given_as.lower() != self.name.lower() else ""
+            raise InvalidOption(f"{self.name}{via}: wanted {self.legal()}, found {shown(raw)}")
+        return value
+
+
+_READ, _WRITE, _BOTH = (Side.BATCH_READ,), (Side.BATCH_WRITE,), (Side.BATCH_READ, Side.BATCH_WRITE)
+_INT, _LONG, _BOOL, _BYTES = ValueType.INT, ValueType.LONG, ValueType.BOOL, ValueType.BYTES
+_STRING, _LIST = ValueType.STRING, ValueType.LIST
+
+_DECLARED: Final = (
+    Option(
+        ConfigKey(
+            "cluster",
+            _STRING,
+            None,
+            "Where the metadata chain lives: a path, file://, s3:// or hdfs://. Without the option: the environment "
+            "variable `SPARKLOG_CLUSTER` of the driver.",
+        ),
+        _BOTH,
+        "kafka.bootstrap.servers",
+        "the address of a cluster: a path, file://, s3://, hdfs:// or http://",
+    ),
+    Option(
+        ConfigKey(
+            "cluster.token",
+            _STRING,
+            None,
+            "The token for a cluster that is reached through coordinators. Secret: never logged or kept.",
+        ),
+        _BOTH,
+    ),
+    Option(
+        ConfigKey("subscribe", _LIST, None, "The topics to read."),
+        _READ,
+        "subscribe",
+        "topics separated by commas",
+    ),
+    Option(
+        ConfigKey("subscribePattern", _STRING, None, "All topics whose whole name matches."),
+        _READ,
+        "subscribePattern",
+        "a regular expression (Python's)",
+    ),
+    Option(
+        ConfigKey("assign", _STRING, None, "The partitions to read."),
+        _READ,
+        "assign",
+        f"partitions by topic like {PARTITIONS_EXAMPLE}",
+    ),
+    Option(
+        ConfigKey(
+            "startingOffsets",
+            _STRING,
+            "earliest",
+            "Where to start. By partition: all that are read must be named, -2 stands for earliest; latest is refused "
+            "in a batch.",
+        ),
+        _READ,
+        "startingOffsets",
+        offsets_form(FROM_EARLIEST),
+    ),
+    Option(
+        ConfigKey(
+            "endingOffsets",
+            _STRING,
+            "latest",
+            "Where to end; the offset itself is not read. By partition: all that are read must be named, -1 stands for "
+            "latest; earliest is refused in a batch.",
+        ),
+        _READ,
+        "endingOffsets",
+        offsets_form(TO_LATEST),
+    ),
+    Option(
+        ConfigKey(
+            "startingTimestamp",
+            _STRING,
+            None,
+            "Start each partition at its first record with this timestamp or a later one. Takes precedence "
+            "over `startingOffsetsByTimestamp`, which takes precedence over `startingOffsets`.",
+        ),
+        _READ,
+        "startingTimestamp",
+        "milliseconds since the epoch, or ISO 8601 with a zone like 2025-01-01T00:00:00Z",
+    ),
+    Option(
+        ConfigKey(
+            "endingTimestamp",
+            _STRING,
+            None,
+            "End each partition before its first record with this timestamp or a later one; none: at latest. Takes "
+            "precedence over `endingOffsetsByTimestamp`, which takes precedence over `endingOffsets`.",
+        ),
+        _READ,
+        "endingTimestamp",
+        "milliseconds since the epoch, or ISO 8601 with a zone like 2025-01-01T00:00:00Z",
+    ),
+    Option(
+        ConfigKey("startingOffsetsByTimestamp", _STRING, None, "`startingTimestamp`, by partition."),
+        _READ,
+        "startingOffsetsByTimestamp",
+        f"timestamps by partition like {TIMESTAMPS_EXAMPLE}",
+    ),
+    Option(
+        ConfigKey("endingOffsetsByTimestamp", _STRING, None, "`endingTimestamp`, by partition."),
+        _READ,
+        "endingOffsetsByTimestamp",
+        f"timestamps by partition like {TIMESTAMPS_EXAMPLE}",
+    ),
+    Option(
+        ConfigKey(
+            "startingOffsetsByTimestampStrategy",
+            _STRING,
+            "error",
+            "What to do in a partition without a record at or after the starting timestamp: fail, or start at latest.",
+            choices=("error", "latest"),
+        ),
+        _READ,
+        "startingOffsetsByTimestampStrategy",
+    ),
+    Option(
+        ConfigKey(
+            "failOnDataLoss",
+            _BOOL,
+            True,
+            "Whether to fail when records of the range asked for are no longer there; else what is there is read.",
+        ),
+        _READ,
+        "failOnDataLoss",
+    ),
+    Option(
+        ConfigKey("minPartitions", _INT, None, "Split the ranges into about this many tasks or more.", minimum=1),
+        _READ,
+        "minPartitions",
+    ),
+    Option(
+        ConfigKey(
+            "maxRecordsPerPartition",
+            _LONG,
+            1_000_000,
+            "Records of one task at most, cut at batches: a bulk read of small records uses all cores. Many small "
+            "ranges share a task up to it.",
+            minimum=1,
+        ),
+        _READ,
+        "maxRecordsPerPartition",
+    ),
+    Option(
+        ConfigKey(
+            "maxBytesPerPartition",
+            _BYTES,
+            134_217_728,
+            "Stored bytes of one task at most, cut at batches; many small ranges share a task up to it.",
+            minimum=1,
+        ),
+        _READ,
+    ),
+    Option(
+        ConfigKey("includeHeaders", _BOOL, False, "Whether the DataFrame has the column `headers`."),
+        _READ,
+        "includeHeaders",
+    ),
+    Option(
+        ConfigKey(
+            "columns",
+            _LIST,
+            None,
+            "The columns of the DataFrame, in this order. What is not named is not read: `columns=offset` reads no "
+            "record bodies. (A `select` alone does not reach the source.)",
+            choices=READ_COLUMNS,
+        ),
+        _READ,
+    ),
+    Option(
+        ConfigKey(
+            "metadata",
+            _STRING,
+            None,
+            "Read the log's own state instead of records. Goes with no other option that chooses records.",
+            choices=METADATA_TABLES,
+        ),
+        _READ,
+    ),
+    Option(
+        ConfigKey("topic", _STRING, None, "The topic of all rows; takes precedence over a column `topic`."),
+        _WRITE,
+        "topic",
+        "a topic name",
+    ),
+    Option(
+        ConfigKey(
+            "acks",
+            _STRING,
+            "all",
+            "When a write is done: `all` (or `-1`): on every in-sync replica; `1`: on the leader's store, only for a "
+            "write to one partition and without `txnAppId`. With one replica both are the same.",
+            choices=("all", "-1", "1"),
+        ),
+        _WRITE,
+        "kafka.acks",
+    ),
+    Option(
+        ConfigKey(
+            "compression",
+            _STRING,
+            None,
+            "The codec of record batches; without it zstd. A topic's `compression.type` takes precedence over it.",
+            choices=("zstd", "lz4", "none"),
+        ),
+        _WRITE,
+        "kafka.compression.type",
+    ),
+    Option(
+        ConfigKey("timeoutMs", _LONG, 120_000, "How long the commit may take.", minimum=1),
+        _WRITE,
+        "kafka.delivery.timeout.ms",
+    ),
+    Option(
+        ConfigKey(
+            "writeId", _STRING, None, 'A label of this write, shown by `metadata = "writes"`. It makes nothing unique.'
+        ),
+        _WRITE,
+        form="a label",
+    ),
+    Option(
+        ConfigKey(
+            "txnAppId",
+            _STRING,
+            None,
+            "With `txnVersion`: a write whose version is not above the last one of this application succeeds and adds "
+            "nothing, as Delta's does.",
+        ),
+        _WRITE,
+        form="the id of an application",
+    ),
+    Option(
+        ConfigKey(
+            "txnVersion", _LONG, None, "The version of this write; needs `txnAppId`, and the reverse.", minimum=0
+        ),
+        _WRITE,
+    ),
+)
+
+OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in _DECLARED}
+
+# Kafka client configs that take the place of an option, per side.
+KAFKA_ALIASES: Final[Mapping[Side, Mapping[str, str]]] = {
+    Side.BATCH_READ: {"kafka.bootstrap.servers": "cluster"},
+    Side.BATCH_WRITE: {
+        "kafka.bootstrap.servers": "cluster",
+        "kafka.acks": "acks",
+        "kafka.compression.type": "compression",
+    },
+}
+
+# Kafka client configs that Spark's connector refuses, per side, and what to do instead.
+KAFKA_REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
+    Side.BATCH_READ: {
+        "kafka.auto.offset.reset": "say where to start with startingOffsets",
+        "kafka.key.deserializer": "keys are read as binary: cast the column",
+        "kafka.value.deserializer": "values are read as binary: cast the column",
+        "kafka.enable.auto.commit": "a batch read commits no offsets",
+        "kafka.interceptor.classes": "records are read as they were written",
+    },
+    Side.BATCH_WRITE: {
+        "kafka.key.serializer": "keys are written as they are: cast the column to string or binary",
+        "kafka.value.serializer": "values are written as they are: cast the column to string or binary",
+    },
+}
+
+# Values of those configs that are replaced: what holds instead (None: the default), and why.
+KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
+    "kafka.acks": {
+        "0": ("all", "a Spark write is one commit, so acks=all is given"),
+        "1": ("all", "a Spark write is one commit, so acks=all is given"),
+    },
+    "kafka.compression.type": {
+        "gzip": (None, "no codec of sparklog: the default, zstd, is used"),
+        "snappy": (None, "no codec of sparklog: the default, zstd, is used"),
+    },
+}
+
+# Options of Spark's Kafka connector, and of Spark, that have no meaning in a batch: accepted, so that a job moves over
+# as it is.
+CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
+    "groupIdPrefix": "no consumer group takes part in a read",
+    "groupId": "a batch commits nothing to a group",
+    "kafkaConsumer.pollTimeoutMs": "no consumer polls: tasks read the stores",
+    "fetchOffset.numRetries": "offsets come from the metadata chain",
+    "fetchOffset.retryIntervalMs": "offsets come from the metadata chain",
+    "maxOffsetsPerTrigger": "a batch has no triggers",
+    "minOffsetsPerTrigger": "a batch has no triggers",
+    "maxTriggerDelay": "a batch has no triggers",
+    "maxBytesPerTrigger": "a batch has no triggers",
+    "checkpointLocation": "a batch has no checkpoint",
+    "queryName": "a batch is no streaming query",
+    "asyncProgressTrackingEnabled": "a batch is no streaming query",
+    "asyncProgressTrackingCheckpointIntervalMs": "a batch is no streaming query",
+    "path": "the option cluster says where the log lies",
+    "paths": "the option cluster says where the log lies",
+}

@@ -1,0 +1,302 @@
+"""Where a read starts and ends: the grammar of Spark's Kafka options for offsets, timestamps and partitions.
+
+    "earliest" | "latest"                                   every partition
+    {"orders": {"0": 23, "1": -2}, "bills": {"0": -1}}      an offset per partition; -1 latest, -2 earliest
+    1735689600000 | "2025-01-01T00:00:00Z"                  every partition: ms since the epoch, or ISO 8601 with zone
+    {"orders": {"0": 1735689600000, "1": "2025-01-01T00:00:00+01:00"}}
+    {"orders": [0, 1], "bills": [2]}                        partitions (`assign`)
+
+Source: Spark's `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`; ISO 8601 is sparklog's addition.
+What only a cluster can tell (which partitions there are, whether an offset is in the log) is checked by the planner.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from sparklog.core.config.key import LONG_MAX, read_integer, shown
+from sparklog.core.errors import InvalidOption
+from sparklog.core.readable import point_in_time_us
+from sparklog.core.types import Offset, PartitionIndex
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_NUMBERS: Final = {"earliest": _EARLIEST, "latest": _LATEST}
+
+FROM_EARLIEST: Final = ("earliest",)  # the words that may start a batch
+TO_LATEST: Final = ("latest",)  # and those that may end it
+ANY_WORD: Final = ("earliest", "latest")
+TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":1735689600000,"1":"2025-01-01T00:00:00Z"}}'
+PARTITIONS_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[2]}'
+_TIMESTAMP_FORM: Final = "milliseconds since the epoch, or ISO 8601 with a zone like 2025-01-01T00:00:00Z"
+
+
+class Earliest(msgspec.Struct, frozen=True):
+    """The log start."""
+
+
+class Latest(msgspec.Struct, frozen=True):
+    """The high watermark."""
+
+
+class AtOffset(msgspec.Struct, frozen=True):
+    """Exactly this offset."""
+
+    offset: Offset
+
+
+class AtTimestamp(msgspec.Struct, frozen=True):
+    """The first record, by offset, whose timestamp is >= this; microseconds since the epoch, UTC."""
+
+    timestamp_us: int
+
+
+Position = Earliest | Latest | AtOffset | AtTimestamp
+
+
+class EveryPartition(msgspec.Struct, frozen=True):
+    """One position for every partition that is read."""
+
+    position: Position
+
+    def at(self, topic: str, partition: int) -> Position:
+        """The position in this partition."""
+        return self.position
+
+
+class PerPartition(msgspec.Struct, frozen=True):
+    """A position for each partition, topic -> partition -> position. It must name exactly the partitions read."""
+
+    positions: Mapping[str, Mapping[PartitionIndex, Position]]
+
+    def at(self, topic: str, partition: int) -> Position:
+        """The position in this partition; KeyError if none is named (`check_names_all` excludes that)."""
+        return self.positions[topic][PartitionIndex(partition)]
+
+    def partitions(self) -> set[tuple[str, PartitionIndex]]:
+        """All (topic, partition) that are named."""
+        return {(topic, partition) for topic, each in self.positions.items() for partition in each}
+
+
+OffsetSpec = EveryPartition | PerPartition
+
+
+def offsets_form(words: Sequence[str]) -> str:
+    """What is legal where these words are, in words that fit after "wanted"."""
+    first, last = _NUMBERS[words[0]], _NUMBERS[words[-1]]
+    return f"{', '.join(words)} or offsets by partition like " + (
+        f'{{"topicA":{{"0":23,"1":{last}}},"topicB":{{"0":{first}}}}}'
+    )
+
+
+def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> OffsetSpec:
+    """`earliest`, `latest` or offsets by partition; raises `InvalidOption` that names `option`.
+
+    Errors offer only `words`; the other one is read all the same, for `check_batch_range` to refuse with its reason.
+    """
+    word = text.strip().lower()
+    if word == "earliest":
+        return EveryPartition(Earliest())
+    if word == "latest":
+        return EveryPartition(Latest())
+    wanted = offsets_form(words)
+    table = _by_topic(option, text, wanted)
+    return PerPartition(
+        {
+            topic: {
+                partition: _offset_position(f"{option}: {topic}-{partition}", value, words)
+                for partition, value in _by_partition(option, topic, inner, wanted)
+            }
+            for topic, inner in table.items()
+        }
+    )
+
+
+def parse_timestamps(option: str, text: str) -> PerPartition:
+    """Timestamps by partition; raises `InvalidOption` that names `option`."""
+    wanted = f"timestamps by partition like {TIMESTAMPS_EXAMPLE}"
+    table = _by_topic(option, text, wanted)
+    return PerPartition(
+        {
+            topic: {
+                partition: AtTimestamp(parse_timestamp_us(f"{option}: {topic}-{partition}", value))
+                for partition, value in _by_partition(option, topic, inner, wanted)
+            }
+            for topic, inner in table.items()
+        }
+    )
+
+
+def parse_timestamp(option: str, text: str) -> EveryPartition:
+    """One timestamp for every partition; raises `InvalidOption` that names `option`."""
+    return EveryPartition(AtTimestamp(parse_timestamp_us(option, text)))
+
+
+def parse_timestamp_us(where: str, raw: object) -> int:
+    """Microseconds since the epoch from milliseconds or ISO 8601 text with a zone.
+
+    Finer digits than microseconds are cut off. A time beyond the range of 64 bits becomes its end (Spark's tests
+    ask for `Long.MaxValue` ms). Raises `InvalidOption` that begins with `where`.
+    """
+    milliseconds = read_integer(raw, 64) if isinstance(raw, (int, str)) else None
+    if milliseconds is not None:
+        if milliseconds < 0:
+            raise InvalidOption(f"{where}: wanted a timestamp >= 0 ({_TIMESTAMP_FORM}), found {shown(raw)}")
+        return min(milliseconds * 1000, LONG_MAX)
+    try:
+        moment = datetime.fromisoformat(raw.strip()) if isinstance(raw, str) else None
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise InvalidOption(f"{where}: wanted {_TIMESTAMP_FORM}, found {shown(raw)}")
+    if moment.tzinfo is None:
+        raise InvalidOption(
+            f"{where}: wanted a time with its zone, found {shown(raw)} without: append Z for UTC, or one like +02:00"
+        )
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, ...]]:
+    """Topic -> partitions, ascending (`assign`); raises `InvalidOption` that names `option`."""
+    wanted = f"partitions by topic like {PARTITIONS_EXAMPLE}"
+    parsed: dict[str, tuple[PartitionIndex, ...]] = {}
+    for topic, inner in _by_topic(option, text, wanted).items():
+        if not isinstance(inner, list) or not inner:
+            raise InvalidOption(f"{option}: wanted {wanted}, found {shown(inner)} for topic {topic!r}")
+        found = [_partition(each) for each in inner]
+        partitions = sorted({each for each in found if each is not None})
+        if len(partitions) != len(inner):
+            raise InvalidOption(
+                f"{option}: wanted partition numbers from 0, each once, found {shown(inner)} for topic {topic!r}"
+            )
+        parsed[topic] = tuple(partitions)
+    return parsed
+
+
+def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end: OffsetSpec) -> None:
+    """Refuse what no cluster could make legal for a batch: a start at latest, an end at earliest, an end before
+    its start, different partitions at both ends. Raises `InvalidOption`."""
+    _refuse_position(
+        start_option,
+        start,
+        Latest,
+        f"a batch read can't start at latest (-1): wanted {offsets_form(FROM_EARLIEST)}, or a startingTimestamp",
+    )
+    _refuse_position(
+        end_option,
+        end,
+        Earliest,
+        f"a batch read can't end at earliest (-2): wanted {offsets_form(TO_LATEST)}, or an endingTimestamp",
+    )
+    if isinstance(start, PerPartition) and isinstance(end, PerPartition):
+        if start.partitions() != end.partitions():
+            raise InvalidOption(
+                f"{start_option} and {end_option}: wanted the same topic-partitions in both, found only in "
+                f"{start_option}: {_named(start.partitions() - end.partitions())}; only in "
+                f"{end_option}: {_named(end.partitions() - start.partitions())}"
+            )
+        for topic, partition in sorted(start.partitions()):
+            place = f"{topic}-{partition}"
+            _check_order(start_option, start.at(topic, partition), end_option, end.at(topic, partition), place)
+    elif isinstance(start, EveryPartition) and isinstance(end, EveryPartition):
+        _check_order(start_option, start.position, end_option, end.position, "all partitions")
+
+
+def check_names_all(option: str, spec: OffsetSpec, partitions: Collection[tuple[str, int]]) -> None:
+    """Raise `InvalidOption` unless a spec by partition names exactly the `partitions` that are to be read."""
+    if isinstance(spec, PerPartition) and spec.partitions() != set(partitions):
+        read = {(topic, PartitionIndex(partition)) for topic, partition in partitions}
+        raise InvalidOption(
+            f"{option}: wanted every partition that is read and no other (-1 stands for latest, -2 for earliest), "
+            f"found missing: {_named(read - spec.partitions())}; not read: {_named(spec.partitions() - read)}"
+        )
+
+
+def _by_topic(option: str, text: str, wanted: str) -> dict[str, object]:
+    try:
+        table = json.loads(text, object_pairs_hook=_unique)
+    except _KeyTwice as twice:
+        raise InvalidOption(f"{option}: wanted each key once, found {twice.key!r} twice in {shown(text)}") from None
+    except ValueError:
+        table = None
+    if not isinstance(table, dict) or not table:
+        raise InvalidOption(f"{option}: wanted {wanted}, found {shown(text)}")
+    return table
+
+
+def _by_partition(option: str, topic: str, inner: object, wanted: str) -> Iterable[tuple[PartitionIndex, object]]:
+    if not isinstance(inner, dict) or not inner:
+        raise InvalidOption(f"{option}: wanted {wanted}, found {shown(inner)} for topic {topic!r}")
+    for key, value in inner.items():
+        partition = _partition(key)
+        if partition is None:
+            raise InvalidOption(f"{option}: wanted partition numbers from 0, found {key!r} for topic {topic!r}")
+        yield partition, value
+
+
+class _KeyTwice(Exception):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    table: dict[str, object] = {}
+    for key, value in pairs:
+        if key in table:
+            raise _KeyTwice(key)
+        table[key] = value
+    return table
+
+
+def _partition(raw: object) -> PartitionIndex | None:
+    """A partition number from its JSON form; text must be its plain digits, so that no two keys mean the same one."""
+    value = read_integer(raw, 32) if isinstance(raw, (int, str)) else None
+    return PartitionIndex(value) if value is not None and value >= 0 and str(value) == str(raw) else None
+
+
+def _offset_position(where: str, raw: object, words: Sequence[str]) -> Position:
+    value = read_integer(raw, 64) if isinstance(raw, (int, str)) else None
+    if value is None or value < _EARLIEST:
+        legal = " or ".join(f"{_NUMBERS[word]} ({word})" for word in reversed(words))
+        raise InvalidOption(
+            f"{where}: wanted an offset >= 0{', ' if len(words) > 1 else ' or '}{legal}, found {shown(raw)}"
+        )
+    if value == _LATEST:
+        return Latest()
+    return Earliest() if value == _EARLIEST else AtOffset(Offset(value))
+
+
+def _refuse_position(option: str, spec: OffsetSpec, kind: type[Position], reason: str) -> None:
+    if isinstance(spec, EveryPartition):
+        if isinstance(spec.position, kind):
+            raise InvalidOption(f"{option}: {reason}")
+        return
+    for topic, partition in sorted(spec.partitions()):
+        if isinstance(spec.at(topic, partition), kind):
+            raise InvalidOption(f"{option}: {topic}-{partition}: {reason}")
+
+
+def _check_order(start_option: str, start: Position, end_option: str, end: Position, place: str) -> None:
+    if isinstance(start, AtOffset) and isinstance(end, AtOffset) and start.offset > end.offset:
+        raise InvalidOption(
+            f"{start_option} and {end_option}: wanted a start not after the end, "
+            f"found start offset {start.offset} > end offset {end.offset} for {place}"
+        )
+    if isinstance(start, AtTimestamp) and isinstance(end, AtTimestamp) and start.timestamp_us > end.timestamp_us:
+        raise InvalidOption(
+            f"{start_option} and {end_option}: wanted a start not after the end, "
+            f"found start {point_in_time_us(start.timestamp_us)} > end {point_in_time_us(end.timestamp_us)} for {place}"
+        )
+
+
+def _named(partitions: Iterable[tuple[str, int]]) -> str:
+    names = [f"{topic}-{partition}" for topic, partition in sorted(partitions)]
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more if names else "none"

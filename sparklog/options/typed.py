@@ -1,0 +1,265 @@
+"""The options of one read or one write of `format("sparklog")`, checked and typed. They cross processes by pickle."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sparklog.core.config.key import did_you_mean, shown
+from sparklog.core.config.storage import StorageSettings
+from sparklog.core.errors import InvalidOption
+from sparklog.core.topic_names import check_topic_name
+from sparklog.core.types import PartitionIndex
+from sparklog.core.write_names import check_write_name
+from sparklog.options.given import GivenOptions, Ignored
+from sparklog.options.registry import OPTIONS, READ_COLUMNS, Side
+from sparklog.options.starting_offsets import (
+    FROM_EARLIEST,
+    TO_LATEST,
+    Earliest,
+    EveryPartition,
+    Latest,
+    OffsetSpec,
+    check_batch_range,
+    parse_offsets,
+    parse_partitions,
+    parse_timestamp,
+    parse_timestamps,
+)
+
+_STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
+_START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given holds
+_END: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_BESIDE_METADATA: Final = frozenset({"metadata", "cluster", "cluster.token"})
+
+
+class SubscribeTopics(msgspec.Struct, frozen=True, tag="topics"):
+    """All partitions of these topics, each of which must exist."""
+
+    topics: tuple[str, ...]
+
+
+class SubscribePattern(msgspec.Struct, frozen=True, tag="pattern"):
+    """All partitions of all topics whose whole name matches this regular expression (`re.fullmatch`)."""
+
+    pattern: str
+
+
+class AssignPartitions(msgspec.Struct, frozen=True, tag="assign"):
+    """These partitions, ascending, by topic; each must exist."""
+
+    partitions: Mapping[str, tuple[PartitionIndex, ...]]
+
+
+Subscription = SubscribeTopics | SubscribePattern | AssignPartitions
+
+
+class ReadOptions(msgspec.Struct, frozen=True):
+    """A batch read: either `subscription` or `metadata` is given, the other is None.
+
+    `columns` are the columns of the DataFrame in its order (empty for `metadata`). `start_option` and `end_option`
+    name the options that `start` and `end` come from, for error messages. `start_at_latest_if_none`: where the
+    starting timestamp finds no record, start at latest instead of failing.
+    """
+
+    cluster: str
+    storage: StorageSettings
+    subscription: Subscription | None
+    metadata: str | None
+    start: OffsetSpec
+    start_option: str
+    end: OffsetSpec
+    end_option: str
+    start_at_latest_if_none: bool
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records_per_partition: int
+    max_bytes_per_partition: int
+    columns: tuple[str, ...]
+    ignored: tuple[Ignored, ...]
+
+    def for_tasks(self) -> ReadOptions:
+        """The same without secrets."""
+        return msgspec.structs.replace(self, storage=self.storage.without_secrets())
+
+
+class Transaction(msgspec.Struct, frozen=True):
+    """`txnAppId` and `txnVersion`: a version not above the application's last one adds nothing."""
+
+    app_id: str
+    version: int
+
+
+class WriteOptions(msgspec.Struct, frozen=True):
+    """A batch write. `compression` None: the topic's `compression.type`, else zstd. `topic` None: from a column."""
+
+    cluster: str
+    storage: StorageSettings
+    topic: str | None
+    acks_all: bool
+    compression: str | None
+    timeout_ms: int
+    write_id: str | None
+    transaction: Transaction | None
+    ignored: tuple[Ignored, ...]
+
+    def for_tasks(self) -> WriteOptions:
+        """The same without secrets."""
+        return msgspec.structs.replace(self, storage=self.storage.without_secrets())
+
+
+def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> ReadOptions:
+    """The options of a batch read. `default_cluster` holds if the option `cluster` is not given (SPARKLOG_CLUSTER).
+
+    Raises `InvalidOption` that names the option, what is legal and what was found; an unknown option is one too.
+    """
+    given = GivenOptions(raw, Side.BATCH_READ)
+    metadata = _metadata(given)
+    subscription = None if metadata is not None else _subscription(given)
+    start_option, start = _bound(given, _START, EveryPartition(Earliest()))
+    end_option, end = _bound(given, _END, EveryPartition(Latest()))
+    check_batch_range(start_option, start, end_option, end)
+    return ReadOptions(
+        cluster=given.cluster(default_cluster),
+        storage=given.storage(),
+        subscription=subscription,
+        metadata=metadata,
+        start=start,
+        start_option=start_option,
+        end=end,
+        end_option=end_option,
+        start_at_latest_if_none=given.optional_text("startingOffsetsByTimestampStrategy") == "latest",
+        fail_on_data_loss=given.flag("failOnDataLoss"),
+        min_partitions=given.optional_integer("minPartitions"),
+        max_records_per_partition=given.integer("maxRecordsPerPartition"),
+        max_bytes_per_partition=given.integer("maxBytesPerPartition"),
+        columns=_columns(given) if metadata is None else (),
+        ignored=given.ignored(),
+    )
+
+
+def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
+    """The options of a batch write; the rest as `parse_read_options`. An illegal topic name is `InvalidTopic`."""
+    given = GivenOptions(raw, Side.BATCH_WRITE)
+    topic = given.optional_text("topic")
+    if topic is not None:
+        check_topic_name(topic)
+    transaction = _transaction(given)
+    return WriteOptions(
+        cluster=given.cluster(default_cluster),
+        storage=given.storage(),
+        topic=topic,
+        acks_all=_acks_all(given, transaction),
+        compression=given.optional_text("compression"),
+        timeout_ms=given.integer("timeoutMs"),
+        write_id=_write_name(given, "writeId"),
+        transaction=transaction,
+        ignored=given.ignored(),
+    )
+
+
+def _metadata(given: GivenOptions) -> str | None:
+    if "metadata" not in given:
+        return None
+    table = given.text("metadata")
+    others = [name for name in given.names() if name not in _BESIDE_METADATA]
+    if others:
+        raise InvalidOption(
+            f"metadata: {table!r} shows the whole cluster and goes with no option that chooses records, "
+            f"found {', '.join(others)}: filter the DataFrame instead"
+        )
+    return table
+
+
+def _subscription(given: GivenOptions) -> Subscription:
+    strategies = [name for name in _STRATEGIES if name in given]
+    if len(strategies) != 1:
+        found = " and ".join(strategies) or "none of them"
+        hint = "; topic is where a write goes: a read names it with subscribe" if given.has_ignored("topic") else ""
+        raise InvalidOption(
+            f"wanted exactly one of the options {', '.join(_STRATEGIES)} (or metadata), found {found}{hint}"
+        )
+    if "assign" in given:
+        return AssignPartitions(parse_partitions("assign", given.raw("assign")))
+    if "subscribePattern" in given:
+        pattern = given.text("subscribePattern")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            wanted = OPTIONS["subscribePattern"].legal()
+            raise InvalidOption(f"subscribePattern: wanted {wanted}, found {shown(pattern)}: {error}") from None
+        return SubscribePattern(pattern)
+    topics = dict.fromkeys(each.strip() for each in given.raw("subscribe").split(","))
+    topics.pop("", None)
+    if not topics:
+        raise InvalidOption(f"subscribe: wanted {OPTIONS['subscribe'].legal()}, found {shown(given.raw('subscribe'))}")
+    return SubscribeTopics(tuple(topics))
+
+
+def _bound(given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec) -> tuple[str, OffsetSpec]:
+    """One end of the range, and the option it comes from: a timestamp, else timestamps by partition, else offsets."""
+    chosen = next((name for name in names if name in given), None)
+    if chosen is None:
+        return names[2], default
+    for shadowed in names[names.index(chosen) + 1 :]:
+        given.ignore(shadowed, f"{chosen} takes precedence")
+    if chosen == names[0]:
+        return chosen, parse_timestamp(chosen, given.raw(chosen))
+    if chosen == names[1]:
+        return chosen, parse_timestamps(chosen, given.raw(chosen))
+    return chosen, parse_offsets(chosen, given.raw(chosen), FROM_EARLIEST if names is _START else TO_LATEST)
+
+
+def _columns(given: GivenOptions) -> tuple[str, ...]:
+    with_headers = given.flag("includeHeaders")
+    if "columns" not in given:
+        return READ_COLUMNS if with_headers else READ_COLUMNS[:-1]
+    known = {column.lower() for column in READ_COLUMNS}
+    for column in given.raw("columns").split(","):
+        if column.strip().lower() not in known:
+            raise InvalidOption(
+                f"columns: wanted some of {', '.join(READ_COLUMNS)}, found {column.strip()!r}"
+                f"{did_you_mean(column.strip(), READ_COLUMNS)}"
+            )
+    columns = given.elements("columns")
+    assert columns is not None
+    if with_headers and "headers" not in columns:
+        raise InvalidOption(
+            f"columns: includeHeaders is true, but headers is not among {','.join(columns)}: add it, or leave "
+            "includeHeaders out"
+        )
+    return columns
+
+
+def _write_name(given: GivenOptions, option: str) -> str | None:
+    name = given.optional_text(option)
+    if name is not None:
+        check_write_name(option, name, InvalidOption)
+    return name
+
+
+def _transaction(given: GivenOptions) -> Transaction | None:
+    app_id, version = _write_name(given, "txnAppId"), given.optional_integer("txnVersion")
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None:
+        present, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
+        raise InvalidOption(f"{missing}: wanted txnAppId and txnVersion together, found only {present}")
+    return Transaction(app_id, version)
+
+
+def _acks_all(given: GivenOptions, transaction: Transaction | None) -> bool:
+    if "acks" in given and given.raw("acks").strip() == "0":
+        raise InvalidOption(
+            f"acks: wanted {OPTIONS['acks'].legal()}, found '0': a Spark write is one commit, and a job that does not "
+            "wait for it could not say whether it wrote anything"
+        )
+    acks_all = given.optional_text("acks") != "1"
+    if not acks_all and transaction is not None:
+        raise InvalidOption(
+            "acks: wanted all beside txnAppId, found '1': a version may only count once it is replicated"
+        )
+    return acks_all

@@ -1,0 +1,45 @@
+"""A value that could not be converted while rows were written: which option, or which expression, wanted it so."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sparklog.core.errors import InvalidInput, SparklogError, UnknownTopicOrPartition
+from sparklog.spark.produce.rows import RowMapping
+from sparklog.spark.spark_errors import explained
+
+_CAST: Final = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\][^\n]* cannot be cast to "(INT|TIMESTAMP)"')
+_EXPRESSION: Final = re.compile(r"^== SQL \([^)\n]*\) ==\n([^\n]+)$", re.MULTILINE)  # where it failed, says Spark
+_LONG_OVERFLOW: Final = "java.lang.ArithmeticException: long overflow"  # of milliseconds that become microseconds
+_OUT_OF_RANGE: Final = "column 'partition': wanted"
+
+
+def explained_of_rows(error: Exception, source: str, mapping: RowMapping) -> SparklogError:
+    """As `explained`, with the option or the expression of the user that the value was for, if that is known."""
+    text = str(error)
+    timestamp, partition = _timestamp(mapping), _partition(mapping)
+    if timestamp and _LONG_OVERFLOW in text:
+        return InvalidInput(
+            f"{source}, {timestamp}: wanted milliseconds since the epoch, found a number that is too large for them"
+        )
+    expression, cast = _EXPRESSION.search(text), _CAST.search(text)
+    place = ""
+    if expression is not None:
+        place = f"the expression {expression[1].strip()}"
+    elif cast is not None:
+        place = timestamp if cast[1] == "TIMESTAMP" else partition
+    found = explained(error, f"{source}, {place}" if place else source)
+    if partition and isinstance(found, UnknownTopicOrPartition) and found.message.startswith(_OUT_OF_RANGE):
+        return UnknownTopicOrPartition(f"{source}, {partition}: {found.message}")
+    return found
+
+
+def _timestamp(mapping: RowMapping) -> str:
+    if mapping.timestamp is not None:
+        return f"--timestamp {mapping.timestamp}"
+    return "" if mapping.timestamp_expr is None else f"--timestamp-expr {mapping.timestamp_expr}"
+
+
+def _partition(mapping: RowMapping) -> str:
+    return "" if mapping.partition is None else f"--partition-column {mapping.partition}"

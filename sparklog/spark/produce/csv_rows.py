@@ -1,0 +1,191 @@
+"""CSV as Python's csv module reads it: RFC 4180, values over several lines, and each row that is not right named.
+
+No Spark in here: lines of bytes come in, rows or BadRows come out.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from sparklog.core.errors import InvalidInput
+from sparklog.spark.produce.bad_rows import BadRow
+
+LONGEST_ROW_BYTES: Final = 64 << 20  # a quoted value that is longer was never closed
+Row = list[str]
+
+
+class CsvDialect(msgspec.Struct, frozen=True):
+    """How a CSV file is written. `multiline`: values in quotes may hold line ends."""
+
+    sep: str = ","
+    quote: str = '"'
+    escape: str = '"'
+    comment: str = ""
+    encoding: str = "utf-8"
+    header: bool = True
+    multiline: bool = True
+    skip_initial_space: bool = False
+
+
+class _NotClosed(Exception):
+    """A quoted value has no end."""
+
+
+class _Lines:
+    """Lines as csv.reader wants them, and which of them belong to the row that it is reading."""
+
+    def __init__(self, lines: Iterable[bytes], dialect: CsvDialect) -> None:
+        self._lines = iter(lines)
+        self._given_back: list[bytes] = []
+        self._dialect = dialect
+        self._comment = dialect.comment.encode(dialect.encoding) or None
+        self._row_bytes = 0
+        self.row: list[bytes] = []
+        self.undecoded: UnicodeDecodeError | None = None  # the first byte of the row that is not of the encoding
+        self.number = 0  # of the line that was read last
+
+    def begin_row(self) -> None:
+        self.row = []
+        self.undecoded = None
+        self._row_bytes = 0
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        if self.row and (not self._dialect.multiline or self._row_bytes > LONGEST_ROW_BYTES):
+            raise _NotClosed
+        line = self._next()
+        while self._comment is not None and not self.row and line.startswith(self._comment):
+            line = self._next()
+        self.row.append(line)
+        self._row_bytes += len(line)
+        try:
+            return line.decode(self._dialect.encoding) + "\n"
+        except UnicodeDecodeError as error:
+            self.undecoded = self.undecoded or error
+            return line.decode(self._dialect.encoding, "surrogateescape") + "\n"  # its quotes still count
+
+    def _next(self) -> bytes:
+        try:
+            line = self._given_back.pop() if self._given_back else next(self._lines)
+        except StopIteration:
+            if self.row:
+                raise _NotClosed from None
+            raise
+        self.number += 1
+        return line
+
+    def give_back(self) -> None:
+        """All lines of the row but the first are to be read as rows of their own."""
+        self._given_back += reversed(self.row[1:])
+        self.number -= len(self.row) - 1
+        del self.row[1:]
+
+    def bad(self, reason: str) -> BadRow:
+        return BadRow(self.number - len(self.row) + 1, reason, b"\n".join(self.row).removesuffix(b"\r"))
+
+
+class CsvRows:
+    """The rows of one file, or of a part that begins with a line."""
+
+    def __init__(self, lines: Iterable[bytes], dialect: CsvDialect) -> None:
+        self._lines = _Lines(lines, dialect)
+        self._dialect = dialect
+        csv.field_size_limit(2 * LONGEST_ROW_BYTES)
+        self._reader = csv.reader(
+            self._lines,
+            delimiter=dialect.sep,
+            quotechar=dialect.quote or None,
+            quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+            escapechar=None if dialect.escape in ("", '"', dialect.quote) else dialect.escape,
+            skipinitialspace=dialect.skip_initial_space,
+            strict=True,
+        )
+
+    def __iter__(self) -> Iterator[Row | BadRow]:
+        while (row := self.next_row()) is not None:
+            yield row
+
+    def next_row(self) -> Row | BadRow | None:
+        """The next row, None after the last one. Blank lines are none."""
+        row: Row = []
+        while not row:
+            self._lines.begin_row()
+            try:
+                row = next(self._reader)
+            except StopIteration:
+                return None
+            except _NotClosed:
+                self._lines.give_back()
+                where = "its end" if self._dialect.multiline else "the end of its line (multiLine=false)"
+                return self._lines.bad(f"a value in quotes is not closed before {where}")
+            except UnicodeDecodeError as error:
+                return self._lines.bad(self._not_decoded(error))
+            except csv.Error as error:
+                return self._misquoted(self._reason(error))
+        return row if self._lines.undecoded is None else self._lines.bad(self._not_decoded(self._lines.undecoded))
+
+    def of_width(self, width: int) -> Iterator[Row | BadRow]:
+        """The rows that are left; one that has not `width` columns is a BadRow."""
+        for row in self:
+            if isinstance(row, BadRow) or len(row) == width:
+                yield row
+            else:
+                yield self._lines.bad(f"wanted {width} columns, found {len(row)}")
+
+    def _misquoted(self, reason: str) -> BadRow:
+        """Over several lines, most likely the first one's quote was never closed, and the others are good rows."""
+        lines, last = len(self._lines.row), self._lines.number
+        if lines == 1:
+            return self._lines.bad(reason)
+        self._lines.give_back()
+        return self._lines.bad(f"a value in quotes is not closed before line {last:,}, which has a quote: {reason}")
+
+    def _not_decoded(self, error: UnicodeDecodeError) -> str:
+        byte = f"0x{error.object[error.start]:02x}"
+        return f"byte {byte} is not {self._dialect.encoding}, --option encoding=NAME says what it is"
+
+    def _reason(self, error: csv.Error) -> str:
+        if "expected after" in str(error):
+            return "wanted a separator after a value in quotes (quotes inside a value are doubled), found more text"
+        if "new-line" in str(error):
+            return "a carriage return outside quotes"
+        return str(error)
+
+
+def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> tuple[str, ...]:
+    """The columns of a file with this first row. One without a name is called as Spark calls it, by its place: `_c0`.
+
+    Raises InvalidInput if two have one name; a difference of case is none to Spark. `taken`: names of folders.
+    """
+    names = tuple(name if header and name.strip() else f"_c{at}" for at, name in enumerate(first))
+    seen = {name.lower(): f"folder {name}=" for name in taken}
+    for at, name in enumerate(names):
+        before = seen.setdefault(name.lower(), f"column {at + 1}")
+        if before != f"column {at + 1}":
+            raise InvalidInput(
+                f"{place}: wanted columns with different names (case doesn't count), found {name!r} as {before} and "
+                f"as column {at + 1}: rename one, or read with --option header=false (columns _c0, _c1, …)"
+            )
+    return names
+
+
+def check_header(found: Row | BadRow, wanted: Row, place: str, other: str) -> None:
+    """Raise InvalidInput unless this file has the header of the others: its rows would land in wrong columns."""
+    if isinstance(found, BadRow):
+        raise InvalidInput(f"{place}: the header can't be read: {found.reason}")
+    if found != wanted:
+        raise InvalidInput(
+            f"{place}: wanted the header of {other}, {_names(wanted)}, found {_names(found)}: run produce separately "
+            "for files with other columns"
+        )
+
+
+def _names(header: Row) -> str:
+    text = ",".join(header)
+    return text if len(text) <= 300 else text[:300] + "…"

@@ -1,0 +1,112 @@
+"""JSON objects as they stand in a file: checked, and passed on unchanged, whole or field by field.
+
+No Spark in here: lines of bytes come in, JSON texts or BadRows come out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from sparklog.spark.produce.bad_rows import BadRow
+
+MAX_DEPTH: Final = 100  # of objects and arrays in one another: Spark fails at 600, and stops its process at 1,000
+_TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} objects and arrays inside one another, found more"
+_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STRING = msgspec.json.Decoder(str)
+_OBJECTS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def json_rows(
+    lines: Iterable[bytes], *, encoding: str, multiline: bool, folders: Mapping[str, object]
+) -> Iterator[list[str] | BadRow]:
+    """One object from each line, or with `multiline` from one document: an object, or an array of objects.
+
+    The value of each of the `folders` is put into an object that has no such field. Blank lines are skipped.
+    """
+    if multiline:
+        yield from _of_document(b"\n".join(lines), encoding, folders)
+        return
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text:
+            yield _row(number, text, encoding, folders, " (for one document in a file give --option multiLine=true)")
+
+
+def _of_document(document: bytes, encoding: str, folders: Mapping[str, object]) -> Iterator[list[str] | BadRow]:
+    text = document.strip()
+    if not text.startswith(b"["):
+        if text:
+            yield _row(1, text, encoding, folders, "")
+        return
+    try:
+        elements = [bytes(each) for each in _OBJECTS.decode(text.decode(encoding))]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        yield BadRow(1, _reason(error), text)
+        return
+    except RecursionError:
+        yield BadRow(1, _TOO_DEEP, text)
+        return
+    for number, each in enumerate(elements, 1):
+        yield _row(number, each, "utf-8", folders, "")
+
+
+def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object], hint: str) -> list[str] | BadRow:
+    try:
+        decoded = text.decode(encoding)
+        if _is_too_deep(decoded):
+            return BadRow(number, _TOO_DEEP, text)
+        fields = _OBJECT.decode(decoded)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return BadRow(number, _reason(error) + hint, text)
+    more = {name: value for name, value in folders.items() if name not in fields}
+    if not more:
+        return [decoded]
+    added = msgspec.json.encode(more).decode()
+    return [f"{decoded[:-1]},{added[1:]}" if fields else added]
+
+
+def field_text(document: str, name: str) -> str | None:
+    """A field of an object as text: a string's own text, None for null or no field, all else as JSON.
+
+    Numbers keep their digits: 1.10 is "1.10". White space between the parts of objects and arrays is removed.
+    """
+    raw = _FIELDS.decode(document).get(name)
+    text = b"null" if raw is None else bytes(raw)
+    if text == b"null":
+        return None
+    return _STRING.decode(text) if text.startswith(b'"') else _compact(text).decode()
+
+
+def fields_object(document: str, names: Sequence[str]) -> str:
+    """An object with some fields of an object, in the order of `names`; a field that is missing is null."""
+    fields = _FIELDS.decode(document)
+    pairs = (msgspec.json.encode(each) + b":" + _compact(bytes(fields.get(each) or b"null")) for each in names)
+    return (b"{" + b",".join(pairs) + b"}").decode()
+
+
+def _compact(text: bytes) -> bytes:
+    """Without white space; a string in its shortest form, so that equal strings are equal texts."""
+    return msgspec.json.encode(_STRING.decode(text)) if text.startswith(b'"') else msgspec.json.format(text, indent=-1)
+
+
+def _is_too_deep(text: str) -> bool:
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for each in _STRING_OR_BRACKET.findall(text):
+        depth += (each in "{[") - (each in "}]")
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def _reason(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
+    if isinstance(error, msgspec.ValidationError):
+        return f"wanted a JSON object, found another value ({error})"
+    return f"wanted a JSON object: {error}"

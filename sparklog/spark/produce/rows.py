@@ -1,0 +1,207 @@
+"""From the rows of a source to the columns that the sink writes: key, value, timestamp, partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from sparklog.core.errors import InvalidInput, InvalidOption
+from sparklog.spark.produce.bad_rows import BAD, has_bad_rows
+from sparklog.spark.produce.json_rows import field_text, fields_object
+from sparklog.spark.produce.text_files import RAW
+from sparklog.spark.row_expressions import column_name, columns_named, columns_read, expression, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+# A time of day with all its digits: Spark's own format drops what is less than a millisecond.
+_TO_JSON: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
+_TIME_OF_DAY: Final = r"^\s*T?[0-9]{1,2}:"
+
+
+class RowMapping(msgspec.Struct, frozen=True):
+    """Which part of a row becomes what. Of each pair (`key`, `key_expr`), … at most one is given.
+
+    Key: one column as text (binary as it is), several as a JSON object, none: no key. Value: the whole row as a JSON
+    object (of a JSON file: the object as it stands there), or some columns of it, or an expression. Fields of a JSON
+    file that are named as columns keep the digits of their numbers; expressions see them with the types that Spark
+    finds. Without a timestamp the time of writing is taken.
+    """
+
+    key: tuple[str, ...] = ()
+    key_expr: str | None = None
+    partition: str | None = None
+    timestamp: str | None = None
+    timestamp_expr: str | None = None
+    value_columns: tuple[str, ...] = ()
+    value_expr: str | None = None
+
+
+def check_mapping(mapping: RowMapping) -> None:
+    """Raise InvalidOption if two options say the same thing."""
+    for one, other, both in (
+        ("--key", "--key-expr", mapping.key and mapping.key_expr),
+        ("--timestamp", "--timestamp-expr", mapping.timestamp and mapping.timestamp_expr),
+        ("--value-columns", "--value-expr", mapping.value_columns and mapping.value_expr),
+    ):
+        if both:
+            raise InvalidOption(f"wanted {one} or {other}, found both")
+
+
+def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
+    """The columns that the sink takes, by name: [key], value, [timestamp], [partition]. Raises InvalidOption."""
+    seen = visible(frame)
+    is_json = RAW in frame.columns
+    columns = {
+        "key": _key(seen, mapping, is_json=is_json),
+        "value": _value(seen, mapping, is_json=is_json),
+        "timestamp": _timestamp(seen, mapping),
+        "partition": _partition(seen, mapping),
+    }
+    _check_no_star(frame, mapping)
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _check_no_star(frame: DataFrame, mapping: RowMapping) -> None:
+    """Raise InvalidOption for an expression with a *, which stands for the columns that are added here, too."""
+    for option, text in (
+        ("--key-expr", mapping.key_expr),
+        ("--timestamp-expr", mapping.timestamp_expr),
+        ("--value-expr", mapping.value_expr),
+    ):
+        if text is not None and has_bad_rows(frame) and {BAD, RAW} & columns_read(frame, text):
+            raise InvalidOption(
+                f"{option}: wanted columns by their names, found * in {text!r} (the value is the whole row if neither "
+                "--value-expr nor --value-columns is given)"
+            )
+
+
+def visible(frame: DataFrame) -> DataFrame:
+    """The columns that a user can name."""
+    return frame.drop(BAD, RAW)
+
+
+def _key(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column | None:
+    if mapping.key_expr is not None:
+        return _text(frame, expression(frame, "--key-expr", mapping.key_expr))
+    if not mapping.key:
+        return None
+    names = columns_named(frame, "--key", mapping.key)
+    if is_json:
+        return _of_document(lambda text: field_text(text, names[0])) if len(names) == 1 else _fields(names)
+    return _text(frame, quoted(names[0])) if len(names) == 1 else _json(frame, names)
+
+
+def _value(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column:
+    if mapping.value_expr is not None:
+        return _text(frame, expression(frame, "--value-expr", mapping.value_expr))
+    if mapping.value_columns:
+        names = columns_named(frame, "--value-columns", mapping.value_columns)
+        return _fields(names) if is_json else _json(frame, names)
+    return quoted(RAW) if is_json else _json(frame, frame.columns)
+
+
+def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
+    """Times without a zone are UTC (the session's zone), integers are milliseconds since the epoch, no text is none."""
+    from pyspark.sql import functions as sql
+
+    if mapping.timestamp is not None:
+        option, column = "--timestamp", quoted(column_name(frame, "--timestamp", mapping.timestamp))
+    elif mapping.timestamp_expr is not None:
+        option, column = "--timestamp-expr", expression(frame, "--timestamp-expr", mapping.timestamp_expr)
+    else:
+        return None
+    kind = _type(frame, column)
+    if kind == "string":
+        # Spark takes a time of day for one of today: with "no date" before it, it is an error that shows it.
+        dated = sql.when(column.rlike(_TIME_OF_DAY), sql.concat(sql.lit("no date: "), column)).otherwise(column)
+        return sql.nullif(dated, sql.lit("")).cast("timestamp")
+    if kind in ("timestamp", "timestamp_ntz", "date"):
+        return column.cast("timestamp")
+    if kind in ("bigint", "int"):
+        return sql.timestamp_millis(column)
+    raise InvalidOption(
+        f"{option}: wanted a timestamp, a date, its text, or an integer (milliseconds since the epoch), found {kind}"
+    )
+
+
+def _partition(frame: DataFrame, mapping: RowMapping) -> Column | None:
+    from pyspark.sql import functions as sql
+
+    if mapping.partition is None:
+        return None
+    column = quoted(column_name(frame, "--partition-column", mapping.partition))
+    kind = _type(frame, column)
+    if kind not in ("tinyint", "smallint", "int", "bigint", "string"):
+        raise InvalidOption(f"--partition-column: wanted integers, found {mapping.partition!r} of type {kind}")
+    return (sql.nullif(column, sql.lit("")) if kind == "string" else column).cast("int")
+
+
+def _text(frame: DataFrame, column: Column) -> Column:
+    """Strings and bytes as they are, structures as JSON, all else as its text."""
+    from pyspark.sql import functions as sql
+
+    kind = _type(frame, column)
+    if kind in ("string", "binary"):
+        return column
+    if kind.startswith(("struct", "array", "map", "variant")):
+        _check_keys(frame.select(column).schema)
+        return sql.to_json(column, _TO_JSON)
+    return column.cast("string")
+
+
+def _json(frame: DataFrame, names: Sequence[str]) -> Column:
+    """A JSON object with every column in it, also those that are null."""
+    from pyspark.sql import functions as sql
+
+    column = sql.struct(*map(quoted, names))
+    _check_keys(frame.select(*map(quoted, names)).schema)
+    return sql.to_json(column, _TO_JSON)
+
+
+def _check_keys(kind: DataType) -> None:
+    """Raise InvalidInput for a map whose keys Spark does not write as text: a date would be its number of days."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.MapType):
+        if not isinstance(kind.keyType, (types.StringType, types.NumericType, types.BooleanType)):
+            raise InvalidInput(
+                f"wanted maps with keys that are text, numbers or booleans, found {kind.simpleString()}: its keys "
+                "can't be names of a JSON object. Name other columns in --value-columns, or give --value-expr"
+            )
+        _check_keys(kind.valueType)
+    elif isinstance(kind, types.ArrayType):
+        _check_keys(kind.elementType)
+    elif isinstance(kind, types.StructType):
+        for field in kind.fields:
+            _check_keys(field.dataType)
+
+
+def _fields(names: Sequence[str]) -> Column:
+    """The same of a JSON file, where a field may have one type in this row and another in the next."""
+    return _of_document(lambda text: fields_object(text, names))
+
+
+def _of_document(function: Callable[[str], str | None]) -> Column:
+    """What a function makes of the object of a row, as it stands in the file."""
+    from pyspark.sql import functions as sql
+
+    def texts(documents: pa.Array) -> pa.Array:
+        return pa.array([None if each is None else function(each) for each in documents.to_pylist()], pa.string())
+
+    texts.__annotations__ = {"documents": pa.Array, "return": pa.Array}  # Spark looks at them, and not for their names
+    udf: Any = sql.arrow_udf  # type: ignore[attr-defined]  # mypy's picture of it is of before Spark 4.1
+    column: Column = udf(texts, "string")(quoted(RAW))
+    return column
+
+
+def _type(frame: DataFrame, column: Column) -> str:
+    return frame.select(column).schema.fields[0].dataType.simpleString()

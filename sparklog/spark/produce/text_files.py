@@ -1,0 +1,205 @@
+"""Text files as a DataFrame of their rows: Spark finds, opens and unpacks the files, Python reads the rows in tasks.
+
+    lines_of: one row per line (file, start, line, folders) -> rows_of: one row per row of the file, and BAD
+
+Spark's own CSV reader guesses line ends, and lets surplus columns, quotes out of place, broken UTF-8 and other
+headers pass; its JSON reader sorts fields and fills in nulls. Rows are to arrive as they stand in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.errors import InvalidInput
+from sparklog.spark.produce.bad_rows import BAD, BAD_TYPE, BadRow, refusal
+from sparklog.spark.spark_errors import shown_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILE, START, LINE = "sparklog_file", "sparklog_start", "sparklog_line"
+RAW: Final = "sparklog_json"  # beside the columns of JSON: the object as it stands in the file
+_RESERVED: Final = (FILE, START, LINE, RAW, BAD)
+ROWS_AT_ONCE: Final = 10_000
+BYTES_AT_ONCE: Final = 16 << 20
+# Larger than any file, and small enough that Spark can add it up over a million files.
+_LARGER_THAN_FILES: Final = 1 << 42
+UNSPLIT: Final = {  # a row may go over many lines
+    "spark.sql.files.maxPartitionBytes": str(1 << 62),
+    "spark.sql.files.openCostInBytes": str(_LARGER_THAN_FILES),
+}
+# Spark takes a .zst whose second frame is cut off for complete, and knows Hadoop's .lz4 and .snappy only, not those
+# that other programs write.
+_NOT_UNPACKED: Final = {".zst": "unzstd", ".lz4": "unlz4", ".snappy": "snzip -d"}
+_OTHER_CONTENT: Final = {
+    b"PAR1\x15": "Parquet: give --format parquet",
+    b"\x1f\x8b": "gzip: Spark unpacks files whose names end in .gz",
+    **{f"BZh{level}1AY&SY".encode(): "bzip2: Spark unpacks files whose names end in .bz2" for level in range(1, 10)},
+    b"\x28\xb5\x2f\xfd": "zstd: unpack it first, as by unzstd",
+    b"PK\x03\x04": "a zip archive (as .xlsx is one): unpack or export it first",
+    b"\xff\xfe": "UTF-16: convert it first, as by iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "UTF-16: convert it first, as by iconv -f UTF-16 -t UTF-8",
+}
+_BAD_ARROW: Final = pa.struct({"file": pa.string(), "row": pa.int64(), "reason": pa.string(), "text": pa.binary()})
+
+
+class Part(NamedTuple):
+    """Lines that lie together: a file, or the part of it that begins with byte `start`; values of its folders."""
+
+    file: str
+    start: int
+    folders: Mapping[str, pa.Scalar[Any]]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return shown_path(self.file)
+
+    def place(self, line: int) -> str:
+        """Where a row is, for people."""
+        return f"{self.name}, line {line:,}" + (f" from byte {self.start:,} on" if self.start else "")
+
+
+Read = Callable[[Part, Iterator[bytes]], Iterator["list[str] | BadRow"]]
+
+
+@contextmanager
+def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """A block in which the session has these settings."""
+    before = {name: str(session.conf.get(name)) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            session.conf.set(name, value)
+        yield
+    except KeyboardInterrupt:
+        before.clear()  # it broke a call into Spark, and with it the connection
+        raise
+    finally:
+        for name, value in before.items():
+            session.conf.set(name, value)
+
+
+def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
+    """The lines of text files as bytes, cut at \\n only, each with its file, part and folders.
+
+    Raises InvalidInput for a packed file that is not read safely.
+    """
+    from pyspark.sql import functions as sql
+
+    lines = session.read.options(**options).option("lineSep", "\n").text(path)
+    for name in lines.inputFiles():
+        if program := next((_NOT_UNPACKED[each] for each in _NOT_UNPACKED if name.lower().endswith(each)), None):
+            raise InvalidInput(f"{shown_path(name)} is read only unpacked, as by {program}, or as .gz or .bz2")
+    check_columns(lines.columns, path)
+    return lines.select(
+        sql.col("_metadata.file_path").alias(FILE),
+        sql.col("_metadata.file_block_start").alias(START),
+        sql.col("value").cast("binary").alias(LINE),
+        *(sql.col(f"`{each}`") for each in lines.columns if each != "value"),
+    )
+
+
+def check_columns(names: Iterable[str], place: str) -> None:
+    """Raise InvalidInput if a column has the name of one that is added here."""
+    if ours := [each for each in names if each.lower() in _RESERVED]:
+        raise InvalidInput(f"{place}: the column name {ours[0]} is taken, sparklog uses it itself: rename the column")
+
+
+def folders_of(lines: DataFrame) -> list[str]:
+    """The columns that come from folders named NAME=VALUE."""
+    return lines.columns[3:]
+
+
+def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad: bool) -> DataFrame:
+    """What `read` makes of each part: text columns, those of folders, and BAD; with `stop_at_bad` it is always null."""
+    from pyspark.sql.types import DataType, StringType, StructField, StructType
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return read_parts(batches, read, columns, stop_at_bad=stop_at_bad)
+
+    fields = [StructField(each, StringType()) for each in columns]
+    fields += [lines.schema[each] for each in folders_of(lines)]
+    fields.append(StructField(BAD, DataType.fromDDL(BAD_TYPE)))
+    return lines.mapInArrow(run, StructType(fields))
+
+
+def checked_text(part: Part, lines: Iterator[bytes]) -> Iterator[bytes]:
+    """The same lines. Raises InvalidInput if the file begins like one that is no text."""
+    first = next(lines, None)
+    if first is None:
+        return iter(())
+    if part.start == 0:
+        check_first_line(part.name, first)
+    return chain((first,), lines)
+
+
+def check_first_line(name: str, line: bytes) -> None:
+    """Raise InvalidInput if a file begins like one that is no text."""
+    for magic, what in _OTHER_CONTENT.items():
+        if line.startswith(magic):
+            raise InvalidInput(f"{name} is no text, it begins like {what}")
+    if b"\0" in line:
+        raise InvalidInput(f"{name} is no text in UTF-8, its first line has zero bytes: convert it first, as by iconv")
+
+
+def read_parts(
+    batches: Iterable[pa.RecordBatch], read: Read, columns: Sequence[str], *, stop_at_bad: bool
+) -> Iterator[pa.RecordBatch]:
+    """Task: rows from batches of `lines_of`. Raises InvalidRecord at a bad row if asked to stop."""
+    for part, runs in groupby(_runs(batches), key=itemgetter(0)):
+        lines = chain.from_iterable(lines for _, lines in runs)
+        for rows in _gathered(read(part, checked_text(part, lines))):
+            if stop_at_bad:
+                for each in rows:
+                    if isinstance(each, BadRow):
+                        raise refusal(part.place(each.line), each)
+            yield _batch(part, rows, columns)
+
+
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Part, list[bytes]]]:
+    """Runs of lines of one part."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        files, starts = batch.column(0).dictionary_encode().indices.to_numpy(), batch.column(1).to_numpy()
+        borders = np.flatnonzero((files[1:] != files[:-1]) | (starts[1:] != starts[:-1])) + 1
+        edges = [0, *borders.tolist(), batch.num_rows]
+        for begin, end in pairwise(edges):
+            folders = {batch.schema.names[at]: batch.column(at)[begin] for at in range(3, batch.num_columns)}
+            part = Part(batch.column(0)[begin].as_py(), int(starts[begin]), folders)
+            yield part, batch.column(2).slice(begin, end - begin).to_pylist()
+
+
+def _gathered(rows: Iterable[list[str] | BadRow]) -> Iterator[list[list[str] | BadRow]]:
+    gathered: list[list[str] | BadRow] = []
+    size = 0
+    for row in rows:
+        gathered.append(row)
+        size += len(row.text) if isinstance(row, BadRow) else sum(map(len, row))
+        if len(gathered) == ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+            yield gathered
+            gathered, size = [], 0
+    if gathered:
+        yield gathered
+
+
+def _batch(part: Part, rows: Sequence[list[str] | BadRow], columns: Sequence[str]) -> pa.RecordBatch:
+    nothing = [None] * len(columns)
+    values = zip(*(nothing if isinstance(each, BadRow) else each for each in rows), strict=True)
+    bad = [
+        {"file": part.name, "row": each.line, "reason": each.reason, "text": each.text}
+        if isinstance(each, BadRow)
+        else None
+        for each in rows
+    ]
+    arrays = [pa.array(each, pa.string()) for each in values]
+    arrays += [pa.repeat(each, len(rows)) for each in part.folders.values()]
+    arrays.append(pa.array(bad, _BAD_ARROW))
+    return pa.RecordBatch.from_arrays(arrays, names=[*columns, *part.folders, BAD])

@@ -1,0 +1,56 @@
+"""The heavy part of a maintenance job as Spark tasks: an adapter of `maintenance.tasks.TaskRunner`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.readable import counted
+from sparklog.maintenance.tasks import Task
+from sparklog.spark.spark_errors import brief
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkTasks:
+    """Runs tasks on the executors of a session, which is made when the first task is to run.
+
+    Executors find a task by its name in their own sparklog. Raises InvalidInput for a cluster that lives in the memory
+    of one process: executors could not reach it.
+    """
+
+    tasks_at_once = 64
+
+    def __init__(self, session: Callable[[], SparkSession], cluster_url: str) -> None:
+        if cluster_url.startswith("memory:"):
+            raise InvalidInput(f"{cluster_url} lives in one process: Spark tasks can't reach it, use file:///path")
+        self._make_session = session
+        self._session: SparkSession | None = None
+
+    def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
+        """`task` of each payload, in their order. Raises SparklogError if Spark fails to run them for good."""
+        if not payloads:
+            return []
+        if self._session is None:
+            self._session = self._make_session()
+        try:
+            return _on_spark(self._session, task, list(payloads))
+        except Exception as error:  # Spark has many kinds; to a job they all mean that these tasks did not work
+            raise SparklogError(f"Spark could not run {counted(len(payloads), 'task')}: {brief(error)}") from error
+
+
+def _on_spark(session: SparkSession, task: Task, payloads: list[bytes]) -> list[bytes]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers = batch.column(0)
+            results = pa.array([task(payloads[number]) for number in numbers.to_pylist()], pa.binary())
+            yield pa.RecordBatch.from_arrays([numbers, results], names=["id", "result"])
+
+    count = len(payloads)
+    rows = session.range(0, count, 1, count).mapInArrow(run, "id long, result binary").collect()
+    by_number = {row["id"]: bytes(row["result"]) for row in rows}
+    return [by_number[number] for number in range(count)]

@@ -1,0 +1,324 @@
+"""Calls to HDFS by hdfs-native (Rust, no JVM): each ends at its deadline, and each failure has a kind.
+
+hdfs-native may wait for ever, for example for a name node that took the connection and hangs. So a call runs in a
+thread of its own, and at the deadline its caller goes on without it. The thread left behind ends when the name
+node answers or hdfs-native gives up. Until then such a call may still take effect; `hdfs_upload.py` fences the one
+where that matters. Later calls use a new client, with new connections.
+
+There is one client per process and address, because it owns threads, which do not survive a fork. A forked process
+makes its own, never drops its parent's (that would wait for threads that are not there), and first waits until
+hdfs-native will not take connections to data nodes that the parent left in the memory it copied.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from sparklog.core.config.key import ConfigKey, ValueType, did_you_mean
+from sparklog.core.errors import InvalidInput
+from sparklog.core.readable import duration
+from sparklog.host.clock import monotonic_s, sleep_s
+from sparklog.host.deadline import Deadline
+from sparklog.host.fork import after_fork_in_child
+
+if TYPE_CHECKING:
+    from hdfs_native import Client
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT_MS: Final = 30_000
+SETTINGS: Final = ("timeout_ms", "user")
+
+_TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", minimum=100, maximum=3_600_000)
+_HADOOP_PREFIXES: Final = ("dfs.", "fs.", "hadoop.")
+_SLOWEST_BYTES_PER_MS: Final = 1024  # a call that moves bytes may take this much longer than one that does not
+_LANES: Final = 4  # reads of one call that run at the same time
+
+# How long a client tries to reach a name node before it says why it can't: some five seconds if there is one, some
+# twenty (as long as a failover takes) if there are two. A read that stalls goes on with another replica. They go
+# before the same keys in Hadoop's files, which are made for clients without deadlines, and after those of settings.
+_RETRY: Final = "dfs.client.failover"
+_ONE_NAME_NODE: Final = {f"{_RETRY}.max.attempts": "6", f"{_RETRY}.sleep.base.millis": "50"}
+_NAME_SERVICE: Final = {f"{_RETRY}.max.attempts": "24", f"{_RETRY}.sleep.base.millis": "200"}
+_ALWAYS: Final = {f"{_RETRY}.sleep.max.millis": "2000", "dfs.client.socket-timeout": "10000"}
+
+_KEPT_CONNECTIONS_S: Final = 3.5  # hdfs-native keeps connections to data nodes for 3 s
+_RPC_ERROR: Final = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
+_RUST_ERROR: Final = re.compile(r'(\w+)\("(.*)"\)', re.DOTALL)
+_OS_ERROR: Final = re.compile(r"\(os error ([0-9]+)\)")
+_NOT_REACHED: Final = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL}
+
+
+class Kind(Enum):
+    """What a failed call tells. Only TIMEOUT and BROKEN leave open whether it took effect."""
+
+    ABSENT = auto()  # no such file, or no such parent
+    EXISTS = auto()
+    NOT_A_FOLDER = auto()  # a file is on the way to the path
+    NOT_EMPTY = auto()
+    DENIED = auto()
+    NOT_READY = auto()  # safe mode, standby
+    QUOTA = auto()
+    UNREACHABLE = auto()  # nothing took the connection
+    TIMEOUT = auto()
+    BROKEN = auto()
+
+
+_KIND_OF_CLASS: Final = {
+    "AccessControlException": Kind.DENIED,
+    "AuthorizationException": Kind.DENIED,
+    "SecretManager$InvalidToken": Kind.DENIED,
+    "ParentNotDirectoryException": Kind.NOT_A_FOLDER,
+    "PathIsNotEmptyDirectoryException": Kind.NOT_EMPTY,
+    "SafeModeException": Kind.NOT_READY,
+    "RetriableException": Kind.NOT_READY,
+    "StandbyException": Kind.NOT_READY,
+    "NSQuotaExceededException": Kind.QUOTA,
+    "DSQuotaExceededException": Kind.QUOTA,
+    "QuotaByStorageTypeExceededException": Kind.QUOTA,
+}
+
+
+class CallFailed(Exception):
+    """A call to HDFS failed; `reason` says what was found, in one line."""
+
+    def __init__(self, kind: Kind, reason: str) -> None:
+        super().__init__(f"{kind.name}: {reason}")
+        self.kind = kind
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class HdfsAddress:
+    """Which file system, as whom, and how long to wait for it.
+
+    `authority` is host:port, a name service of Hadoop's configuration, or empty (its fs.defaultFS). `hadoop` are
+    keys of that configuration that take precedence over its files.
+    """
+
+    authority: str
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    user: str | None = None
+    hadoop: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, authority: str, settings: Mapping[str, str]) -> HdfsAddress:
+        """Raises InvalidInput for a setting that is unknown or has no legal value."""
+        hadoop = {name: value for name, value in settings.items() if name.startswith(_HADOOP_PREFIXES)}
+        for name in settings.keys() - hadoop.keys() - {*SETTINGS}:
+            own = ", ".join(f"{prefix}*" for prefix in _HADOOP_PREFIXES)
+            raise InvalidInput(
+                f"a store on HDFS has the settings {', '.join(SETTINGS)} and Hadoop's own ({own}), "
+                f"not {name!r}{did_you_mean(name, SETTINGS)}"
+            )
+        given = settings.get("timeout_ms", DEFAULT_TIMEOUT_MS)
+        timeout_ms = _TIMEOUT.read(given)
+        if not isinstance(timeout_ms, int):
+            raise InvalidInput(f"timeout_ms: wanted {_TIMEOUT.legal()}, found {given!r}")
+        return cls(authority, timeout_ms, settings.get("user"), tuple(sorted(hadoop.items())))
+
+    def deadline(self, moved_bytes: int = 0) -> Deadline:
+        """That of a call that begins now and moves so many bytes."""
+        return Deadline(self.timeout_ms + moved_bytes // _SLOWEST_BYTES_PER_MS)
+
+
+class HdfsCalls:
+    """Calls to one file system. Cheap; safe for threads and across forks."""
+
+    def __init__(self, address: HdfsAddress) -> None:
+        self._address = address
+
+    def call(self, function: Callable[[Client], T], deadline: Deadline) -> T:
+        """What `function` makes of a client. Raises CallFailed, also at the deadline."""
+        client = _client(self._address)
+        return self._run([partial(function, client)], deadline)[0]
+
+    def read(self, parts: Sequence[Callable[[], bytes]], deadline: Deadline) -> list[bytes]:
+        """What each of `parts` reads from data nodes, some at the same time. Raises CallFailed.
+
+        Reads go this way and no other: a process that is forked soon after is to know of their connections.
+        """
+        process = _process
+        lanes = [partial(_each, parts[lane::_LANES]) for lane in range(min(_LANES, len(parts)))]
+        try:
+            read = self._run(lanes, deadline)
+        finally:
+            process.last_read_s = monotonic_s()
+        return [read[number % _LANES][number // _LANES] for number in range(len(parts))]
+
+    def _run(self, functions: Sequence[Callable[[], T]], deadline: Deadline) -> list[T]:
+        process = _process
+        running: list[tuple[_Worker, _Answer[T]]] = []
+        try:
+            for function in functions:
+                worker = process.worker()
+                running.append((worker, worker.begin(function)))
+            return [answer.wait(deadline) for _, answer in running]
+        except CallFailed as failed:
+            if failed.kind is Kind.TIMEOUT:
+                with process.lock:
+                    process.clients.pop(self._address, None)
+            raise
+        finally:
+            for worker, answer in running:
+                if answer.is_there():
+                    process.idle.append(worker)
+                else:
+                    worker.end()
+
+
+class _Answer(Generic[T]):
+    """The result of a function that runs in another thread."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._there = threading.Event()
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._result = self._function()
+        except BaseException as error:  # a panic of Rust is no Exception
+            self._error = error
+        self._there.set()
+
+    def is_there(self) -> bool:
+        return self._there.is_set()
+
+    def wait(self, deadline: Deadline) -> T:
+        """Raises CallFailed."""
+        if not self._there.wait(deadline.left_s()):
+            raise CallFailed(Kind.TIMEOUT, f"no answer in {duration(deadline.timeout_ms)}")
+        if self._error is not None:
+            raise _call_failed(self._error) from self._error
+        return self._result
+
+
+class _Worker:
+    """A thread that runs one function after another."""
+
+    def __init__(self) -> None:
+        self._given: SimpleQueue[_Answer[Any] | None] = SimpleQueue()
+        threading.Thread(target=self._run, name="sparklog-hdfs", daemon=True).start()
+
+    def begin(self, function: Callable[[], T]) -> _Answer[T]:
+        answer = _Answer(function)
+        self._given.put(answer)
+        return answer
+
+    def end(self) -> None:
+        """Let the thread end after what it is at, whose result nobody wants any more."""
+        self._given.put(None)
+
+    def _run(self) -> None:
+        while (answer := self._given.get()) is not None:
+            answer.run()
+
+
+class _Process:
+    """What belongs to one process; a forked one starts anew."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # guards `clients`
+        self.clients: dict[HdfsAddress, Client] = {}
+        self.idle: list[_Worker] = []
+        self.user: str | None = None  # as which this process is known to HDFS, if a setting said so
+        self.last_read_s: float | None = None  # monotonic time of the last read from data nodes
+        self.first_client_s = 0.0  # not before this monotonic time
+
+    def worker(self) -> _Worker:
+        try:
+            return self.idle.pop()
+        except IndexError:
+            return _Worker()
+
+
+_process = _Process()
+
+
+def _start_anew_after_fork() -> None:
+    global _process
+    parent, _process = _process, _Process()
+    _process.user = parent.user
+    for client in parent.clients.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+    if parent.last_read_s is not None:
+        _process.first_client_s = parent.last_read_s + _KEPT_CONNECTIONS_S
+
+
+after_fork_in_child(_start_anew_after_fork)
+
+
+def _client(address: HdfsAddress) -> Client:
+    process = _process
+    with process.lock:
+        found = process.clients.get(address)
+        if found is None:
+            sleep_s(process.first_client_s - monotonic_s())
+            _be(process, address.user)
+            found = process.clients[address] = _new_client(address)
+        return found
+
+
+def _new_client(address: HdfsAddress) -> Client:
+    try:
+        from hdfs_native import Client
+    except ImportError as error:
+        raise InvalidInput("stores on HDFS need the package hdfs-native: pip install 'sparklog[hdfs]'") from error
+    retries = _ONE_NAME_NODE if ":" in address.authority else _NAME_SERVICE
+    try:
+        return Client(f"hdfs://{address.authority}", config={**_ALWAYS, **retries, **dict(address.hadoop)})
+    except Exception as error:
+        raise InvalidInput(
+            "a store on HDFS is hdfs://host:port/path, or hdfs://service/path with a name service of the Hadoop "
+            f"configuration in HADOOP_CONF_DIR, found hdfs://{address.authority}: {_call_failed(error).reason}"
+        ) from error
+
+
+def _be(process: _Process, user: str | None) -> None:
+    """hdfs-native asks the environment for the user whenever it connects, so a process is one user."""
+    if user is None or user == process.user:
+        return
+    if process.user is not None:
+        raise InvalidInput(f"one process is one user of HDFS: wanted {user!r}, found that it is {process.user!r}")
+    process.user = os.environ["HADOOP_USER_NAME"] = user
+
+
+def _each(functions: Sequence[Callable[[], T]]) -> list[T]:
+    return [function() for function in functions]
+
+
+def _call_failed(error: BaseException) -> CallFailed:
+    text = str(error)
+    if isinstance(error, FileNotFoundError):
+        return CallFailed(Kind.ABSENT, _first_line(text))
+    if isinstance(error, FileExistsError):
+        return CallFailed(Kind.EXISTS, _first_line(text))
+    answered = _RPC_ERROR.search(text)
+    if answered:
+        java_class = answered[1].rpartition(".")[2]
+        # Written by Rust as a literal: a line break is a backslash and an n.
+        reason = _first_line(answered[2].replace("\\n", "\n").replace('\\"', '"'))
+        return CallFailed(_KIND_OF_CLASS.get(java_class, Kind.BROKEN), f"{reason} ({java_class})")
+    number = _OS_ERROR.search(text)
+    reached = number is None or int(number[1]) not in _NOT_REACHED
+    if isinstance(error, OSError) and (not reached or "lookup address" in text):
+        return CallFailed(Kind.UNREACHABLE, _first_line(text))
+    told = _RUST_ERROR.fullmatch(text)
+    if told:
+        return CallFailed(Kind.BROKEN, f"{_first_line(told[2].partition(': [Datanode')[0])} ({told[1]})")
+    return CallFailed(Kind.BROKEN, f"{_first_line(text)} ({type(error).__name__})")
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:300]

@@ -1,0 +1,270 @@
+"""A store in a directory of HDFS.
+
+    <root>/<key>              the objects
+    <root>/.tmp/<32 hex>      uploads that are not published (yet)
+
+put-if-absent: a temporary of its own name -> write -> close -> rename to the key without overwriting, which the name
+node decides alone: it refuses if the name is taken. A writer that dies leaves a temporary, open or closed, which
+blocks nobody; the key is absent or whole wherever that was.
+
+Durable (F-01) means, after a put: every data node of the file's pipeline has synced its blocks to disk (hdfs-native
+asks for that with the last packet of each block), the name node counts each block as complete, that is on at least
+dfs.namenode.replication.min data nodes, and it has synced the rename to its own journal. Set
+dfs.namenode.replication.min=2 where one disk may be lost with a data node at once, dfs.replication=3, and
+dfs.namenode.file.close.num-committed-allowed=1: without that a close often takes half a second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
+from sparklog.host.deadline import Deadline
+from sparklog.storage.folders import first_after
+from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, Kind
+from sparklog.storage.hdfs.upload import HdfsUpload, write_error
+from sparklog.storage.keys import check_key, check_prefix, is_key_part
+from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
+
+if TYPE_CHECKING:
+    from hdfs_native import FileReader, FileStatus
+
+_URL: Final = re.compile(r"(?i:hdfs)://([A-Za-z0-9._-]+(?::[0-9]+)?|)(/.*|)", re.DOTALL)
+_PATH_PART: Final = re.compile(r"(?!\.\.?$)[^\x00-\x1f\x7f:]+")
+_READ_BYTES: Final = 4 << 20  # of one read; larger ranges are read in such parts, some at the same time
+
+
+def parse_hdfs_url(url: str) -> tuple[str, str]:
+    """(authority, path) of hdfs://host:port/path; the path has no '/' at its end. Raises InvalidInput."""
+    found = _URL.fullmatch(url)
+    parts = [part for part in found[2].split("/") if part] if found else []
+    if found is None or not all(map(_PATH_PART.fullmatch, parts)):
+        raise InvalidInput(
+            f"a store on HDFS is hdfs://host:port/path, hdfs://service/path or hdfs:///path (fs.defaultFS), not {url!r}"
+        )
+    return found[1], "".join(f"/{part}" for part in parts)
+
+
+class HdfsStore:
+    """Objects as files under one directory, which is made by the first write.
+
+    `settings`: timeout_ms (of one call of the port; one that moves bytes gets a second more for each MiB), user
+    (HADOOP_USER_NAME; of the whole process), and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*). High
+    availability and Kerberos come from core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR.
+
+    Keys are paths, so here no key may continue another one with '/' (`a` and `a/b`): InvalidInput.
+    """
+
+    url: str
+    read_ahead: int = 2
+
+    def __init__(self, url: str, settings: Mapping[str, str]) -> None:
+        authority, self._root = parse_hdfs_url(url)
+        self.url = f"hdfs://{authority}{self._root or '/'}"
+        self._address = HdfsAddress.parse(authority, settings)
+        self._calls = HdfsCalls(self._address)
+
+    def __repr__(self) -> str:
+        return f"HdfsStore({self.url!r})"
+
+    def put_if_absent(self, key: str, body: Bytes) -> None:
+        """Write a whole object, durably, if nothing is under `key`. Errors: see the port."""
+        with self.upload(key) as upload:
+            upload.publish_whole(body)
+
+    def upload(self, key: str) -> HdfsUpload:
+        """Begin a put-if-absent whose body comes as a stream. Nothing is made before the first `write`."""
+        return HdfsUpload(self._calls, self._address, self._path(key), f"{self._root}/.tmp")
+
+    def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
+        """False: HDFS copies nothing by itself. See the port."""
+        return False
+
+    def get(self, key: str) -> memoryview:
+        """The whole object. Raises KeyNotFound, StoreUnavailable."""
+        deadline = self._address.deadline()
+        reader = self._open(key, deadline)
+        if len(reader) == 0 and self._status(key, deadline).length:
+            raise StoreUnavailable(f"wanted to read {self._named(key)}, found that its writer has not closed it")
+        return self._read(key, reader, [(0, len(reader))])[0]
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """The bytes [start, end) of each range, some read at the same time. See the port."""
+        for start, end in ranges:
+            if not 0 <= start <= end:
+                raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
+        reader = self._open(key, self._address.deadline())
+        for start, end in ranges:
+            if end > len(reader):
+                raise Damaged(
+                    f"wanted bytes [{start}, {end}) of {self._named(key)}, found that it ends at byte {len(reader)}"
+                )
+        return self._read(key, reader, ranges)
+
+    def size(self, key: str) -> int:
+        """Length in bytes. Raises KeyNotFound, StoreUnavailable."""
+        return self._status(key, self._address.deadline()).length
+
+    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
+        """All objects whose key begins with `prefix`, in ascending order of key, one directory in memory at a time.
+
+        An object that comes or goes meanwhile may be in it or not. Files that no key can name are left out.
+        """
+        folder, slash, begin = check_prefix(prefix).rpartition("/")
+        return self._walk(f"{folder}{slash}", begin)
+
+    def first_key_after(self, prefix: str, key: str) -> str | None:
+        """The smallest key > `key` among those that begin with `prefix`, or None. `prefix` ends with '/'.
+
+        Costs one listing of each directory on the way to it (for the chain: the blocks, and one block), one
+        more when `key` was the last of its directory, and one for each empty directory met.
+        """
+        if not check_prefix(prefix).endswith("/"):
+            raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
+        return first_after(lambda folder: [name for name, _ in self._entries(folder)], prefix, key)
+
+    def delete(self, key: str) -> None:
+        """Remove one object by its exact key. An absent key is no error. Errors: see the port.
+
+        The key of a directory is that of no object; if the directory is empty, HDFS takes it away.
+        """
+        path, deadline = self._path(key), self._address.deadline()
+        try:
+            self._calls.call(lambda client: client.delete(path, recursive=False), deadline)
+        except CallFailed as failed:
+            if failed.kind in (Kind.ABSENT, Kind.NOT_A_FOLDER, Kind.NOT_EMPTY) or self._is_below_a_file(failed, path):
+                return
+            raise write_error(f"delete {self._named(key)}", failed) from failed
+
+    def free_bytes(self) -> int | None:
+        """None: HDFS does not tell what is left of disks and quotas."""
+        return None
+
+    def remove_abandoned(self, before_ms: int) -> int:
+        """Drop the temporaries that were begun before `before_ms` (ms since the epoch). Returns how many.
+
+        An upload that is still open then fails at `publish` with StoreUnavailable.
+        """
+        removed = 0
+        for found in self._listed(f"{self._root}/.tmp"):
+            path = f"{self._root}/.tmp/{_name(found)}"
+            if found.isdir or found.modification_time >= before_ms:
+                continue
+            try:
+                removed += self._calls.call(
+                    lambda client, path=path: client.delete(path, recursive=False),  # type: ignore[misc]
+                    self._address.deadline(),
+                )
+            except CallFailed as failed:
+                raise write_error(f"remove the abandoned upload {path}", failed) from failed
+        return removed
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    def _open(self, key: str, deadline: Deadline) -> FileReader:
+        path = self._path(key)
+        try:
+            return self._calls.call(lambda client: client.read(path), deadline)
+        except CallFailed as failed:
+            raise self._read_error(key, failed) from failed
+
+    def _status(self, key: str, deadline: Deadline) -> FileStatus:
+        path = self._path(key)
+        try:
+            found = self._calls.call(lambda client: client.get_file_info(path), deadline)
+        except CallFailed as failed:
+            raise self._read_error(key, failed) from failed
+        if found.isdir:
+            raise self._absent(key)
+        return found
+
+    def _read(self, key: str, reader: FileReader, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """The ranges, all of which lie in the file."""
+        parts = [
+            (number, begin, min(begin + _READ_BYTES, end))
+            for number, (start, end) in enumerate(ranges)
+            for begin in range(start, end, _READ_BYTES)
+        ]
+        deadline = self._address.deadline(sum(end - begin for _, begin, end in parts))
+        try:
+            read = self._calls.read(
+                [partial(reader.read_range, begin, end - begin) for _, begin, end in parts], deadline
+            )
+        except CallFailed as failed:
+            raise self._read_error(key, failed) from failed
+        bodies: list[list[bytes]] = [[] for _ in ranges]
+        for (number, begin, end), body in zip(parts, read, strict=True):
+            if len(body) != end - begin:
+                raise StoreUnavailable(
+                    f"wanted bytes [{begin}, {end}) of {self._named(key)}, found {len(body)} bytes instead"
+                )
+            bodies[number].append(body)
+        return [memoryview(body[0] if len(body) == 1 else b"".join(body)) for body in bodies]
+
+    def _read_error(self, key: str, failed: CallFailed) -> SparklogError:
+        if failed.kind in (Kind.ABSENT, Kind.NOT_A_FOLDER) or self._is_below_a_file(failed, self._path(key)):
+            return self._absent(key)
+        return self._unavailable(f"read {self._named(key)}", failed)
+
+    def _unavailable(self, wanted: str, failed: CallFailed) -> SparklogError:
+        message = f"wanted to {wanted}, found: {failed.reason}"
+        return StoreAccessDenied(message) if failed.kind is Kind.DENIED else StoreUnavailable(message)
+
+    def _absent(self, key: str) -> KeyNotFound:
+        return KeyNotFound(f"wanted {key}, found nothing at {self._named(key)}")
+
+    def _is_below_a_file(self, failed: CallFailed, path: str) -> bool:
+        """Whether the name node said "denied" because a file is on the way to `path`, as it does for some calls."""
+        if failed.kind is not Kind.DENIED:
+            return False
+        try:
+            self._calls.call(lambda client: client.get_file_info(path), self._address.deadline())
+        except CallFailed as found:
+            return found.kind is Kind.ABSENT
+        return False
+
+    # ---- listing --------------------------------------------------------------------------------
+
+    def _listed(self, path: str) -> list[FileStatus]:
+        """What lies in a directory, nothing if it is none."""
+        try:
+            found = self._calls.call(lambda client: list(client.list_status(path or "/")), self._address.deadline())
+        except CallFailed as failed:
+            if failed.kind in (Kind.ABSENT, Kind.NOT_A_FOLDER) or self._is_below_a_file(failed, path):
+                return []
+            raise self._unavailable(f"list hdfs://{self._address.authority}{path}", failed) from failed
+        return [each for each in found if each.path != path]  # a file lists itself
+
+    def _entries(self, folder: str) -> list[tuple[str, FileStatus]]:
+        """What lies in a folder of keys ('' or ending with '/'), in the order of keys; directories end with '/'.
+
+        Sorting with the '/' gives the order of the whole keys, also below: `a-b` < `a/b`, though `a` < `a-b`.
+        """
+        path = f"{self._root}/{folder}".rstrip("/")
+        found = [(_name(each), each) for each in self._listed(path)]
+        return sorted(
+            ((f"{name}/" if each.isdir else name, each) for name, each in found if is_key_part(name)),
+            key=lambda entry: entry[0],
+        )
+
+    def _walk(self, folder: str, begin: str) -> Iterator[StoredKey]:
+        for name, found in self._entries(folder):
+            if not name.startswith(begin):
+                continue
+            if found.isdir:
+                yield from self._walk(folder + name, "")
+            else:
+                yield StoredKey(folder + name, found.length, found.modification_time)
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{check_key(key)}"
+
+    def _named(self, key: str) -> str:
+        return f"hdfs://{self._address.authority}{self._path(key)}"
+
+
+def _name(found: FileStatus) -> str:
+    return found.path.rpartition("/")[2]

@@ -1,0 +1,51 @@
+"""What an errno of a file system means to the writer of an object."""
+
+from __future__ import annotations
+
+import errno
+
+from sparklog.core.errors import (
+    InvalidInput,
+    SparklogError,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+
+ABSENT = (FileNotFoundError, NotADirectoryError)
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DENIED = {errno.EACCES, errno.EPERM}
+_READ_ONLY = {errno.EROFS} | _DENIED
+_BAD_PATH = {errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+_NO_LINKS = {errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
+# With these `link` has surely not made the name. Others (EIO, ESTALE, ETIMEDOUT, …) do not say.
+LINK_REFUSED = _FULL | _READ_ONLY | _BAD_PATH | _NO_LINKS | {errno.ENOENT, errno.ENOMEM}
+
+
+def reason(error: OSError) -> str:
+    """One line for people, with errno's name."""
+    name = errno.errorcode.get(error.errno or 0, "no errno")
+    return f"{error.strerror or error} ({name})"
+
+
+def read_error(wanted: str, error: OSError) -> SparklogError:
+    """The error for a read that failed, of what is not known to be absent."""
+    message = f"wanted to {wanted}, found: {reason(error)}"
+    if error.errno in _BAD_PATH:
+        return InvalidInput(f"{message}; a store is in a directory, its path is no longer than the file system takes")
+    if error.errno in _DENIED:
+        return StoreAccessDenied(f"{message}; the user of this process may not read there")
+    return StoreUnavailable(message)
+
+
+def write_error(wanted: str, error: OSError) -> SparklogError:
+    """The error for a change that has surely not landed."""
+    message = f"wanted to {wanted}, found: {reason(error)}"
+    if error.errno in _FULL:
+        return StoreFull(message)
+    if error.errno in _READ_ONLY:
+        return StoreReadOnly(message)
+    if error.errno in _BAD_PATH or error.errno == errno.EEXIST:
+        return InvalidInput(f"{message}; a key may not continue another key, nor be longer than the file system takes")
+    return StoreUnavailable(message)

@@ -1,0 +1,139 @@
+"""Names on a disk that survive a power loss: a temporary file becomes an object by one link into a synced directory."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from sparklog.core.errors import InvalidInput, KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.host.dice import new_id
+from sparklog.storage.local.errors import ABSENT, LINK_REFUSED, reason, write_error
+
+
+class DurableNames:
+    """The temporaries and the names of objects below one directory. Paths are absolute."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._durable_folders: set[str] = set()  # directories whose own names were fsynced by this process
+
+    def remove_abandoned(self, before_ms: int) -> int:
+        """Drop the temporaries last written before `before_ms` (ms since the epoch). Returns how many."""
+        removed = 0
+        folder = self._temporaries()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):
+                        if entry.stat().st_mtime_ns < before_ms * 1_000_000:
+                            os.unlink(entry.path)
+                            removed += 1
+        except ABSENT:
+            return 0
+        except OSError as error:
+            raise write_error(f"remove abandoned uploads from {folder}", error) from error
+        return removed
+
+    def _temporaries(self) -> str:
+        return os.path.join(self._root, ".tmp")
+
+    def open_temporary(self) -> tuple[int, str]:
+        """A new file to write to, and its path. Raises OSError."""
+        path = os.path.join(self._temporaries(), new_id())
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            return os.open(path, flags, 0o666), path
+        except FileNotFoundError:
+            self._durable_folders.clear()  # the root may be new, too
+            os.makedirs(self._temporaries(), exist_ok=True)
+            return os.open(path, flags, 0o666), path
+
+    def link(self, temporary: str, path: str) -> None:
+        """Give the durable file `temporary` the name `path`, durably. Raises what `put_if_absent` raises."""
+        folder, name = os.path.split(path)
+        for attempt in range(2):
+            try:
+                folder_fd = self._open_folder(folder)
+            except OSError as error:
+                raise write_error(f"write {path}", error) from error
+            try:
+                # By descriptor, so that the directory that gets the name is the one that is fsynced.
+                os.link(temporary, name, dst_dir_fd=folder_fd)
+            except FileExistsError as error:
+                raise self._taken(path, folder_fd) from error
+            except FileNotFoundError as error:
+                if not os.path.exists(temporary):
+                    raise StoreUnavailable(
+                        f"wanted to publish {path}, found that its temporary {temporary} was removed as abandoned"
+                    ) from error
+                if attempt:
+                    raise write_error(f"write {path}", error) from error
+                self._durable_folders.clear()  # somebody removed the directory: make it again, once
+            except OSError as error:
+                if error.errno in LINK_REFUSED:
+                    raise write_error(f"write {path}", error) from error
+                raise OutcomeUnknown(f"wanted to publish {path}, link answered: {reason(error)}") from error
+            else:
+                try:
+                    os.fsync(folder_fd)
+                except OSError as error:
+                    raise OutcomeUnknown(
+                        f"wanted to make {path} durable, it is there but its directory is not: {reason(error)}"
+                    ) from error
+                return
+            finally:
+                with suppress(OSError):  # what counts is done
+                    os.close(folder_fd)
+
+    def _taken(self, path: str, folder_fd: int) -> SparklogError:
+        if os.path.isdir(path):
+            return InvalidInput(f"a key may not be the folder of other keys, found a directory at {path}")
+        # Its writer may not have come to this yet, and the caller will build on what it reads there.
+        try:
+            os.fsync(folder_fd)
+        except OSError as error:
+            return write_error(f"write {path}", error)
+        return KeyExists(f"wanted to put {path} if absent, found an object there")
+
+    def _open_folder(self, folder: str) -> int:
+        """A descriptor of a directory for objects, which is made if need be, and whose own name is durable."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            fd = os.open(folder, flags)
+        except FileNotFoundError:
+            missing = folder
+            while not os.path.isdir(missing):
+                self._durable_folders.discard(missing)
+                missing = os.path.dirname(missing)
+            os.makedirs(folder, exist_ok=True)
+            fd = os.open(folder, flags)
+        if folder not in self._durable_folders:
+            try:
+                self._sync_names_down_to(folder)
+            except BaseException:
+                os.close(fd)
+                raise
+        return fd
+
+    def _sync_names_down_to(self, folder: str) -> None:
+        """Make the name of `folder` and of every directory above it durable, whoever made them (maybe just now)."""
+        above: list[str] = []
+        while folder not in self._durable_folders and folder != "/":
+            above.append(folder)
+            folder = os.path.dirname(folder)
+        for each in reversed(above):
+            try:
+                sync_folder(os.path.dirname(each))
+            except PermissionError:
+                # A directory above the root that this process may not even list is not one that it made.
+                if each.startswith(f"{self._root}/"):
+                    raise
+            self._durable_folders.add(each)
+
+
+def sync_folder(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from sparklog.core.config.cluster import (
+    CLUSTER_KEYS,
+    effective_cluster,
+    merge_cluster_config,
+    parse_cluster_config,
+    topic_defaults,
+)
+from sparklog.core.config.topic import effective
+from sparklog.core.errors import InvalidConfig
+
+DEFAULTS = {
+    "compression.type": "producer",
+    "default.replication.factor": "1",
+    "floor.delay.ms": "604800000",
+    "log.retention.bytes": "-1",
+    "log.retention.ms": "604800000",
+    "log.roll.ms": "604800000",
+    "log.segment.bytes": "1073741824",
+    "message.max.bytes": "1048588",
+    "metadata.copies": "0",
+    "min.insync.replicas": "1",
+    "num.partitions": "1",
+    "offsets.retention.minutes": "10080",
+    "producer.id.expiration.ms": "86400000",
+    "writes.retention.ms": "604800000",
+}
+
+
+def test_keys_and_defaults_are_kafkas_and_sparklogs_own() -> None:
+    assert {name: key.canonical(key.default) for name, key in CLUSTER_KEYS.items()} == DEFAULTS
+
+
+@pytest.mark.parametrize("name", CLUSTER_KEYS)
+def test_every_key_has_a_doc_that_says_whether_it_has_an_effect(name: str) -> None:
+    key = CLUSTER_KEYS[name]
+    assert key.doc.endswith(".")
+    assert key.effect is ("ithout effect" not in key.doc)
+
+
+def test_only_set_keys_are_kept_in_canonical_text() -> None:
+    config = parse_cluster_config({"num.partitions": 6, "log.retention.ms": "-1"})
+    assert config == {"log.retention.ms": "-1", "num.partitions": "6"}
+    assert merge_cluster_config(config, {"num.partitions": None}) == {"log.retention.ms": "-1"}
+
+
+def test_cluster_keys_are_the_defaults_of_topics_under_the_brokers_names() -> None:
+    config = parse_cluster_config({"message.max.bytes": 10, "log.roll.ms": 20, "num.partitions": 2})
+    assert topic_defaults(config) == {"max.message.bytes": "10", "segment.ms": "20"}
+    values = effective({"segment.ms": "30"}, effective_cluster(config).topic_defaults)
+    assert (values.max_message_bytes, values.segment_ms) == (10, 30)
+
+
+def test_effective_values_are_typed() -> None:
+    config = effective_cluster({"writes.retention.ms": "5"})
+    assert config.writes_retention_ms == 5
+    assert config.floor_delay_ms == 7 * 86_400_000
+    assert config.producer_id_expiration_ms == 86_400_000
+    assert (config.num_partitions, config.default_replication_factor, config.metadata_copies) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("auto.create.topics.enable", ", which sparklog does not have: topics are created only on purpose"),
+        ("retention.ms", ", a key of topics; its default for the cluster is log.retention.ms"),
+        ("preallocate", ", a key of topics"),
+        ("num.partition", "; did you mean num.partitions?"),
+        ("log.retention.hours", "; did you mean log.retention."),
+    ],
+)
+def test_unknown_key_is_refused_with_a_way_out(name: str, told: str) -> None:
+    with pytest.raises(InvalidConfig) as raised:
+        parse_cluster_config({name: "1"})
+    assert raised.value.message.startswith(f"wanted a config key of a cluster, found '{name}'{told}")
+
+
+def test_copies_of_the_chain_are_not_in_this_version() -> None:
+    with pytest.raises(InvalidConfig, match=r"metadata\.copies: wanted 0, found '1'"):
+        parse_cluster_config({"metadata.copies": "1"})

@@ -1,0 +1,40 @@
+"""What --dry-run counts and shows."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sparklog.spark.produce.preview import CHARACTERS_SHOWN, ROWS_SHOWN, Preview, preview
+
+
+@pytest.mark.spark
+def test_it_counts_all_rows_and_shows_the_first(spark: SparkSession) -> None:
+    rows = spark.sql(
+        """select if(id = 0, null, cast(id as string)) as key, if(id = 1, null, repeat('é', 500)) as value,
+           timestamp_millis(1704067200000 + id) as timestamp, cast(id % 2 as int) as partition from range(10)"""
+    )
+    seen = preview(rows)
+    assert (seen.records, seen.without_key, seen.without_value, seen.size_bytes) == (10, 1, 1, 9 + 9 * 1000)
+    assert (seen.oldest_ms, seen.newest_ms, seen.partitions) == (1_704_067_200_000, 1_704_067_200_009, (0, 1))
+    assert len(seen.first) == ROWS_SHOWN
+    assert seen.first[0].startswith("key=null  value=" + "é" * (CHARACTERS_SHOWN - 1) + "…  timestamp=")
+    assert list(seen.remarks()) == [
+        "1 row without a key",
+        "1 row without a value: tombstones",
+        "timestamps from 2024-01-01T00:00:00.000Z to 2024-01-01T00:00:00.009Z",
+        "partitions 0, 1",
+    ]
+
+
+def test_times_that_no_calendar_shows_are_counted_too() -> None:
+    seen = Preview(1, 0, 0, 1, -(10**15), 253_402_300_800_000, (), ())
+    assert list(seen.remarks()) == [
+        "timestamps from -1000000000000000 ms (before the year 1) to 253402300800000 ms (after the year 9999)"
+    ]
+
+
+@pytest.mark.spark
+def test_rows_of_values_alone_have_no_keys_and_no_times(spark: SparkSession) -> None:
+    seen = preview(spark.sql("select X'00' as value where false"))
+    assert (seen.records, seen.size_bytes, seen.oldest_ms, seen.partitions, seen.first) == (0, 0, None, (), ())

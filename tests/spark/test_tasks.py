@@ -1,0 +1,75 @@
+"""The heavy part of a maintenance job as Spark tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.spark import tasks
+from sparklog.spark.tasks import SparkTasks
+from tests.maintenance.maintained_log import DAY_MS, maintained
+
+
+def doubled(payload: bytes) -> bytes:
+    return payload * 2
+
+
+def test_a_session_is_made_once_and_only_for_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(tasks, "_on_spark", lambda session, task, payloads: [session] * len(payloads))
+
+    def session() -> Any:
+        made.append("session")
+        return "session"
+
+    runner = SparkTasks(session, "file:///c")
+    assert runner.run(doubled, []) == []
+    assert made == []
+    for _ in range(2):
+        runner.run(doubled, [b"a"])
+    assert made == ["session"]
+
+
+def test_what_spark_raises_is_an_error_of_sparklog(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(session: object, task: object, payloads: object) -> list[bytes]:
+        raise RuntimeError("stage 7 was aborted")
+
+    monkeypatch.setattr(tasks, "_on_spark", failing)
+    session: Any = object()
+    with pytest.raises(SparklogError, match="Spark could not run 1 task: stage 7 was aborted"):
+        SparkTasks(lambda: session, "file:///c").run(doubled, [b"a"])
+
+
+def test_a_cluster_in_memory_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="one process"):
+        SparkTasks(lambda: pytest.fail("not needed"), "memory://x")
+
+
+@pytest.mark.spark
+def test_spark_gives_results_in_the_order_of_payloads(spark: Any) -> None:
+    payloads = [f"{each}".encode() for each in range(70)]
+    assert SparkTasks(lambda: spark, "file:///c").run(_decorated, payloads) == [each + b"!" for each in payloads]
+
+
+@pytest.mark.spark
+def test_spark_tasks_roll_what_one_process_would(spark: Any, tmp_path: Path) -> None:  # M: R-06
+    for log in maintained(str(tmp_path / "cluster")):
+        log.topic("t", 3, segment_bytes=3_000)
+        for partition in range(3):
+            for count in (8, 2, 60):
+                log.append("t", partition, count)
+        tasks = SparkTasks(lambda: spark, log.url)
+        report = log.roll(tasks=tasks)
+        assert report.exit_code == 0
+        assert report.done.records == 210
+        log.check()
+        log.clock.at_ms += DAY_MS
+        assert log.retention(tasks=tasks).deletion.done.objects == 9
+        assert log.stored() == log.named()
+
+
+def _decorated(payload: bytes) -> bytes:
+    return payload + b"!"
