@@ -153,7 +153,11 @@ class Committer:
         state = head.state.fork()
         prepared = snapshot.prepare(state, head.entry_hash, dict(self.follower.known_chunks))
         self.follower.replace(head, Head(state, head.entry_hash))  # blocks sealed here are in the snapshot
-        self.follower.learn_snapshot(snapshot.write(self.follower.store, prepared))
+        try:
+            self.follower.learn_snapshot(snapshot.write(self.follower.store, prepared))
+        except snapshot.ChunksGone:
+            self.follower.known_chunks = {}
+            raise
         return head.n
 
 

@@ -56,6 +56,10 @@ _log = logging.getLogger("sparklog")
 PARALLEL_CHUNKS = 8
 
 
+class ChunksGone(StoreUnavailable):
+    """A snapshot could not be written because chunks that were known to be there are gone: know none, and try again."""
+
+
 class TableChunk(msgspec.Struct, frozen=True):
     """A chunk of a table: its checksums, size and rows, and runs [low, high) of rows that died since."""
 
@@ -163,7 +167,8 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
 def write(store: ObjectStore, prepared: Prepared) -> Manifest:
     """Put the new chunks, then the manifest. Returns the one that is there: another's of the same entry is as good.
 
-    The chunks of the other's may be others than one's own.
+    The chunks of the other's may be others than one's own. Raises ChunksGone, with nothing written, if a chunk that the
+    manifest names was deleted meanwhile because no snapshot had named it, or only old ones.
     """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:
@@ -172,10 +177,21 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
         store.put_if_absent(key, manifest)
     except KeyExists:
         try:
-            return _manifest(store, key)
+            return read_manifest(store, key)
         except KeyNotFound as error:
             raise _not_there(store, key) from error
+    gone = missing_chunks(store, prepared.manifest)
+    if gone:
+        store.delete(key)
+        raise ChunksGone(f"{gone[0]} at {store.url} was deleted as old while a snapshot that names it was written")
     return prepared.manifest
+
+
+def missing_chunks(store: ObjectStore, manifest: Manifest) -> list[str]:
+    """The keys of chunks that a snapshot names and that are not there."""
+    keys = [chunk_key(sha256) for sha256 in known_chunks(manifest)]
+    with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
+        return [key for key, there in zip(keys, pool.map(lambda key: _has(store, key), keys), strict=True) if not there]
 
 
 def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
@@ -214,20 +230,31 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
     snapshot takes its place. Raises ChainDamaged if none can be read and the first entries are gone.
     """
     first: ChainDamaged | None = None
-    key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
-    while key is not None:
+    for key in _newest_first(store):
         try:
-            manifest = _manifest(store, key)
+            manifest = read_manifest(store, key)
             return manifest, load(store, manifest)
         except ChainDamaged as damaged:
-            first = first or damaged
-            _log.warning("an older snapshot is read, or the entries: %s", damaged)
+            if _has(store, key):  # else it was deleted as old while it was read
+                first = first or damaged
+                _log.warning("another snapshot is read, or the entries: %s", damaged)
         except KeyNotFound:  # it was deleted as old since it was found
             pass
-        key = store.first_key_after(SNAPSHOTS, key)
     if first is not None and not _has(store, entry_key(0)):
         raise first
     return None
+
+
+def _newest_first(store: ObjectStore) -> Iterator[str]:
+    """Keys of manifests. If a newer one appears meanwhile, it comes next: the older ones may be about to go."""
+    tried: set[str] = set()
+    key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
+    while key is not None:
+        if key not in tried:
+            tried.add(key)
+            yield key
+        newest_key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
+        key = store.first_key_after(SNAPSHOTS, key) if newest_key in tried else newest_key
 
 
 def _has(store: ObjectStore, key: str) -> bool:
@@ -240,11 +267,16 @@ def _has(store: ObjectStore, key: str) -> bool:
 
 def newest(store: ObjectStore) -> Manifest | None:
     """The manifest of the newest snapshot, or None before the first. Raises ChainDamaged."""
-    key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
-    return None if key is None else _manifest(store, key)
+    for key in _newest_first(store):
+        try:
+            return read_manifest(store, key)
+        except KeyNotFound:  # it was deleted as old since it was found
+            pass
+    return None
 
 
-def _manifest(store: ObjectStore, key: str) -> Manifest:
+def read_manifest(store: ObjectStore, key: str) -> Manifest:
+    """The manifest under `key`. Raises KeyNotFound, ChainDamaged, UnsupportedVersion."""
     payload = unframe("snapshot", store.get(key), key, store.url)
     try:
         manifest = msgspec.json.decode(payload, type=Manifest)

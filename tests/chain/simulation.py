@@ -9,7 +9,7 @@ always gives the same run; `trace` says what happened. `check` compares what aut
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from sparklog.chain.entry import Author
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
 from sparklog.chain.head import Head
+from sparklog.chain.old_snapshots import decide_old, find
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Now, Pause, Put, Request
 from sparklog.core.commands import (
     Append,
@@ -52,7 +53,8 @@ from sparklog.core.types import (
     TopicPartition,
     UploadId,
 )
-from sparklog.storage.keys import LOG, SNAPSHOTS, entry_block, entry_key, parse_entry_key, void_key
+from sparklog.storage.keys import LOG, entry_block, entry_key, parse_entry_key, void_key
+from sparklog.storage.object_store import StoredKey
 from tests.core.state_contents import contents
 
 TOPIC = TopicId(1)
@@ -83,6 +85,10 @@ class Objects:
 
     def size(self, key: str) -> int:
         return len(self.get(key))
+
+    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
+        keys = sorted(key for key in self.bodies if key.startswith(prefix))
+        return iter([StoredKey(key, len(self.bodies[key]), 0) for key in keys])
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
         return min((each for each in self.bodies if each.startswith(prefix) and each > key), default=None)
@@ -154,7 +160,7 @@ class World:
         self.late: list[Put] = []  # puts whose senders were told that nobody knows
         self.attempts: list[Attempt] = []
         self.vacuumed: set[UploadId] = set()
-        self.deleted_blocks = 0
+        self.deleted_blocks = self.old_deleted = 0
         self.drawn = 0
         self.calm = False
         self.writers = [self._writer(f"w{number}") for number in range(WRITERS)]
@@ -451,6 +457,7 @@ class World:
         for key, body in snapshot.objects_of(prepared):
             if not isinstance((yield Put(key, body)), KeyExists | None):
                 return False
+        assert not snapshot.missing_chunks(self.store, prepared.manifest)  # type: ignore[arg-type]
         self.keeper.chunks = snapshot.known_chunks(prepared.manifest)
         self.keeper.snapshot_n = prepared.manifest.n
         self._note("snapshot", prepared.manifest.n)
@@ -471,8 +478,10 @@ class World:
             for n in range(block * BLOCK, (block + 1) * BLOCK):
                 self.store.bodies.pop(entry_key(n), None)
                 yield Pause(0)
-        for key in sorted(key for key in self.store.bodies if key.startswith(SNAPSHOTS))[2:]:
-            self.store.bodies.pop(key, None)
+        old = decide_old(find(self.store))  # type: ignore[arg-type]
+        for each in old.in_order():
+            self.store.bodies.pop(each.key, None)
+            self.old_deleted += 1
             yield Pause(0)
         named = {each.object.upload_id for each in keeper.head.state.objects}
         for attempt in self.attempts:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.chain import catch_up, group, snapshot
+from sparklog.chain import catch_up, group, old_snapshots, snapshot
 from sparklog.chain.claim import Claim
 from sparklog.chain.group import Ticket
 from sparklog.chain.head import Draft, Head
@@ -37,10 +37,11 @@ Lies = Callable[[Request, object], object]
 
 @pytest.fixture
 def start(monkeypatch: Patch) -> Iterator[Start]:
-    """A chain of small blocks; and no threads."""
+    """A chain of small blocks, of which one snapshot is kept; and no threads."""
     monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", BLOCK)
     monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", 6)
     monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
+    monkeypatch.setattr(old_snapshots, "KEPT", 1)
     monkeypatch.setattr(snapshot, "ThreadPoolExecutor", Inline)
     gc.freeze()  # else each collection looks at all that this process has imported, too
     yield new_chain()
@@ -63,15 +64,17 @@ def test_any_interleaving_of_any_faults_tells_the_truth(start: Start, first: int
     """A fourth of the worlds are wiped on the way, and another chain is made in the same place."""
     others = new_chain(40, "d" * 32)
     told: Counter[str] = Counter()
-    deleted = snapshots = 0
+    deleted = snapshots = old = 0
     for seed in range(first, first + SEEDS // PARTS):
         world = simulated(seed, start, other=others if seed % 4 == 0 else None)
         told.update(type(each.told).__name__ for each in world.attempts)
         deleted += world.deleted_blocks
         snapshots += world.keeper.snapshot_n >= 0
+        old += world.old_deleted
     assert set(told) >= {"CommandResult", "WriteExpired", "RequestTimedOut", "StoreUnavailable"}
     assert deleted > SEEDS // PARTS
     assert snapshots > SEEDS // PARTS // 2
+    assert old > 0
 
 
 def test_a_seed_always_gives_the_same_run(start: Start) -> None:
