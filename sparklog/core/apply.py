@@ -15,6 +15,7 @@ from sparklog.core.producers import by_producer, joined, with_batch
 from sparklog.core.records import (
     Appended,
     AppendedByReference,
+    ApplicationsForgotten,
     AppliedCommand,
     At,
     ClusterCreated,
@@ -118,6 +119,9 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
                 state.retired.pop(number, None)
         case FloorRaised():
             _raise_floor(state, record)
+        case ApplicationsForgotten():
+            for app_id in record.app_ids:
+                state.applications.pop(app_id, None)
         case ClusterCreated():
             state.chain_id, state.config = record.chain_id, record.config
         case StoreRegistered():

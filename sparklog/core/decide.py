@@ -10,6 +10,7 @@ from typing import assert_never
 
 import msgspec
 
+from sparklog.core.applications import decide_forget_applications
 from sparklog.core.commands import (
     AddPartitions,
     AllocateProducer,
@@ -19,6 +20,7 @@ from sparklog.core.commands import (
     CreateCluster,
     CreateTopic,
     DeleteTopic,
+    ForgetApplications,
     MoveLogStart,
     RaiseFloor,
     ReportJob,
@@ -96,6 +98,8 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             return decide_confirm_deleted(state, command)
         case RaiseFloor() as command:
             return decide_raise_floor(state, command, at)
+        case ForgetApplications() as command:
+            return decide_forget_applications(state, command)
         case CreateCluster() as command:
             return decide_create_cluster(state, command)
         case CreateTopic() as command:

@@ -99,6 +99,22 @@ GUARDS: Final = (
         ("tests/core/test_decide_append.py::test_a_version_at_or_below_the_last_of_its_application_adds_nothing",),
     ),
     Guard(
+        "application-in-use",
+        "An application that wrote since an operator saw it is not forgotten.",
+        "sparklog/core/applications.py",
+        " or known.version != each.version:",
+        ":",
+        ("tests/core/test_applications.py::test_one_that_wrote_since_it_was_seen_stays",),
+    ),
+    Guard(
+        "application-above-floor",
+        "An application is not forgotten while a try of its last write may be on its way.",
+        "sparklog/core/applications.py",
+        "        if known.result.n >= state.floor:",
+        "        if False:",
+        ("tests/core/test_applications.py::test_one_that_wrote_since_floor_is_not_forgotten",),
+    ),
+    Guard(
         "topic-id",
         "What was begun for a topic does not land in another one of its name.",
         "sparklog/core/decide_append.py",
