@@ -11,7 +11,7 @@ import numpy as np
 
 from sparklog.core.column_blocks import Column
 from sparklog.core.leader_epochs import trimmed_from_start
-from sparklog.core.producers import by_producer, joined, with_batch
+from sparklog.core.producers import by_producer, joined, with_batches
 from sparklog.core.records import (
     Appended,
     AppendedByReference,
@@ -54,6 +54,7 @@ from sparklog.core.types import (
     Offset,
     OffsetRange,
     PartitionIndex,
+    ProducerId,
     ProducerSpan,
     Slice,
     TopicId,
@@ -185,15 +186,12 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     after = {}
     keys = [TopicPartition(each.topic_id, each.partition) for each in record.ranges]
     for each, key, before in zip(record.ranges, keys, state.partitions.get_all(keys), strict=True):
-        log_ends = tuple(
-            each.end if store in before.isr else log_end
-            for store, log_end in zip(before.replicas, before.log_ends, strict=True)
-        )
+        log_ends, high = _ends_after(before, each.end)
         after[key] = msgspec.structs.replace(
             before,
             next_offset=each.end,
             log_ends=log_ends,
-            high_watermark=high_watermark(dict(zip(before.replicas, log_ends, strict=True)), before.isr),
+            high_watermark=high,
             size_bytes=before.size_bytes + each.size_bytes,
         )
     state.partitions.put_all(after)
@@ -201,6 +199,17 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     if record.application is not None:
         result = _append_result(record, EntryNumber(at.n), at)
         state.applications[record.application.app_id] = ApplicationState(record.application.version, result)
+
+
+def _ends_after(partition: Partition, end: Offset) -> tuple[tuple[Offset, ...], Offset]:
+    """Log ends and high watermark once all in-sync replicas hold the log up to `end`."""
+    replicas, isr = partition.replicas, partition.isr
+    if isr == replicas:  # nearly always
+        return (end,) * len(replicas), end
+    log_ends = tuple(
+        end if store in isr else log_end for store, log_end in zip(replicas, partition.log_ends, strict=True)
+    )
+    return log_ends, high_watermark(dict(zip(replicas, log_ends, strict=True)), isr)
 
 
 def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
@@ -215,13 +224,14 @@ def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
             spans.setdefault(TopicPartition(each.topic_id, each.partition), []).append(each.producer)
     if not spans:
         return
+    batches: dict[ProducerId, dict[TopicPartition, SequencedBatch]] = {}
     for written in record.ranges:
         key = TopicPartition(written.topic_id, written.partition)
         span = joined(spans[key], "")
         batch = SequencedBatch(span.first_sequence, span.last_sequence, written.start, written.end)
-        state.producers[span.producer_id] = with_batch(
-            state.producers[span.producer_id], key, batch, _newest(state, at)
-        )
+        batches.setdefault(span.producer_id, {})[key] = batch
+    for producer_id, of_producer in batches.items():
+        state.producers[producer_id] = with_batches(state.producers[producer_id], of_producer, _newest(state, at))
 
 
 def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> Producer:
@@ -237,6 +247,10 @@ def _newest(state: ClusterState, at: At) -> int:
 
 
 def _name_objects(state: ClusterState, objects: tuple[NamedObject, ...], slices: tuple[Slice, ...]) -> None:
+    if len(objects) == 1:
+        state.objects.add(objects[0], len(slices))
+        state.next_object_number = objects[0].number + 1
+        return
     named_by = Counter(each.object_number for each in slices)
     for each in objects:
         state.objects.add(each, named_by[each.number])

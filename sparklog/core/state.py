@@ -8,7 +8,7 @@ the state that others see, or it is dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import cast
 
@@ -143,8 +143,12 @@ class ClusterState:
 
     def fork(self) -> ClusterState:
         """A state that is equal now, and may be changed without changing this one. Microseconds, whatever the size."""
-        return replace(
-            self,
+        return ClusterState(
+            n=self.n,
+            time_ms=self.time_ms,
+            chain_id=self.chain_id,
+            floor=self.floor,
+            config=self.config,
             stores=self.stores.fork(),
             topics=self.topics.fork(),
             topic_ids=self.topic_ids.fork(),
@@ -157,11 +161,15 @@ class ClusterState:
             applications=self.applications.fork(),
             results=self.results.fork(),
             jobs=self.jobs.fork(),
+            next_topic_id=self.next_topic_id,
+            next_object_number=self.next_object_number,
+            next_producer_id=self.next_producer_id,
+            next_registration=self.next_registration,
         )
 
     def topic_config(self, topic: Topic) -> TopicConfig:
         """The config values in force for a topic."""
-        return effective(topic.config, topic_defaults(self.config))
+        return effective(topic.config, topic_defaults(self.config) if self.config else None)
 
     def topic_named(self, name: str) -> Topic | None:
         """The topic of this name, or None."""

@@ -14,7 +14,7 @@ from sparklog.core.producers import (
     repeated_batch,
     sequence_after,
     span_of,
-    with_batch,
+    with_batches,
 )
 from sparklog.core.state import Producer, SequencedBatch
 from sparklog.core.types import Offset, ProducerId
@@ -28,7 +28,7 @@ def wrote(*batches: tuple[int, int], epoch: int = 3) -> Producer:
     producer, at = Producer(ProducerId(1), epoch, 0), 0
     for first, last in batches:
         end = at + (last - first) % SEQUENCES + 1
-        producer = with_batch(producer, place(), SequencedBatch(first, last, Offset(at), Offset(end)), 0)
+        producer = with_batches(producer, {place(): SequencedBatch(first, last, Offset(at), Offset(end))}, 0)
         at = end
     return producer
 
@@ -63,7 +63,7 @@ def test_a_slow_clock_does_not_make_a_producer_look_idle() -> None:
     producer = wrote()
     for batch, now_ms in zip(batches, (70_000, 5, 70_001), strict=True):
         before = producer.last_used_ms
-        producer = with_batch(producer, place(), batch, now_ms)
+        producer = with_batches(producer, {place(): batch}, now_ms)
         assert producer.last_used_ms == max(before, now_ms)
     assert producer.last_used_ms == 70_001
 
