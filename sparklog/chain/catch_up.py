@@ -5,7 +5,8 @@ STARTING ── no head yet, or the block is void ──► LOADING the newest s
    └► READING the next entries ──► LOOKING for the marks of their blocks ──► FETCHING what they name by reference
          ▲                             │ present ──► LOADING                    │
          └── not yet at the end ◄──────┼────────────────────────────────────────┴──► the head
-                                       └── an entry does not fit: DOUBTING its block's mark ── absent ──► ChainDamaged
+         │                             └── an entry does not fit: DOUBTING its block's mark ── absent ──► ChainDamaged
+         └── what an entry names is gone: LOADING a newer snapshot, by which it was deleted as old
 
 What was read takes effect only after the marks were found absent. A round that fails changes nothing.
 """
@@ -58,6 +59,7 @@ class CatchUp:
         self._is_void = reload  # whether the block behind the head is marked: only a snapshot leads on
         self._entries: list[Entry] = []
         self._damage: ChainDamaged | None = None
+        self._missing: ChainDamaged | None = None  # for want of what a snapshot is loaded
 
     def start(self) -> Request:
         """The first request."""
@@ -89,6 +91,7 @@ class CatchUp:
     def _after_load(self, reply: Reply) -> Request | Outcome:
         if isinstance(reply, SparklogError):
             return reply
+        missing, self._missing = self._missing, None
         if isinstance(reply, Head):
             if self.head.n >= 0 and reply.state.chain_id != self.head.state.chain_id:
                 return InconsistentClusterId(
@@ -96,10 +99,10 @@ class CatchUp:
                     f"{reply.state.chain_id}: it was deleted and created again; connect again"
                 )
             if reply.n <= self.head.n:
-                return self._uncovered()
+                return missing or self._uncovered()
             self.head = reply
-        elif self.head.n >= 0 or self._is_void:
-            return self._uncovered()
+        elif self.head.n >= 0 or self._is_void or missing:
+            return missing or self._uncovered()
         return self._read()
 
     def _uncovered(self) -> ChainDamaged:
@@ -164,14 +167,26 @@ class CatchUp:
 
     def _after_fetch(self, reply: Reply) -> Request | Outcome:
         bodies: list[bytes | None] = reply  # type: ignore[assignment]
+        appends = {}
         try:
-            appends = {
-                command.command_id: append_of(body, command.command_id, command.n0, record, entry.n, self._url)
-                for (entry, command, record), body in zip(self._by_reference(), bodies, strict=True)
-            }
+            for (entry, command, record), body in zip(self._by_reference(), bodies, strict=True):
+                if body is None:
+                    return self._reload_for(entry, command)
+                appends[command.command_id] = append_of(
+                    body, command.command_id, command.n0, record, entry.n, self._url
+                )
         except SparklogError as error:
             return error
         return self._apply(appends)
+
+    def _reload_for(self, entry: Entry, command: AppliedCommand) -> Request:
+        """A body is gone: vacuum deletes it when FLOOR has passed its command in the snapshots that it keeps."""
+        key = command_key(command.n0, command.command_id)
+        self._missing = damage(key, f"entry {entry.n} names it, it is not there", self._url)
+        self._bodies.clear()
+        self._entries.clear()
+        self.phase = Phase.LOADING
+        return LoadSnapshot()
 
     def _apply(self, appends: Mapping[CommandId, Append]) -> Request | Outcome:
         draft = Draft(self.head)

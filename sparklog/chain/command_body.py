@@ -131,12 +131,10 @@ class StoreBody:
 
 
 def append_of(
-    body: bytes | None, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int, url: str
+    body: bytes, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int, url: str
 ) -> Append:
     """The append that entry `n` names by `record`, from the body under its key. Raises ChainDamaged."""
     key = command_key(n0, command_id)
-    if body is None:
-        raise damage(key, f"entry {n} names it, it is not there", url)
     found = hashlib.sha256(body).hexdigest()
     if found != record.body_sha256:
         wanted = f"entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}"

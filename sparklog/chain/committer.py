@@ -12,7 +12,8 @@ import threading
 from sparklog.chain import snapshot
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
-from sparklog.chain.group_commit import CommitCounts, GroupCommit, Ticket
+from sparklog.chain.group import Ticket
+from sparklog.chain.group_commit import CommitCounts, GroupCommit
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Now, Request
 from sparklog.core.commands import Command, Submission
@@ -152,7 +153,11 @@ class Committer:
         state = head.state.fork()
         prepared = snapshot.prepare(state, head.entry_hash, dict(self.follower.known_chunks))
         self.follower.replace(head, Head(state, head.entry_hash))  # blocks sealed here are in the snapshot
-        self.follower.learn_snapshot(snapshot.write(self.follower.store, prepared))
+        try:
+            self.follower.learn_snapshot(snapshot.write(self.follower.store, prepared))
+        except snapshot.ChunksGone:
+            self.follower.known_chunks = {}
+            raise
         return head.n
 
 

@@ -1,6 +1,7 @@
 """What the error of a damaged metadata chain says: which object it is about, what was wanted and found, what to do.
 
-No job deletes entries or the bodies they name, so a snapshot can always be made again from them; an entry can't.
+No job deletes entries, and the bodies they name only when three snapshots cover them: as long as one of these can be
+read, or all bodies are still there, a snapshot can be made again; an entry can't.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ def damage(key: str, found: str, store_url: str = "") -> ChainDamaged:
 def damaged_chunk(snapshot: str, chunk: str, found: str, store_url: str) -> ChainDamaged:
     """The error for a chunk that the newest snapshot, under the key `snapshot`, names. Older ones may name it too."""
     return ChainDamaged(
-        f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} {_FROM_A_COPY}, or move it and "
-        f"every object under {SNAPSHOTS} away: the state is then built from the entries, and 'sparklog chain snapshot' "
-        "writes a new snapshot"
+        f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} {_FROM_A_COPY}; while an older "
+        "snapshot without it, or every entry, can be read, the state is built from that, and 'sparklog chain snapshot' "
+        "writes it again"
     )
 
 

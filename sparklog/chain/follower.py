@@ -7,24 +7,29 @@ one for its block's void mark. A head is a value: who has one reads from it as l
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from sparklog.chain import snapshot
 from sparklog.chain.catch_up import READ_WIDTH, CatchUp
 from sparklog.chain.damage import damage
-from sparklog.chain.entry import hash_of
+from sparklog.chain.entry import Entry, hash_of
 from sparklog.chain.head import Head
+from sparklog.chain.read_entries import ReadEntries, results_in
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Pause, Put, Reply, Request
 from sparklog.core.errors import ClusterNotFound, KeyNotFound, SparklogError
+from sparklog.core.records import CommandResult
+from sparklog.core.result_table import AppliedBy
 from sparklog.core.state import ClusterState
+from sparklog.core.types import CommandId, EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import jittered
 from sparklog.storage.keys import LOG, entry_key, parse_entry_key
 from sparklog.storage.object_store import ObjectStore
 
 CHECKS_OF_END = 4
+ENTRIES_AT_ONCE = 256  # of those that are read again: each may have a MiB
 
 
 class Follower:
@@ -87,6 +92,28 @@ class Follower:
         with self._publishing:
             if manifest.n > self.snapshot_n:
                 self.snapshot_n, self.known_chunks = manifest.n, snapshot.known_chunks(manifest)
+
+    def results(self, applied: Sequence[AppliedBy]) -> Iterator[tuple[CommandId, CommandResult]]:
+        """What these commands led to, read from their entries, in the order of the chain.
+
+        Those whose entries are gone by now are left out: FLOOR has passed them. Raises StoreUnavailable, ChainDamaged.
+        """
+        wanted = {each.command_id for each in applied}
+        for command, result in results_in(self.entries(each.n for each in applied)):
+            if command.command_id in wanted:
+                yield command.command_id, result
+
+    def entries(self, numbers: Iterable[EntryNumber]) -> Iterator[Entry]:
+        """Those of the entries that are there, in ascending order. Raises StoreUnavailable, ChainDamaged."""
+        ascending = sorted(set(numbers))
+        for at in range(0, len(ascending), ENTRIES_AT_ONCE):
+            machine = ReadEntries(ascending[at : at + ENTRIES_AT_ONCE], self.store.url)
+            step: Request | list[Entry] | SparklogError = machine.start()
+            while isinstance(step, Request):
+                step = machine.reply(self.perform(step))
+            if isinstance(step, SparklogError):
+                raise step
+            yield from step
 
     @contextmanager
     def current(self) -> Iterator[ClusterState]:

@@ -6,7 +6,8 @@ IDLE ── a command, after a long silence ──► CHECKING that the chain is
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided anew
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided anew
   ├── a command that is refused ──► FOLLOWING: a refusal, too, is decided on the newest state
-  └── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first
+  ├── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first
+  └── a command that the chain knows ──► READING its result back from the entry that applied it
 
 While the mark of slot n's block is looked for, slot n+1 of the same block is claimed already; it is acknowledged after
 n. The machine draws no id, reads no clock, holds no lock and does no I/O: `submit`, `reply` and `recover` are given
@@ -20,33 +21,29 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import msgspec
-
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.claim import Claim, Lost, Voided, Won
-from sparklog.chain.command_body import SLICES_INLINE, CommandBody, StoreBody
-from sparklog.chain.entry import Author, Entry, check_readable, encode_entry, hash_of
-from sparklog.chain.head import Draft, Head
+from sparklog.chain.command_body import CommandBody, StoreBody
+from sparklog.chain.damage import damage
+from sparklog.chain.entry import Author, Entry, hash_of
+from sparklog.chain.group import Group, Ticket, decide_group, taken
+from sparklog.chain.head import Head
+from sparklog.chain.read_entries import ReadEntries, results_in
 from sparklog.chain.requests import Get, Now, Pause, Put, Reply, Request
 from sparklog.core.apply import result_of
-from sparklog.core.commands import Append, Submission
-from sparklog.core.decide import Decision, decide
 from sparklog.core.errors import (
     InconsistentClusterId,
-    InvalidInput,
     KeyExists,
     KeyNotFound,
     Landed,
-    OutcomeUnknown,
     RequestTimedOut,
     SparklogError,
 )
 from sparklog.core.readable import duration
-from sparklog.core.records import Appended, AppliedCommand, At, CommandResult
+from sparklog.core.records import AppliedCommand, At
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block, entry_key
 
-GROUP_SLICES = 1_000  # an entry takes commands until they have this many slices
 IDLE_MS = 10_000  # after so long without an entry, a look whether it is still the same chain
 REST_AFTER = 8  # slots lost one after the other, before a pause lets others go first
 REST_MS = 50.0
@@ -59,43 +56,10 @@ class Phase(StrEnum):
     CHECKING = "checking"
     FOLLOWING = "following"
     SETTLING = "settling"
+    READING = "reading"
     STORING = "storing"
     CLAIMING = "claiming"
     RESTING = "resting"
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """A command that was handed in; done when it has a result or an error. `deadline_ms` is on the monotonic clock."""
-
-    submission: Submission
-    deadline_ms: int
-    timeout_ms: int
-    result: CommandResult | None = None
-    error: SparklogError | None = None
-    sent: bool = False  # an entry with it is on its way, and nobody knows yet what becomes of it
-    body: CommandBody | None = None  # of a large append: what is in the store for the entry to name
-
-    @property
-    def done(self) -> bool:
-        """Whether there is nothing left to wait for."""
-        return self.result is not None or self.error is not None
-
-    def doubt(self) -> None:
-        """From now on an attempt may have landed of which nobody was told."""
-        if self.sent:
-            self.submission = msgspec.structs.replace(self.submission, in_doubt=True)
-            self.sent = False
-
-    def fail(self, error: SparklogError) -> None:
-        """End with `error`, or with OutcomeUnknown if this attempt may have landed, or one before."""
-        self.error = error
-        maybe = self.sent or self.submission.in_doubt
-        if (maybe and error.landed is Landed.NO) or isinstance(error, OutcomeUnknown):
-            self.error = OutcomeUnknown(
-                f"command {self.submission.command_id} may have landed, and what came of it could not be read: {error}"
-            )
-            self.error.__cause__ = error
 
 
 @dataclass(slots=True, eq=False)
@@ -116,19 +80,6 @@ class CommitCounts:
     entries: int = 0
     lost_slots: int = 0
     group_sizes: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Round:
-    """Commands that were decided together on one state."""
-
-    tickets: list[Ticket]
-    at: At
-    draft: Draft
-    decided: list[tuple[Ticket, AppliedCommand]] = field(default_factory=list)
-    known: list[tuple[Ticket, CommandResult]] = field(default_factory=list)  # answers that need no entry
-    refused: list[tuple[Ticket, SparklogError]] = field(default_factory=list)
-    without_body: list[Ticket] = field(default_factory=list)  # large appends that are to be stored first
 
 
 Handler = Callable[[Reply, Now], None]
@@ -226,82 +177,29 @@ class GroupCommit:
         if entry_block(head.n + 1) != entry_block(head.n) and self._settled_n < head.n and confirmed:
             self._settle()  # nobody puts into the directory of that entry again
             return False
-        found = self._decided(head, self._taken(), confirmed=confirmed, now=now)
-        if any(result.n > self._settled_n for _, result in found.known):
+        group = decide_group(head, taken(self._queue), now.wall_ms, confirmed=confirmed)
+        if group.rests_on > self._settled_n:
             self._settle()
             return False
-        if found.refused and not self._caught_up:
-            self._follow(CatchUp(self.head, self._url), found.tickets)
+        if group.committed:
+            self._read_back(group.committed)
             return False
-        for ticket, result in found.known:
+        if group.refused and not self._caught_up:
+            self._follow(CatchUp(self.head, self._url), group.tickets)
+            return False
+        for ticket, result in group.known:
             ticket.result = result
-        for ticket, error in found.refused:
+        for ticket, error in group.refused:
             ticket.fail(error)
         self._queue = [each for each in self._queue if not each.done]
-        if found.without_body:
+        if group.without_body:
             if confirmed:
-                self._store(found.without_body)
+                self._store(group.without_body)
             return False
-        if found.decided:
-            self._claim(found, now)
+        if group.decided:
+            self._claim(group, now)
             return False
-        return confirmed and bool(found.tickets)
-
-    def _taken(self) -> list[Ticket]:
-        """The longest-waiting commands that together fit one entry: at least one."""
-        count, slices = 0, 0
-        for each in self._queue:
-            command = each.submission.command
-            own = min(len(command.slices), SLICES_INLINE) if isinstance(command, Append) else 1
-            if count and slices + own > GROUP_SLICES:
-                break
-            count, slices = count + 1, slices + own
-        return self._queue[:count]
-
-    def _decided(self, head: Head, tickets: list[Ticket], *, confirmed: bool, now: Now) -> _Round:
-        """Decide each on the state after those before it.
-
-        Anything that leads to no records depends on commands of the group, or of an entry that is not yet
-        `confirmed`, if there are any: then it stays open.
-        """
-        at = At(EntryNumber(head.n + 1), now.wall_ms)
-        found = _Round(tickets, at, Draft(head))
-        for ticket in tickets:
-            final = confirmed and not found.decided
-            try:
-                decision = decide(found.draft.state, ticket.submission, at)
-                if decision.records:
-                    self._add(found, ticket, decision)
-                elif final:
-                    # If nothing is known either, the state is as wanted already.
-                    already = CommandResult(EntryNumber(head.n), ticket.submission.n0, head.state.time_ms)
-                    found.known.append((ticket, decision.known or already))
-            except SparklogError as error:
-                if final:
-                    found.refused.append((ticket, error))
-            except (TypeError, ValueError, AttributeError) as error:  # types are not checked when a command is made
-                wrong = InvalidInput(f"command {ticket.submission.command_id} holds a value of the wrong type: {error}")
-                wrong.__cause__ = error
-                if final:
-                    found.refused.append((ticket, wrong))
-        return found
-
-    def _add(self, found: _Round, ticket: Ticket, decision: Decision) -> None:
-        """Apply what a command leads to to the draft, and keep it for the entry."""
-        submission, records = ticket.submission, decision.records
-        applied = in_entry = AppliedCommand(submission.command_id, submission.n0, records)
-        check_readable(applied)
-        if isinstance(submission.command, Append) and len(submission.command.slices) > SLICES_INLINE:
-            if ticket.body is None:
-                found.without_body.append(ticket)
-                return
-            appended = records[0]
-            if not isinstance(appended, Appended):
-                raise AssertionError("an append leads to Appended")
-            in_entry = msgspec.structs.replace(applied, records=(ticket.body.reference(appended),))
-            check_readable(in_entry)
-        found.draft.apply_command(applied, found.at)
-        found.decided.append((ticket, in_entry))
+        return confirmed and bool(group.tickets)
 
     # ---- large commands -------------------------------------------------------------------------
 
@@ -326,22 +224,16 @@ class GroupCommit:
 
     # ---- claiming -------------------------------------------------------------------------------
 
-    def _claim(self, found: _Round, now: Now) -> None:
+    def _claim(self, group: Group, now: Now) -> None:
         """Send what was decided as one entry."""
         self.phase = Phase.CLAIMING
-        before = self.head if not self._attempts else self._attempts[-1].after
-        commands = tuple(applied for _, applied in found.decided)
-        chain_id = before.state.chain_id or found.draft.state.chain_id
-        body = encode_entry(
-            Entry(chain_id, found.at.n, self.author, now.nonce, before.entry_hash, found.at.time_ms, commands)
-        )
-        found.draft.end_entry(found.at, body)
+        body = group.entry(self.author, now.nonce)
         # Nobody's append may fail early because another caller was in more of a hurry.
-        patient = max((ticket for ticket, _ in found.decided), key=lambda each: each.deadline_ms)
-        claim = Claim(found.at.n, body, patient.deadline_ms, patient.timeout_ms, self._url)
-        attempt = Attempt(claim, found.at, found.draft.head(), found.decided)
+        patient = max((ticket for ticket, _ in group.decided), key=lambda each: each.deadline_ms)
+        claim = Claim(group.at.n, body, patient.deadline_ms, patient.timeout_ms, self._url)
+        attempt = Attempt(claim, group.at, group.draft.head(), group.decided)
         self._attempts.append(attempt)
-        for ticket, _ in found.decided:
+        for ticket, _ in group.decided:
             ticket.sent = True
         self._queue = [each for each in self._queue if not each.sent]
         self._caught_up = False
@@ -481,6 +373,42 @@ class GroupCommit:
                     self._fail_round(error)
 
         self._ask(Get(entry_key(n)), put)
+
+    # ---- what was committed before --------------------------------------------------------------
+
+    def _read_back(self, committed: Sequence[tuple[Ticket, EntryNumber]]) -> None:
+        """Answer commands that the chain knows from the entries that applied them."""
+        self.phase = Phase.READING
+        machine = ReadEntries((n for _, n in committed), self._url)
+
+        def handle(reply: Reply, now: Now) -> None:
+            match machine.reply(reply):
+                case Request() as request:
+                    self._ask(request, handle)
+                case SparklogError() as error:
+                    error.landed = Landed.YES
+                    for ticket, _ in committed:
+                        self._end(ticket, error)
+                case entries:
+                    self._answer(committed, entries)
+
+        self._ask(machine.start(), handle)
+
+    def _answer(self, committed: Sequence[tuple[Ticket, EntryNumber]], entries: Iterable[Entry]) -> None:
+        """An entry that is gone is below a FLOOR that this head does not know yet; else it is damage."""
+        results = {command.command_id: result for command, result in results_in(entries)}
+        for ticket, _ in committed:
+            ticket.result = results.get(ticket.submission.command_id)
+        self._queue = [each for each in self._queue if not each.done]
+        unread = [(ticket, n) for ticket, n in committed if not ticket.done]
+        if unread and not self._caught_up:
+            self._follow(CatchUp(self.head, self._url), [ticket for ticket, _ in unread])
+            return
+        for ticket, n in unread:
+            found = f"it applied command {ticket.submission.command_id}, and its result can't be read back from it"
+            error = damage(entry_key(n), found, self._url)
+            error.landed = Landed.YES
+            self._end(ticket, error)
 
     # ---- after a silence ------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Snapshots: the whole state after entry n, as a manifest that names immutable chunks by checksum.
 
     meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
-    meta/chunks/<sha256>        the slice and object tables as Arrow IPC files, the rest as msgpack
+    meta/chunks/<sha256>        the tables of slices, objects and commands as Arrow IPC files, the rest as msgpack
 
 A chunk that has not changed since the last snapshot is named again, not written again; rows of a table that
 died since are listed in the manifest. So a snapshot costs what changed.
@@ -22,12 +22,13 @@ import numpy as np
 
 from sparklog.chain.damage import damage, damaged_chunk
 from sparklog.chain.framing import frame, unframe
-from sparklog.core import object_table, slice_table
+from sparklog.core import object_table, result_table, slice_table
 from sparklog.core.column_blocks import Block, ChunkName, Column
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
+from sparklog.core.result_table import AppliedBy, ResultTable, label_hash
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import (
     ApplicationState,
@@ -53,6 +54,10 @@ from sparklog.storage.object_store import ObjectStore
 T = TypeVar("T")
 _log = logging.getLogger("sparklog")
 PARALLEL_CHUNKS = 8
+
+
+class ChunksGone(StoreUnavailable):
+    """A snapshot could not be written because chunks that were known to be there are gone: know none, and try again."""
 
 
 class TableChunk(msgspec.Struct, frozen=True):
@@ -86,7 +91,10 @@ class SmallState(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n."""
+    """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n.
+
+    `results` are chunks of the table of commands. Older versions wrote one chunk with all results in full.
+    """
 
     chain_id: str
     n: EntryNumber
@@ -100,7 +108,7 @@ class Manifest(msgspec.Struct, frozen=True):
     objects: tuple[TableChunk, ...]
     topics: TableChunk
     partitions: TableChunk
-    results: TableChunk
+    results: tuple[TableChunk, ...] | TableChunk
     small: TableChunk
 
 
@@ -150,7 +158,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         objects,
         _packed(_in_order(state.topics), prepared, known),
         _packed(_in_order(state.partitions), prepared, known),
-        _packed(dict(state.results.items()), prepared, known),
+        _table_chunks(state.results.in_blocks().blocks, prepared, known),
         _packed(small, prepared, known),
     )
     return Prepared(manifest, prepared)
@@ -159,7 +167,8 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
 def write(store: ObjectStore, prepared: Prepared) -> Manifest:
     """Put the new chunks, then the manifest. Returns the one that is there: another's of the same entry is as good.
 
-    The chunks of the other's may be others than one's own.
+    The chunks of the other's may be others than one's own. Raises ChunksGone, with nothing written, if a chunk that the
+    manifest names was deleted meanwhile because no snapshot had named it, or only old ones.
     """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:
@@ -168,10 +177,21 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
         store.put_if_absent(key, manifest)
     except KeyExists:
         try:
-            return _manifest(store, key)
+            return read_manifest(store, key)
         except KeyNotFound as error:
             raise _not_there(store, key) from error
+    gone = missing_chunks(store, prepared.manifest)
+    if gone:
+        store.delete(key)
+        raise ChunksGone(f"{gone[0]} at {store.url} was deleted as old while a snapshot that names it was written")
     return prepared.manifest
+
+
+def missing_chunks(store: ObjectStore, manifest: Manifest) -> list[str]:
+    """The keys of chunks that a snapshot names and that are not there."""
+    keys = [chunk_key(sha256) for sha256 in known_chunks(manifest)]
+    with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
+        return [key for key, there in zip(keys, pool.map(lambda key: _has(store, key), keys), strict=True) if not there]
 
 
 def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
@@ -210,20 +230,31 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
     snapshot takes its place. Raises ChainDamaged if none can be read and the first entries are gone.
     """
     first: ChainDamaged | None = None
-    key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
-    while key is not None:
+    for key in _newest_first(store):
         try:
-            manifest = _manifest(store, key)
+            manifest = read_manifest(store, key)
             return manifest, load(store, manifest)
         except ChainDamaged as damaged:
-            first = first or damaged
-            _log.warning("an older snapshot is read, or the entries: %s", damaged)
+            if _has(store, key):  # else it was deleted as old while it was read
+                first = first or damaged
+                _log.warning("another snapshot is read, or the entries: %s", damaged)
         except KeyNotFound:  # it was deleted as old since it was found
             pass
-        key = store.first_key_after(SNAPSHOTS, key)
     if first is not None and not _has(store, entry_key(0)):
         raise first
     return None
+
+
+def _newest_first(store: ObjectStore) -> Iterator[str]:
+    """Keys of manifests. If a newer one appears meanwhile, it comes next: the older ones may be about to go."""
+    tried: set[str] = set()
+    key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
+    while key is not None:
+        if key not in tried:
+            tried.add(key)
+            yield key
+        newest_key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
+        key = store.first_key_after(SNAPSHOTS, key) if newest_key in tried else newest_key
 
 
 def _has(store: ObjectStore, key: str) -> bool:
@@ -236,11 +267,16 @@ def _has(store: ObjectStore, key: str) -> bool:
 
 def newest(store: ObjectStore) -> Manifest | None:
     """The manifest of the newest snapshot, or None before the first. Raises ChainDamaged."""
-    key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
-    return None if key is None else _manifest(store, key)
+    for key in _newest_first(store):
+        try:
+            return read_manifest(store, key)
+        except KeyNotFound:  # it was deleted as old since it was found
+            pass
+    return None
 
 
-def _manifest(store: ObjectStore, key: str) -> Manifest:
+def read_manifest(store: ObjectStore, key: str) -> Manifest:
+    """The manifest under `key`. Raises KeyNotFound, ChainDamaged, UnsupportedVersion."""
     payload = unframe("snapshot", store.get(key), key, store.url)
     try:
         manifest = msgspec.json.decode(payload, type=Manifest)
@@ -258,7 +294,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         objects = pool.map(lambda chunk: _block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
         topics = _unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
         partitions = _unpacked(store, manifest.n, manifest.partitions, tuple[Partition, ...])
-        results = _unpacked(store, manifest.n, manifest.results, dict[CommandId, CommandResult])
+        results = _results(pool, store, manifest)
         small = _unpacked(store, manifest.n, manifest.small, SmallState)
         return ClusterState(
             n=manifest.n,
@@ -282,16 +318,28 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
                 for each in small.producers
             ),
             applications=CopyOnWriteMap(small.applications),
-            results=CopyOnWriteMap(results),
+            results=results,
             jobs=CopyOnWriteMap({each.job: each for each in small.jobs}),
             **manifest.counters,
         )
 
 
+def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -> ResultTable:
+    chunks = manifest.results
+    if isinstance(chunks, tuple):
+        blocks = pool.map(lambda chunk: _block(store, manifest.n, chunk, result_table.DTYPES), chunks)
+        return ResultTable(blocks, manifest.floor)
+    table = ResultTable((), manifest.floor)
+    for command_id, result in _unpacked(store, manifest.n, chunks, dict[CommandId, CommandResult]).items():
+        table.add(AppliedBy(command_id, result.n, result.n0, label_hash(result.label)))
+    return table
+
+
 def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
     """The chunks that a snapshot names: they need not be written again."""
-    small = (manifest.topics, manifest.partitions, manifest.results, manifest.small)
-    return {chunk.sha256: chunk for chunk in (*manifest.slices, *manifest.objects, *small)}
+    results = (manifest.results,) if isinstance(manifest.results, TableChunk) else manifest.results
+    small = (manifest.topics, manifest.partitions, manifest.small)
+    return {chunk.sha256: chunk for chunk in (*manifest.slices, *manifest.objects, *results, *small)}
 
 
 def _in_order(values: Mapping[Any, T]) -> tuple[T, ...]:

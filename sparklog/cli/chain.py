@@ -116,6 +116,8 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             return f"{counted(len(record.numbers), 'object')} deleted"
         case records.FloorRaised():
             return f"FLOOR raised to {record.floor}"
+        case records.ApplicationsForgotten():
+            return f"{counted(len(record.app_ids), 'application')} forgotten"
         case records.ProducerAllocated():
             return f"producer {record.producer_id} allocated, epoch {record.producer_epoch}"
         case records.JobRan():
@@ -167,17 +169,22 @@ def write(
 ) -> None:
     """What became of a write. Exit 3 if the chain does not know it: it did not land, or is no longer kept.
 
-    Of a txnAppId the last version is shown, which is kept for ever. A write of unknown outcome that is not there
-    did not land, if FLOOR has not passed it.
+    Of a txnAppId the last version is shown, which is kept until `cluster forget-applications`. A write of unknown
+    outcome that is not there did not land, if FLOOR has not passed it.
     """
     from sparklog.core.errors import InvalidOption, NotFound
+    from sparklog.core.result_table import COMMAND_ID
+    from sparklog.core.types import CommandId
 
     if not write_id:
         raise InvalidOption("ID: wanted a command id, a writeId or a txnAppId, found an empty one")
     with connect() as cluster, cluster.connection.follower.current() as found:
+        applied = found.results.labelled(write_id)
+        if COMMAND_ID.fullmatch(write_id) and (by_id := found.results.get(CommandId(write_id))) is not None:
+            applied.append(by_id)
         rows = [
             _write(found, command_id, result)
-            for command_id, result in found.results.items()
+            for command_id, result in cluster.connection.follower.results(applied)
             if write_id in (str(command_id), result.label)
         ]
         application = found.applications.get(write_id)

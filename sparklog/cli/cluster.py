@@ -16,13 +16,16 @@ from sparklog.cli.output import (
     show_rows,
     status,
 )
-from sparklog.cli.settings import settings
+from sparklog.cli.settings import DRY_RUN, settings
+from sparklog.core.readable import counted
 from sparklog.options.key_value import key_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sparklog.storage.object_store import ObjectStore
+
+_APPLICATIONS_AT_ONCE = 1_000  # in one command
 
 app = typer.Typer(help="Create a cluster and look at its health.", no_args_is_help=True)
 
@@ -119,6 +122,46 @@ def doctor(
     show_rows(rows, empty="")
     if any(each["found"] != "ok" for each in rows):
         raise typer.Exit(5)
+
+
+@app.command(
+    epilog=ending(
+        "sparklog cluster forget-applications --before 2026-01-31T00:00:00Z --dry-run",
+        "sparklog cluster forget-applications --before 2026-01-31T00:00:00Z --app-id nightly-2025-12-24",
+    )
+)
+def forget_applications(
+    before: str = typer.Option(
+        metavar="TIME",
+        help="ISO 8601 with a zone, or ms since the epoch: only applications that wrote last before it.",
+    ),
+    app_id: list[str] = typer.Option(
+        [], "--app-id", metavar="ID", help="Only this txnAppId; may be given several times. Default: all."
+    ),
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Forget the last versions of applications (txnAppId). Nothing else ever does.
+
+    A job with one of these ids that is run again writes its rows again. An application that wrote since FLOOR, which
+    `sparklog job vacuum` raises, stays.
+    """
+    from sparklog.core.applications import old_applications
+    from sparklog.core.commands import ForgetApplications
+    from sparklog.options.starting_offsets import parse_timestamp_us
+
+    before_ms = parse_timestamp_us("--before", before) // 1000
+    with connect() as cluster:
+        committer, follower = cluster.connection.committer, cluster.connection.follower
+        with follower.current() as state:
+            found = old_applications(state, before_ms, frozenset(app_id) or None)
+        for at in range(0, 0 if dry_run else len(found), _APPLICATIONS_AT_ONCE):
+            committer.submit(committer.begin(ForgetApplications(tuple(found[at : at + _APPLICATIONS_AT_ONCE]))))
+        with follower.current() as state:
+            left = len(state.applications)
+    done(
+        f"{'would forget' if dry_run else 'forgot'} {counted(len(found), 'application')}, {left} are known",
+        {"forgotten": [each.app_id for each in found], "applications": left, "dry_run": dry_run},
+    )
 
 
 def _probed(name: str, store: ObjectStore, url: str) -> Iterator[dict[str, Any]]:

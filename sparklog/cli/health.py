@@ -197,6 +197,7 @@ def size(state: ClusterState) -> dict[str, Any]:
         "records": sum(each.high_watermark - each.log_start for each in partitions),
         "slices": len(state.slices),
         "log_bytes": sum(each.size_bytes for each in partitions),
+        "applications": len(state.applications),
     }
 
 

@@ -6,11 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import typer
+
 from sparklog.core.errors import InvalidOption
 from sparklog.storage.config_file import CONFIG_VARIABLE, read_config_file
 
 NAMES = ("--cluster", "--config", "--format")
 _FORMATS = ("table", "json")
+
+DRY_RUN = typer.Option(False, "--dry-run", help="Check it and say what would be done; change nothing.")
 
 
 class Settings:

@@ -16,7 +16,7 @@ from sparklog.cli.output import (
     show_rows,
     table,
 )
-from sparklog.cli.settings import settings
+from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.core.readable import counted
 from sparklog.options.key_value import key_values
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Create, look at, change and delete topics.", no_args_is_help=True)
 
 NAME = typer.Argument(metavar="TOPIC", help="The topic.")
-DRY_RUN = typer.Option(False, "--dry-run", help="Check it and say what would be done; change nothing.")
 
 
 @app.command(

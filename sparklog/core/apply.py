@@ -11,10 +11,11 @@ import numpy as np
 
 from sparklog.core.column_blocks import Column
 from sparklog.core.leader_epochs import trimmed_from_start
-from sparklog.core.producers import by_producer, joined, with_batch
+from sparklog.core.producers import by_producer, joined, with_batches
 from sparklog.core.records import (
     Appended,
     AppendedByReference,
+    ApplicationsForgotten,
     AppliedCommand,
     At,
     ClusterCreated,
@@ -33,6 +34,7 @@ from sparklog.core.records import (
     TopicDeleted,
 )
 from sparklog.core.replicas import Assignment, high_watermark
+from sparklog.core.result_table import AppliedBy, label_hash
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import (
     ApplicationState,
@@ -52,6 +54,7 @@ from sparklog.core.types import (
     Offset,
     OffsetRange,
     PartitionIndex,
+    ProducerId,
     ProducerSpan,
     Slice,
     TopicId,
@@ -68,14 +71,14 @@ def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At)
 
 
 def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
-    """Change `state` by the records of one command, and remember what it led to.
+    """Change `state` by the records of one command, and remember that entry `at` did it.
 
-    An append of idempotent producers keeps no result of its own: its sequences are remembered instead.
+    Not of an append of idempotent producers: its sequences are remembered instead.
     """
     for record in command.records:
         apply(state, record, at)
     if not any(isinstance(record, Appended) and by_producer(record.slices) for record in command.records):
-        state.results[command.command_id] = result_of(command, at)
+        state.results.add(AppliedBy(command.command_id, at.n, command.n0, label_hash(_label(command))))
 
 
 def result_of(command: AppliedCommand, at: At) -> CommandResult:
@@ -96,6 +99,12 @@ def result_of(command: AppliedCommand, at: At) -> CommandResult:
     return result
 
 
+def _label(command: AppliedCommand) -> str:
+    """What the write calls itself; the last append's, as in its result."""
+    labels = [record.label for record in command.records if isinstance(record, Appended | AppendedByReference)]
+    return labels[-1] if labels else ""
+
+
 def apply(state: ClusterState, record: Record, at: At) -> None:
     """Change `state` by one record of entry `at`. An `AppendedByReference` was expanded before."""
     match record:
@@ -111,6 +120,9 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
                 state.retired.pop(number, None)
         case FloorRaised():
             _raise_floor(state, record)
+        case ApplicationsForgotten():
+            for app_id in record.app_ids:
+                state.applications.pop(app_id, None)
         case ClusterCreated():
             state.chain_id, state.config = record.chain_id, record.config
         case StoreRegistered():
@@ -174,15 +186,12 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     after = {}
     keys = [TopicPartition(each.topic_id, each.partition) for each in record.ranges]
     for each, key, before in zip(record.ranges, keys, state.partitions.get_all(keys), strict=True):
-        log_ends = tuple(
-            each.end if store in before.isr else log_end
-            for store, log_end in zip(before.replicas, before.log_ends, strict=True)
-        )
+        log_ends, high = _ends_after(before, each.end)
         after[key] = msgspec.structs.replace(
             before,
             next_offset=each.end,
             log_ends=log_ends,
-            high_watermark=high_watermark(dict(zip(before.replicas, log_ends, strict=True)), before.isr),
+            high_watermark=high,
             size_bytes=before.size_bytes + each.size_bytes,
         )
     state.partitions.put_all(after)
@@ -190,6 +199,17 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     if record.application is not None:
         result = _append_result(record, EntryNumber(at.n), at)
         state.applications[record.application.app_id] = ApplicationState(record.application.version, result)
+
+
+def _ends_after(partition: Partition, end: Offset) -> tuple[tuple[Offset, ...], Offset]:
+    """Log ends and high watermark once all in-sync replicas hold the log up to `end`."""
+    replicas, isr = partition.replicas, partition.isr
+    if isr == replicas:  # nearly always
+        return (end,) * len(replicas), end
+    log_ends = tuple(
+        end if store in isr else log_end for store, log_end in zip(replicas, partition.log_ends, strict=True)
+    )
+    return log_ends, high_watermark(dict(zip(replicas, log_ends, strict=True)), isr)
 
 
 def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
@@ -204,13 +224,14 @@ def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
             spans.setdefault(TopicPartition(each.topic_id, each.partition), []).append(each.producer)
     if not spans:
         return
+    batches: dict[ProducerId, dict[TopicPartition, SequencedBatch]] = {}
     for written in record.ranges:
         key = TopicPartition(written.topic_id, written.partition)
         span = joined(spans[key], "")
         batch = SequencedBatch(span.first_sequence, span.last_sequence, written.start, written.end)
-        state.producers[span.producer_id] = with_batch(
-            state.producers[span.producer_id], key, batch, _newest(state, at)
-        )
+        batches.setdefault(span.producer_id, {})[key] = batch
+    for producer_id, of_producer in batches.items():
+        state.producers[producer_id] = with_batches(state.producers[producer_id], of_producer, _newest(state, at))
 
 
 def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> Producer:
@@ -226,6 +247,10 @@ def _newest(state: ClusterState, at: At) -> int:
 
 
 def _name_objects(state: ClusterState, objects: tuple[NamedObject, ...], slices: tuple[Slice, ...]) -> None:
+    if len(objects) == 1:
+        state.objects.add(objects[0], len(slices))
+        state.next_object_number = objects[0].number + 1
+        return
     named_by = Counter(each.object_number for each in slices)
     for each in objects:
         state.objects.add(each, named_by[each.number])
@@ -289,8 +314,7 @@ def _release(state: ClusterState, object_numbers: Column, delete_after_ms: int, 
 
 def _raise_floor(state: ClusterState, record: FloorRaised) -> None:
     state.floor = record.floor
-    for command_id in [each for each, result in state.results.items() if result.n0 < record.floor]:
-        del state.results[command_id]
+    state.results.drop_below(record.floor)
     for producer_id in record.expired_producers:
         state.producers.pop(producer_id, None)
 

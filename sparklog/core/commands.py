@@ -151,6 +151,12 @@ class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
     floor: EntryNumber
 
 
+class ForgetApplications(msgspec.Struct, frozen=True, tag="forget-applications"):
+    """Forget applications, each if it is still at this version."""
+
+    applications: tuple[Application, ...]
+
+
 class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
     """A new producer id with epoch 0; or, with `producer_id`, the next epoch of a known one (it fences the older)."""
 
@@ -178,6 +184,7 @@ Command = (
     | MoveLogStart
     | ConfirmDeleted
     | RaiseFloor
+    | ForgetApplications
     | AllocateProducer
     | ReportJob
 )

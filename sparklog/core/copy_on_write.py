@@ -1,8 +1,8 @@
 """A map that forks in O(1): a fork starts equal, and what is written to it is seen in no other.
 
-Keys are spread over shards, plain dicts of a few hundred. A fork shares all of them, and copies a shard when it first
-writes to it: one write after a fork costs 1 to 6 µs from ten keys to a million, every other about what a dict's costs.
-A version that nobody holds is freed with the shards that only it had; forks of forks are no deeper than the first.
+Keys are spread over shards, plain dicts of up to a few hundred. A fork shares all of them, and copies a shard when it
+first writes to it: one write after a fork costs 1 to 6 µs from ten keys to a million, every other about what a dict's
+costs. A version that nobody holds is freed with the shards that only it had; forks of forks are no deeper.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-SHARD_KEYS = 512  # more keys than this per shard, and there are four times as many shards: copies stay small
+# With more keys than this per shard there are four times as many shards, so that copies of them stay small. The list of
+# shards is copied, too: many shards are larger ones.
+SHARD_KEYS = 64
+LARGE_SHARD_KEYS = 512
+MANY_SHARDS = 256
 
 
 class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
@@ -78,12 +82,14 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         return _Items(self)
 
     def __setitem__(self, key: K, value: V) -> None:
-        shard = self._own(hash(key) & self._mask)
+        at = hash(key) & self._mask
+        owned = self._owned
+        shard = self._shards[at] if owned is not None and at in owned else self._own(at)
         before = len(shard)
         shard[key] = value
         if len(shard) > before:
             self._size += 1
-            if self._size > SHARD_KEYS * len(self._shards):
+            if self._size > _most_keys(len(self._shards)):
                 self._spread(dict(self.items()))
 
     def put_all(self, items: Mapping[K, V]) -> None:
@@ -91,14 +97,18 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         mask, shards, owned = self._mask, self._shards, self._owned
         if owned is None:
             shards, owned = self._shards, self._owned = shards.copy(), set()
+        size = self._size
         for key, value in items.items():
             at = hash(key) & mask
+            shard = shards[at]
             if at not in owned:
-                shards[at] = shards[at].copy()
+                shard = shards[at] = shard.copy()
                 owned.add(at)
-            shards[at][key] = value
-        self._size = sum(map(len, shards))
-        if self._size > SHARD_KEYS * len(shards):
+            before = len(shard)
+            shard[key] = value
+            size += len(shard) - before
+        self._size = size
+        if size > _most_keys(len(shards)):
             self._spread(dict(self.items()))
 
     def __delitem__(self, key: K) -> None:
@@ -122,9 +132,9 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         return shards[at]
 
     def _spread(self, items: dict[K, V]) -> None:
-        """Begin again with these items, in shards of at most about SHARD_KEYS."""
+        """Begin again with these items, in as many shards as they need."""
         count = 1
-        while count * SHARD_KEYS < len(items):
+        while _most_keys(count) < len(items):
             count *= 4
         self._mask, self._size = count - 1, len(items)
         self._shards = [{} for _ in range(count)] if count > 1 else [items]
@@ -135,6 +145,11 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"CopyOnWriteMap({dict(self.items())})"
+
+
+def _most_keys(shards: int) -> int:
+    """How many keys so many shards have at most."""
+    return shards * (SHARD_KEYS if shards < MANY_SHARDS else LARGE_SHARD_KEYS)
 
 
 class _Values(ValuesView[V]):

@@ -1,6 +1,6 @@
-"""`decide`: state and command -> records, a known result, or an error. It never changes the state.
+"""`decide`: state and command -> records, an earlier result or where it is, or an error. It never changes the state.
 
-Order of the checks: command id known -> its stored result; producer or application duplicate ->
+Order of the checks: command id known -> the entry that has its result; producer or application duplicate ->
 success; FLOOR; then the rest. No clock and no dice: the time of the entry and all ids are arguments.
 """
 
@@ -10,6 +10,7 @@ from typing import assert_never
 
 import msgspec
 
+from sparklog.core.applications import decide_forget_applications
 from sparklog.core.commands import (
     AddPartitions,
     AllocateProducer,
@@ -19,6 +20,7 @@ from sparklog.core.commands import (
     CreateCluster,
     CreateTopic,
     DeleteTopic,
+    ForgetApplications,
     MoveLogStart,
     RaiseFloor,
     ReportJob,
@@ -39,18 +41,23 @@ from sparklog.core.decide_topics import (
     decide_create_topic,
     decide_delete_topic,
 )
-from sparklog.core.errors import Landed, SparklogError, UnknownProducerId, WriteExpired
+from sparklog.core.errors import InvalidInput, Landed, SparklogError, UnknownProducerId, WriteExpired
 from sparklog.core.producers import by_producer
 from sparklog.core.records import At, CommandResult, JobRan, ProducerAllocated, Record
+from sparklog.core.result_table import COMMAND_ID
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, NewObject, ProducerId
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Either `records` to write, or `known`: the result of an earlier submission; then nothing is to be written."""
+    """Either `records` to write; or nothing is to be written, because an earlier submission did it.
+
+    `known` is the result of that one, `committed_in` the entry in which its result is to be read.
+    """
 
     records: tuple[Record, ...] = ()
     known: CommandResult | None = None
+    committed_in: EntryNumber | None = None
 
 
 def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
@@ -59,14 +66,18 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
     That a command id is not known, above FLOOR, proves that an attempt in doubt did not land. An append of an
     idempotent producer has no result of its own, so there the error says `landed = unknown`.
     """
-    known = state.results.get(submission.command_id)
-    if known is not None:
-        return Decision(known=known)
+    if COMMAND_ID.fullmatch(submission.command_id) is None:
+        raise InvalidInput(f"a command id is 32 lower-case hex digits, found {submission.command_id!r}")
+    applied = state.results.get(submission.command_id)
+    if applied is not None:
+        return Decision(committed_in=applied.n)
     try:
         if isinstance(submission.command, Append):
             known = known_append(state, submission.command)
             if known is not None:
                 return Decision(known=known)
+        if submission.n0 > at.n:  # it would be remembered for longer than any other
+            raise InvalidInput(f"a command is begun at a chain position up to {at.n}, found {submission.n0}")
         _check_floor(state.floor, submission)
         return Decision(records=_records(state, submission, at))
     except SparklogError as error:
@@ -87,6 +98,8 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             return decide_confirm_deleted(state, command)
         case RaiseFloor() as command:
             return decide_raise_floor(state, command, at)
+        case ForgetApplications() as command:
+            return decide_forget_applications(state, command)
         case CreateCluster() as command:
             return decide_create_cluster(state, command)
         case CreateTopic() as command:

@@ -186,7 +186,8 @@ def _check_partitions(state: ClusterState, command: Append) -> None:
         epoch = epochs.get(topic_partition)
         if epoch is None:
             raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")
-        check_epoch(state, partition, epoch)
+        if epoch != partition.leader_epoch:
+            check_epoch(state, partition, epoch)
         if each.topic_id not in fewest:
             fewest[each.topic_id] = state.topic_config(state.topics[each.topic_id]).min_insync_replicas
         if len(partition.isr) < fewest[each.topic_id]:
@@ -195,8 +196,8 @@ def _check_partitions(state: ClusterState, command: Append) -> None:
                 f"({', '.join(partition.isr)}), its "
                 f"topic wants {fewest[each.topic_id]} (min.insync.replicas)"
             )
-        missing = [store for store in partition.isr if store not in holders[each.object_index]]
-        if missing:
+        if not holders[each.object_index].issuperset(partition.isr):
+            missing = [store for store in partition.isr if store not in holders[each.object_index]]
             raise NotEnoughReplicas(
                 f"a write to {where(state, topic_partition)} needs to be on every in-sync store "
                 f"{list(partition.isr)}, it is not on {missing}"

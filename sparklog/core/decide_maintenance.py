@@ -131,7 +131,8 @@ def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tupl
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")
     silent_since_ms = at.time_ms - effective_cluster(state.config).producer_id_expiration_ms
-    expired = tuple(each.producer_id for each in state.producers.values() if each.last_used_ms < silent_since_ms)
+    silent = (each.producer_id for each in state.producers.values() if each.last_used_ms < silent_since_ms)
+    expired = tuple(sorted(silent))
     if command.floor <= state.floor and not expired:
         return ()
     return (FloorRaised(max(command.floor, state.floor), expired),)

@@ -1,6 +1,6 @@
 """What is true of every state that a chain can lead to. Tests check it after each entry.
 
- 1. FLOOR is at most the end of the chain, and results are of entries that there were.
+ 1. FLOOR is at most the end of the chain; results are of entries that there were, and of commands begun above it.
  2. Topic names and ids belong together one to one; an id, once given, is below the counter.
  3. A topic of k partitions has exactly the partitions 0 to k - 1.
  4. Replicas are different registered stores; the ISR is a part of them, not empty, with the leader in it.
@@ -54,9 +54,9 @@ def violations(state: ClusterState) -> Iterator[str]:
 def _chain(state: ClusterState) -> Iterator[str]:
     if not 0 <= state.floor <= max(state.n, 0):
         yield f"1: FLOOR is {state.floor}, the last entry {state.n}"
-    for command_id, result in state.results.items():
-        if not 0 <= result.n <= state.n:
-            yield f"1: command {command_id} has a result of entry {result.n}, the last is {state.n}"
+    for applied in state.results:
+        if not state.floor <= applied.n0 <= applied.n <= state.n:
+            yield f"1: command {applied} is not of FLOOR {state.floor} to entry {state.n}"
     for app_id, written in state.applications.items():
         if not 0 <= written.result.n <= state.n:
             yield f"1: application {app_id} has a result of entry {written.result.n}, the last is {state.n}"

@@ -59,8 +59,8 @@ class ObjectTable:
 
     def fork(self) -> ObjectTable:
         """A table that starts equal; what is changed in it is seen in no other."""
-        other = ObjectTable(self.blocks, self.holder_sets)
-        other._tail = self._tail.fork()
+        other: ObjectTable = ObjectTable.__new__(ObjectTable)
+        other.blocks, other.holder_sets, other._tail = self.blocks, self.holder_sets, self._tail.fork()
         return other
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ exact repeat of one returns its offset; sequences are 31 bit and wrap to 0; a ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
@@ -76,8 +76,13 @@ def repeated_batch(
     return None
 
 
-def with_batch(producer: Producer, topic_partition: TopicPartition, batch: SequencedBatch, now_ms: int) -> Producer:
-    """The producer after it wrote `batch`. An author whose clock is slow does not make it look idle for longer."""
-    kept = (*producer.batches.get(topic_partition, ()), batch)[-KEPT_BATCHES:]
+def with_batches(producer: Producer, written: Mapping[TopicPartition, SequencedBatch], now_ms: int) -> Producer:
+    """The producer after an append of one batch per partition.
+
+    An author whose clock is slow does not make it look idle for longer.
+    """
+    batches = producer.batches.copy()  # once for all partitions: a producer may know thousands
+    for topic_partition, batch in written.items():
+        batches[topic_partition] = (*batches.get(topic_partition, ()), batch)[-KEPT_BATCHES:]
     used_ms = max(now_ms, producer.last_used_ms)
-    return Producer(producer.producer_id, producer.producer_epoch, used_ms, {**producer.batches, topic_partition: kept})
+    return Producer(producer.producer_id, producer.producer_epoch, used_ms, batches)

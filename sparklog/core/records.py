@@ -137,6 +137,12 @@ class FloorRaised(msgspec.Struct, frozen=True, tag="floor-raised"):
     expired_producers: tuple[ProducerId, ...] = ()
 
 
+class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgotten"):
+    """Nothing is known of these applications any more: their versions count as new."""
+
+    app_ids: tuple[str, ...]
+
+
 class ProducerAllocated(msgspec.Struct, frozen=True, tag="producer-allocated"):
     """The producer id is legal, with this epoch and no sequences yet."""
 
@@ -167,6 +173,7 @@ Record = (
     | LogStartMoved
     | ObjectsDeleted
     | FloorRaised
+    | ApplicationsForgotten
     | ProducerAllocated
     | JobRan
 )

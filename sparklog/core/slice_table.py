@@ -157,23 +157,25 @@ def digest(slices: SliceColumns) -> str:
     return seen.hexdigest()
 
 
+# The first so many slices of a list, ascending. Runs that go on from each other share the list: it only grows, behind
+# what they count. Whoever is the first to append to it is the one who shares it.
+_Run = tuple[list[Slice], int]
+
+
 class SliceTable:
     """Slices of all partitions. Live slices of a partition never overlap."""
 
-    __slots__ = ("_owned", "_tail", "_tail_rows", "blocks")
+    __slots__ = ("_tail", "_tail_rows", "blocks")
 
     def __init__(self, blocks: Iterable[Block] = ()) -> None:
         self.blocks: tuple[Block, ...] = tuple(blocks)
-        self._tail: CopyOnWriteMap[int, list[Slice]] = CopyOnWriteMap()  # by partition key; each list ascends
+        self._tail: CopyOnWriteMap[int, _Run] = CopyOnWriteMap()  # by partition key
         self._tail_rows = 0
-        self._owned: dict[int, list[Slice]] = {}  # those lists of the tail that only this table has
 
     def fork(self) -> SliceTable:
         """A table that starts equal; what is changed in it is seen in no other."""
-        other = SliceTable(self.blocks)
-        other._tail = self._tail.fork()
-        other._tail_rows = self._tail_rows
-        self._owned = {}
+        other: SliceTable = SliceTable.__new__(SliceTable)
+        other.blocks, other._tail, other._tail_rows = self.blocks, self._tail.fork(), self._tail_rows
         return other
 
     def __len__(self) -> int:
@@ -185,21 +187,12 @@ class SliceTable:
         if self._tail_rows + len(added) > TAIL_ROWS:
             self._seal(added)
             return
+        changed: dict[int, _Run] = {}
         for each in added:
             key = (each.topic_id << 32) | each.partition
-            tail = self._owned.get(key)
-            if tail is None:
-                tail = self._own(key, self._tail.get(key, ()))
-            if tail and tail[-1].start > each.start:
-                tail.insert(bisect_left(tail, each.start, key=_start), each)
-            else:
-                tail.append(each)
+            changed[key] = _with(changed.get(key) or self._tail.get(key), each)
+        self._tail.put_all(changed)
         self._tail_rows += len(added)
-
-    def _own(self, key: int, slices: Iterable[Slice]) -> list[Slice]:
-        """A list of these slices in the tail, which no fork shares."""
-        tail = self._tail[key] = self._owned[key] = list(slices)
-        return tail
 
     def seal(self) -> None:
         """Move the tail into the blocks, and tidy those."""
@@ -208,7 +201,6 @@ class SliceTable:
     def _seal(self, added: Sequence[Slice]) -> None:
         self.blocks = tuple(tidied((*self.blocks, *self._tail_block(added)), ORDER))
         self._tail.clear()
-        self._owned.clear()
         self._tail_rows = 0
 
     def in_blocks(self) -> SliceTable:
@@ -217,7 +209,7 @@ class SliceTable:
 
     def _tail_block(self, added: Sequence[Slice]) -> tuple[Block, ...]:
         """The tail and what is added to it as a block, if that is anything."""
-        tail = [*chain.from_iterable(self._tail[key] for key in sorted(self._tail)), *added]  # nearly in order
+        tail = [*chain.from_iterable(_slices(self._tail[key]) for key in sorted(self._tail)), *added]  # nearly in order
         return (make_block(slice_columns(tail), ORDER),) if tail else ()
 
     def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
@@ -230,12 +222,13 @@ class SliceTable:
                 rows = block.live(low, high)
                 if len(rows):
                     found.append(_take(block, rows))
-        tail = self._tail.get(key)
-        if tail:
-            low = bisect_right(tail, offsets.start, key=_end)
-            high = bisect_left(tail, offsets.end, key=_start)
+        run = self._tail.get(key)
+        if run:
+            slices, count = run
+            low = bisect_right(slices, offsets.start, 0, count, key=_end)
+            high = bisect_left(slices, offsets.end, 0, count, key=_start)
             if low < high:
-                found.append(slice_columns(tail[low:high]))
+                found.append(slice_columns(slices[low:high]))
         if len(found) == 1:
             return SliceColumns(found[0])
         if not found:
@@ -246,7 +239,7 @@ class SliceTable:
 
     def everything(self) -> SliceColumns:
         """All slices of all partitions, ascending by partition and offset. Copies the whole table."""
-        tail = slice_columns(list(chain.from_iterable(self._tail.values())))
+        tail = slice_columns(list(chain.from_iterable(map(_slices, self._tail.values()))))
         parts = [*(live_columns(block) for block in self.blocks), tail]
         return SliceColumns(
             make_block({name: np.concatenate([part[name] for part in parts]) for name in DTYPES}, ORDER).columns
@@ -268,17 +261,17 @@ class SliceTable:
                 found.append(_take(block, rows))
                 blocks[number] = without_rows(block, rows)
         self.blocks = tuple(blocks)
-        tail = self._tail.get(key)
-        if tail:
+        run = self._tail.get(key)
+        if run:
+            tail = _slices(run)
             goes = [each for each in tail if each.start >= offsets.start and each.end <= offsets.end]
             if goes:
                 found.append(slice_columns(goes))
                 stays = [each for each in tail if each.start < offsets.start or each.end > offsets.end]
                 if stays:
-                    self._own(key, stays)
+                    self._tail[key] = (stays, len(stays))
                 else:
                     del self._tail[key]
-                    self._owned.pop(key, None)
                 self._tail_rows -= len(goes)
         if not found:
             return SliceColumns(slice_columns(()))
@@ -299,11 +292,31 @@ class SliceTable:
                 blocks[at] = without_rows(block, rows)
         self.blocks = tuple(block for block in blocks if block.dead_rows < block.rows)
         for key in [key for key in self._tail if first <= key <= last]:
-            slices = self._tail.pop(key)
-            self._owned.pop(key, None)
+            slices = _slices(self._tail.pop(key))
             self._tail_rows -= len(slices)
             numbers.append(np.array([each.object_number for each in slices], dtype=DTYPES["object_number"]))
         return np.concatenate(numbers)
+
+
+def _slices(run: _Run) -> list[Slice]:
+    slices, count = run
+    return slices[:count]
+
+
+def _with(run: _Run | None, added: Slice) -> _Run:
+    """The run with one more slice. `run` stays as it is."""
+    if run is None:
+        return [added], 1
+    slices, count = run
+    if slices[count - 1].start > added.start:
+        slices = slices[:count]
+        slices.insert(bisect_left(slices, added.start, key=_start), added)
+        return slices, count + 1
+    if len(slices) == count:
+        slices.append(added)
+    if slices[count] is not added:  # another run that goes on from this one was first
+        slices = [*slices[:count], added]
+    return slices, count + 1
 
 
 def _take(block: Block, rows: Column) -> Mapping[str, Column]:

@@ -8,7 +8,7 @@ the state that others see, or it is dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import cast
 
@@ -19,9 +19,9 @@ from sparklog.core.config.topic import TopicConfig, effective
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
+from sparklog.core.result_table import ResultTable
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.types import (
-    CommandId,
     EntryNumber,
     LeaderEpoch,
     ObjectNumber,
@@ -134,7 +134,7 @@ class ClusterState:
     retired: CopyOnWriteMap[ObjectNumber, Retired] = field(default_factory=CopyOnWriteMap)
     producers: CopyOnWriteMap[ProducerId, Producer] = field(default_factory=CopyOnWriteMap)
     applications: CopyOnWriteMap[str, ApplicationState] = field(default_factory=CopyOnWriteMap)
-    results: CopyOnWriteMap[CommandId, CommandResult] = field(default_factory=CopyOnWriteMap)
+    results: ResultTable = field(default_factory=ResultTable)
     jobs: CopyOnWriteMap[str, JobRan] = field(default_factory=CopyOnWriteMap)
     next_topic_id: int = 1
     next_object_number: int = 0
@@ -143,8 +143,12 @@ class ClusterState:
 
     def fork(self) -> ClusterState:
         """A state that is equal now, and may be changed without changing this one. Microseconds, whatever the size."""
-        return replace(
-            self,
+        return ClusterState(
+            n=self.n,
+            time_ms=self.time_ms,
+            chain_id=self.chain_id,
+            floor=self.floor,
+            config=self.config,
             stores=self.stores.fork(),
             topics=self.topics.fork(),
             topic_ids=self.topic_ids.fork(),
@@ -157,11 +161,15 @@ class ClusterState:
             applications=self.applications.fork(),
             results=self.results.fork(),
             jobs=self.jobs.fork(),
+            next_topic_id=self.next_topic_id,
+            next_object_number=self.next_object_number,
+            next_producer_id=self.next_producer_id,
+            next_registration=self.next_registration,
         )
 
     def topic_config(self, topic: Topic) -> TopicConfig:
         """The config values in force for a topic."""
-        return effective(topic.config, topic_defaults(self.config))
+        return effective(topic.config, topic_defaults(self.config) if self.config else None)
 
     def topic_named(self, name: str) -> Topic | None:
         """The topic of this name, or None."""

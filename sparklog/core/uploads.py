@@ -25,15 +25,15 @@ def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind
     for each in objects:
         _check_object(each, kind)
     named = set()
+    records = size_bytes = 0
     for new in slices:
         if not 0 <= new.object_index < len(objects):
             raise InvalidInput(f"a slice names object {new.object_index} of {len(objects)}")
         named.add(new.object_index)
         _check_slice(new, objects[new.object_index])
-    for what, count in (
-        ("records", sum(each.records for each in slices)),
-        ("bytes", sum(each.length for each in slices)),
-    ):
+        records += new.records
+        size_bytes += new.length
+    for what, count in (("records", records), ("bytes", size_bytes)):
         if count >= _RECORDS_END:
             raise InvalidInput(f"one command has fewer than 2^48 {what}, found {count}")
     if len(named) != len(objects):
@@ -42,7 +42,7 @@ def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind
 
 def _check_object(each: NewObject, kind: ObjectKind) -> None:
     sealed = ((each.partition, _INT32_END), (each.base_offset, _INT64_END), (each.leader_epoch, _INT32_END))
-    parts = all(part is not None and 0 <= part < end for part, end in sealed)
+    parts = each.partition is not None and all(part is not None and 0 <= part < end for part, end in sealed)
     if each.kind is not kind or (parts if kind is ObjectKind.APPEND else not parts):
         raise InvalidInput(f"wanted an object of kind {kind.name} with the name parts of one, found {each}")
     if _UPLOAD_ID.fullmatch(each.upload_id) is None:

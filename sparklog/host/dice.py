@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
-import uuid
 
 
 def new_id() -> str:
     """32 hexadecimal digits. A forked child draws others than its parent."""
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 def jittered(longest: float) -> float:

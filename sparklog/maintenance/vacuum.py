@@ -1,11 +1,11 @@
-"""The vacuum job: orphans below FLOOR go (F-09).
+"""The vacuum job: orphans below FLOOR go (F-09), and what nobody needs any more beside the chain.
 
-    raise FLOOR -> list append/ and topics/ of each store in tasks, count orphans -> print -> (--dry-run stops here)
-    -> list again where there were some, deleting each by its name -> drop abandoned uploads
+    raise FLOOR -> list append/ and topics/ of each store in tasks, count orphans -> find old snapshots -> print
+    -> (--dry-run stops here) -> list again where there were some, deleting each by its name -> drop abandoned uploads
+    -> delete old snapshots with their chunks, and bodies of large commands (`chain/old_snapshots.py`)
 
 An orphan's name says when its writer began (n0). Below FLOOR no command can name it any more, so no clock and no
-slow writer can make this wrong. Bodies of large commands (`meta/commands/`) stay: an entry may name them, and every
-entry can still be replayed; they go when old entries do.
+slow writer can make this wrong.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Unpack
 
 import msgspec
 
+from sparklog.chain.old_snapshots import Old, decide_old, delete_old, find
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError
+from sparklog.core.readable import counted
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, TopicId
 from sparklog.core.vacuum_plan import NamedUploads
@@ -59,7 +61,7 @@ class VacuumJob:
                 self._failed.append(_failed(row, found))
             elif found.orphans:
                 self._due.append((row, search))
-        return [*(row for row, _ in self._due), *self._failed]
+        return [*(row for row, _ in self._due), *self._failed, *_planned_old(frame)]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Delete them, and what uploads left behind that were never published."""
@@ -69,7 +71,7 @@ class VacuumJob:
             done = Work(each.deleted, 0, each.deleted_bytes, each.deleted + _listings(each))
             done_row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
             rows.append(_failed(done_row, each) if each.failed else done_row)
-        return [*rows, *_remove_abandoned(frame)]
+        return [*rows, *_remove_abandoned(frame), *_delete_old(frame)]
 
 
 class _VacuumOrder(msgspec.Struct, frozen=True):
@@ -146,6 +148,40 @@ def _failed(row: PartitionResult, found: OrphansFound) -> PartitionResult:
 
 def _listings(found: OrphansFound) -> int:
     return 1 + found.keys // _KEYS_PER_LISTING
+
+
+def _planned_old(frame: JobFrame) -> list[PartitionResult]:
+    """What would go of old snapshots and large commands; nothing if only topics are asked for."""
+    if frame.topics is not None:
+        return []
+    row = _old_row(decide_old(find(frame.connection.follower.store)))
+    return [row] if row.planned.objects else []
+
+
+def _old_row(old: Old) -> PartitionResult:
+    text = f"{counted(len(old.manifests), 'snapshot')}, {counted(len(old.chunks), 'chunk')} and "
+    text += f"{counted(len(old.bodies), 'large command')} that nothing reads any more"
+    count = len(old.in_order())
+    planned = Work(count, 0, sum(each.size_bytes for each in old.in_order()), count)
+    return PartitionResult("metadata:old", None, None, text, planned)
+
+
+def _delete_old(frame: JobFrame) -> list[PartitionResult]:
+    """Found anew: since the plan was made a new snapshot may have begun to name what was old."""
+    if frame.topics is not None:
+        return []
+    store, row = frame.connection.follower.store, _old_row(Old())
+    try:
+        found = find(store)
+        old = decide_old(found)
+        row = _old_row(old)
+        deleted = delete_old(store, found, old)
+    except SparklogError as error:
+        return [msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=(str(error),))]
+    done = Work(deleted.objects, 0, deleted.size_bytes, deleted.objects)
+    outcome = Outcome.FAILED if deleted.failed else Outcome.DONE
+    row = msgspec.structs.replace(row, done=done, outcome=outcome, messages=deleted.errors)
+    return [row] if row.planned.objects else []
 
 
 def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:

@@ -1,7 +1,7 @@
 """Reads the log's own state as a DataFrame: bound, like records, to the chain position of its first planning.
 
 The tables of the state are made by the planner and travel to the tasks as compressed Arrow; entries of the chain
-are read by the tasks.
+are read by the tasks, also those that say what was written.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sparklog.core.errors import KeyNotFound
 from sparklog.log.stores import StorePlaces, open_metadata
 from sparklog.options.typed import ReadOptions
 from sparklog.spark.metadata_tables import batch_of, entry_rows, metadata_schema, state_rows
+from sparklog.spark.metadata_writes import WritesToRead, plan_writes, rows_of_writes
 from sparklog.spark.schema import columns_of
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import ENTRIES_PER_BLOCK, entry_key, void_key
@@ -54,6 +55,9 @@ class MetadataReader(DataSourceReader):
         """One task for every `ROWS_PER_TASK` rows, or `ENTRIES_PER_TASK` entries of the chain."""
         connection = shared(self.options.cluster, self.options.storage)
         with connection.follower.current() as state:
+            if self.table == "writes":
+                tasks = plan_writes(state, connection.places(state))
+                return [InputPartition(msgspec.msgpack.encode(each)) for each in tasks]
             if self.table != "chain":
                 rows = state_rows(self.table, state)
                 chunks = iter(lambda: list(islice(rows, ROWS_PER_TASK)), [])
@@ -71,6 +75,11 @@ class MetadataReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task. Raises ChainDamaged, StoreUnavailable."""
         if partition.value is None:  # how Spark hands on a plan without tasks
+            return
+        if self.table == "writes":
+            writes = rows_of_writes(msgspec.msgpack.decode(partition.value, type=WritesToRead))
+            while chunk := list(islice(writes, ROWS_PER_TASK)):
+                yield batch_of(self.table, chunk).select(self.columns)
             return
         if self.table != "chain":
             yield from pa.ipc.open_stream(partition.value)

@@ -28,7 +28,6 @@ from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.topic import topic_values
 from sparklog.core.object_table import ObjectTable
-from sparklog.core.records import CommandResult
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import ObjectNumber, OffsetRange, TopicPartition
@@ -125,7 +124,7 @@ def arrow_schema(table: str) -> pa.Schema:
 
 
 def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
-    """The rows of `topics`, `partitions`, `segments` or `writes`, ordered by topic, partition and offset."""
+    """The rows of `topics`, `partitions` or `segments`, ordered by topic, partition and offset."""
     return _ROWS[table](state)
 
 
@@ -220,44 +219,10 @@ def _segments(state: ClusterState) -> Iterator[Row]:
                 )
 
 
-def _writes(state: ClusterState) -> Iterator[Row]:
-    """What the chain still remembers: every result since FLOOR, and the last version of each application."""
-    known: set[tuple[int, str, int]] = set()
-    for command_id, result in state.results.items():
-        if result.application is not None:
-            known.add((result.n, result.application.app_id, result.application.version))
-        yield from _write_rows(state, command_id, result)
-    for app_id, application in state.applications.items():
-        if (application.result.n, app_id, application.version) not in known:
-            yield from _write_rows(state, None, application.result)
-
-
-def _write_rows(state: ClusterState, command_id: str | None, result: CommandResult) -> Iterator[Row]:
-    application = result.application
-    for each in result.ranges:
-        topic = state.topics.get(each.topic_id)
-        yield (
-            result.label or None,
-            command_id,
-            None if application is None else application.app_id,
-            None if application is None else application.version,
-            None if topic is None else topic.name,
-            each.topic_id,
-            each.partition,
-            each.start,
-            each.end,
-            each.end - each.start,
-            each.size_bytes,
-            result.time_ms * 1000,
-            result.n,
-        )
-
-
 _ROWS: Final[Mapping[str, Callable[[ClusterState], Iterator[Row]]]] = {
     "topics": _topics,
     "partitions": _partitions,
     "segments": _segments,
-    "writes": _writes,
 }
 
 

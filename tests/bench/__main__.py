@@ -28,7 +28,7 @@ from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
 
-PARTS = ("commits", "state", "small", "shuffled", "bulk")
+PARTS = ("commits", "state", "soak", "small", "shuffled", "bulk")
 STORES = ("s3", "hdfs")
 
 
@@ -55,7 +55,9 @@ def main() -> int:
         if "commits" in parts:
             figures += commit_rates(folder)
         if "state" in parts:
-            figures += _state_scale()
+            figures += _alone("state_scale", "state of the chain")
+        if "soak" in parts:
+            figures += _alone("soak", "100,000 commits, maintained")
         spark_parts = [part for part in (small, shuffled, bulk) if part.__name__ in parts]
         if spark_parts:
             spark = _session(folder, {})
@@ -101,12 +103,12 @@ def _session(folder: Path, settings: dict[str, str]) -> SparkSession:
     return spark
 
 
-def _state_scale() -> list[tuple[str, str]]:
+def _alone(module: str, what: str) -> list[tuple[str, str]]:
     """In a process of its own, so that its memory is its own."""
-    run = [sys.executable, "-m", "tests.bench.state_scale"]
+    run = [sys.executable, "-m", f"tests.bench.{module}"]
     lines = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip().splitlines()
     print(*lines, sep="\n", flush=True)
-    return [("state of the chain", line) for line in lines]
+    return [(what, line) for line in lines]
 
 
 if __name__ == "__main__":

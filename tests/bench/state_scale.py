@@ -21,9 +21,12 @@ from sparklog.core.column_blocks import MAX_BLOCK_ROWS, Block, make_block
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.plan import plan_range
+from sparklog.core.result_table import AppliedBy, ResultTable
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import (
+    CommandId,
+    EntryNumber,
     Holder,
     LeaderEpoch,
     ObjectNumber,
@@ -122,6 +125,23 @@ def _object_values(number):  # type: ignore[no-untyped-def]
     }
 
 
+def command_figures(commands: int = 1_000_000) -> str:
+    """Remembering so many commands: memory, and one look-up of an id that is not known, as each commit makes it."""
+    dice = random.Random(1)
+    ids = [CommandId(f"{dice.getrandbits(128):032x}") for _ in range(1_000)]
+    before = rss_mib()
+    table = ResultTable()
+    for n in range(commands):
+        table.add(AppliedBy(CommandId(f"{dice.getrandbits(128):032x}"), EntryNumber(n), EntryNumber(n)))
+    took = []
+    for each in ids:
+        begin = time.perf_counter()
+        table.get(each)
+        took.append((time.perf_counter() - begin) * 1e6)
+    memory = rss_mib() - before
+    return f"{memory:.0f} MiB (goal < 64), one is looked up in {Spread.of(took).shown(1)} µs"
+
+
 def rss_mib() -> float:
     """Largest resident memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -193,6 +213,7 @@ def commit_ms() -> Spread:
 
 
 def main() -> None:
+    print(f"1 million commands remembered: {command_figures()}")
     before = rss_mib()
     with tempfile.TemporaryDirectory(prefix="sparklog-scale-") as name:
         store = LocalStore(name)

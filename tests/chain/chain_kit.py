@@ -141,7 +141,10 @@ def upload_of(submission: Submission) -> UploadId:
 
 
 def let_block_go(other: Member, block: int, *, delete: bool = True) -> None:
-    """What the deleter of old entries does: others fill the next block, a snapshot covers it, mark, delete."""
+    """What the deleter of old entries does: others fill the next block, a snapshot covers it, mark, delete.
+
+    Only that FLOOR has not passed the block: what the marks alone keep right is seen then.
+    """
     while entry_block(other.follower.state.n) < block + 2:
         other.append()
     other.committer.write_snapshot()

@@ -9,7 +9,7 @@ always gives the same run; `trace` says what happened. `check` compares what aut
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,10 @@ import msgspec
 from sparklog.chain import snapshot
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.entry import Author
-from sparklog.chain.group_commit import GroupCommit, Ticket
+from sparklog.chain.group import Ticket
+from sparklog.chain.group_commit import GroupCommit
 from sparklog.chain.head import Head
+from sparklog.chain.old_snapshots import decide_old, find
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Now, Pause, Put, Request
 from sparklog.core.commands import (
     Append,
@@ -51,7 +53,8 @@ from sparklog.core.types import (
     TopicPartition,
     UploadId,
 )
-from sparklog.storage.keys import LOG, SNAPSHOTS, entry_block, entry_key, parse_entry_key, void_key
+from sparklog.storage.keys import LOG, entry_block, entry_key, parse_entry_key, void_key
+from sparklog.storage.object_store import StoredKey
 from tests.core.state_contents import contents
 
 TOPIC = TopicId(1)
@@ -82,6 +85,10 @@ class Objects:
 
     def size(self, key: str) -> int:
         return len(self.get(key))
+
+    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
+        keys = sorted(key for key in self.bodies if key.startswith(prefix))
+        return iter([StoredKey(key, len(self.bodies[key]), 0) for key in keys])
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
         return min((each for each in self.bodies if each.startswith(prefix) and each > key), default=None)
@@ -153,7 +160,7 @@ class World:
         self.late: list[Put] = []  # puts whose senders were told that nobody knows
         self.attempts: list[Attempt] = []
         self.vacuumed: set[UploadId] = set()
-        self.deleted_blocks = 0
+        self.deleted_blocks = self.old_deleted = 0
         self.drawn = 0
         self.calm = False
         self.writers = [self._writer(f"w{number}") for number in range(WRITERS)]
@@ -450,18 +457,20 @@ class World:
         for key, body in snapshot.objects_of(prepared):
             if not isinstance((yield Put(key, body)), KeyExists | None):
                 return False
+        assert not snapshot.missing_chunks(self.store, prepared.manifest)  # type: ignore[arg-type]
         self.keeper.chunks = snapshot.known_chunks(prepared.manifest)
         self.keeper.snapshot_n = prepared.manifest.n
         self._note("snapshot", prepared.manifest.n)
         return True
 
     def _deleted(self) -> Generator[Request, object, None]:
-        """DESIGN 3: the next block is complete and covered by a snapshot; first the mark, then the entries.
+        """DESIGN 3: the next block is complete and covered by a snapshot, and FLOOR has passed this one, so that what
+        commands led to can be read back; first the mark, then the entries.
 
         And what vacuum does: uploads begun below FLOOR that no state names go.
         """
         keeper = self.keeper
-        while entry_block(keeper.snapshot_n) >= self.deleted_blocks + 2:
+        while entry_block(min(keeper.snapshot_n - BLOCK, keeper.head.state.floor)) > self.deleted_blocks:
             block = self.deleted_blocks
             if not isinstance((yield Put(void_key(block), b"")), KeyExists | None):
                 return
@@ -469,8 +478,10 @@ class World:
             for n in range(block * BLOCK, (block + 1) * BLOCK):
                 self.store.bodies.pop(entry_key(n), None)
                 yield Pause(0)
-        for key in sorted(key for key in self.store.bodies if key.startswith(SNAPSHOTS))[2:]:
-            self.store.bodies.pop(key, None)
+        old = decide_old(find(self.store))  # type: ignore[arg-type]
+        for each in old.in_order():
+            self.store.bodies.pop(each.key, None)
+            self.old_deleted += 1
             yield Pause(0)
         named = {each.object.upload_id for each in keeper.head.state.objects}
         for attempt in self.attempts:
@@ -567,13 +578,14 @@ def one_object(n0: EntryNumber, upload_id: UploadId, partition: PartitionIndex) 
 
 
 def new_chain(entries: int = 7, chain_id: str = "c" * 32) -> tuple[dict[str, bytes], Head]:
-    """The objects and the head of a chain with topic 1 of two partitions, and of so many entries."""
+    """The objects and the head of a chain with topic 1 of two partitions, and of so many entries; FLOOR is at 4."""
     world = World(0, ({}, Head()))
     world.calm = True
     process = world.writers[0]
     assert process.commits is not None
     made = (CreateCluster(chain_id, (NewStore(StoreId("a"), ".", "i"),)), CreateTopic("orders", 2, 1))
-    commands: list[Command] = [*made, *(ReportJob("roll", 0, at, 0, "") for at in range(entries - 2))]
+    reports = (ReportJob("roll", 0, at, 0, "") for at in range(entries - 3))
+    commands: list[Command] = [*made, *reports, RaiseFloor(EntryNumber(4))]
     for command in commands:
         ticket = Ticket(Submission(CommandId(world._id()), EntryNumber(0), command), 10**15, TIMEOUT_MS)
         process.commits.submit(ticket, world._now())

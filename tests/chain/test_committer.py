@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sparklog.chain import committer as committer_module
-from sparklog.chain import group_commit
+from sparklog.chain import group, group_commit
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.core.apply import apply_command
 from sparklog.core.commands import (
@@ -33,6 +33,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
     WriteExpired,
 )
+from sparklog.core.result_table import ResultTable
 from sparklog.core.types import EntryNumber
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
 from tests.faults.faulty_store import Fault
@@ -268,10 +269,10 @@ def test_without_the_look_for_known_ids_a_repeat_would_be_there_twice(
 ) -> None:
     def forgetful(state: Any, submission: Submission, at: Any) -> Any:
         fork = state.fork()
-        fork.results = {}
+        fork.results = ResultTable()
         return decide(fork, submission, at)
 
-    monkeypatch.setattr(group_commit, "decide", forgetful)
+    monkeypatch.setattr(group, "decide", forgetful)
     submission = chain.begin(append())
     chain.submit(submission)
     chain.submit(submission)
@@ -402,14 +403,14 @@ def test_each_attempt_at_a_slot_has_a_nonce_of_its_own(chain: Member) -> None:
     sent: list[Entry] = []
     other = member(chain.store.inner)
     chain.store.plan(lambda: other.append(), "put_if_absent", LOG)  # the first attempt loses its slot
-    real = group_commit.encode_entry
+    real = group.encode_entry
 
     def seen(entry: Entry) -> bytes:
         sent.append(entry)
         return real(entry)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_commit, "encode_entry", seen)
+        patch.setattr(group, "encode_entry", seen)
         chain.append()
         chain.append()
     assert len({each.nonce for each in sent}) == len(sent) >= 4
@@ -445,7 +446,7 @@ def test_nobody_commits_for_a_caller_who_was_interrupted(chain: Member, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(chain.committer._machine, "_taken", interrupted)
+        patch.setattr(group_commit, "taken", interrupted)
         with pytest.raises(KeyboardInterrupt):
             chain.append()
     chain.append()
@@ -456,7 +457,7 @@ def test_a_repeat_in_doubt_whose_body_is_refused_stays_in_doubt(chain: Member, m
     def refused() -> None:
         raise StoreFull("no room")
 
-    monkeypatch.setattr(group_commit, "SLICES_INLINE", 1)
+    monkeypatch.setattr(group, "SLICES_INLINE", 1)
     chain.store.plan(refused, "put_if_absent", "meta/commands/", times=2)
     submission = chain.begin(append(slices=[0, 1]))
     with pytest.raises(StoreFull):

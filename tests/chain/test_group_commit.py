@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sparklog.chain.group_commit import Ticket
+from sparklog.chain.group import Ticket
 from sparklog.chain.requests import Now
 from sparklog.core.commands import AllocateProducer, Application, CreateTopic, MoveLogStart, Submission
 from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreFull, TopicAlreadyExists

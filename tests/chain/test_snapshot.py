@@ -11,7 +11,7 @@ import pytest
 from sparklog.chain import committer as committer_module
 from sparklog.chain import snapshot
 from sparklog.chain.framing import frame
-from sparklog.core import column_blocks, object_table, slice_table
+from sparklog.core import column_blocks, object_table, result_table, slice_table
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, SparklogError, StoreUnavailable
@@ -59,7 +59,7 @@ def replayed(chain: Member) -> Member:
 def test_snapshot_and_replay_equal_replay_from_entry_0(
     chain: Member, monkeypatch: pytest.MonkeyPatch, tail_rows: int
 ) -> None:
-    for table in (slice_table, object_table):
+    for table in (slice_table, object_table, result_table):
         monkeypatch.setattr(table, "TAIL_ROWS", tail_rows)
     monkeypatch.setattr(column_blocks, "MAX_BLOCK_ROWS", 8)
     for _ in range(3):
@@ -95,6 +95,7 @@ def test_what_was_encoded_for_a_snapshot_is_not_encoded_for_the_next(
     state = chain.follower.state.fork()
     state.slices.seal()
     state.objects.seal()
+    state.results.seal()
     known: dict[str, snapshot.TableChunk] = {}
     first = snapshot.prepare(state, "f" * 64, known)
     monkeypatch.setattr(snapshot, "_encode_columns", None)  # it would be called
@@ -130,7 +131,7 @@ def test_a_chunk_that_did_not_change_is_not_written_again(chain: Member) -> None
     chain.append()
     chain.committer.write_snapshot()
     written = [key for method, key in chain.store.calls if method == "put_if_absent" and key.startswith(CHUNKS)]
-    # one block of slices and one of objects (the small ones were merged), partitions, results
+    # a block of slices, objects and results each (the small ones were merged), partitions
     assert len(written) == 4
     chain.store.calls.clear()
     chain.committer.write_snapshot()

@@ -43,8 +43,8 @@ def test_a_write_is_found_by_command_write_id_and_application(orders: Cli) -> No
     rows = pa.table({"value": ["d"]})
     with library.connect(orders.url) as cluster:
         cluster.append("orders", rows, write_id="nightly", application=("import", 7))
-        state = cluster.connection.follower.state
-        command_id = next(each for each, result in state.results.items() if result.label == "nightly")
+        (applied,) = cluster.connection.follower.state.results.labelled("nightly")
+        command_id = applied.command_id
     (by_label,) = orders.json("chain", "write", "nightly")
     assert by_label["ranges"] == [{"topic": "orders", "partition": 0, "start": 3, "end": 4}]
     assert (by_label["txn_app_id"], by_label["txn_version"], by_label["records"]) == ("import", 7, 1)

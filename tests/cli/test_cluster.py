@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import sparklog as library
+from sparklog.core.commands import RaiseFloor
+from sparklog.core.types import EntryNumber
 from sparklog.storage.local.store import LocalStore
 from tests.cli.conftest import Cli
 
@@ -72,3 +76,25 @@ def test_doctor_names_a_store_that_fails_and_exits_5(orders: Cli, monkeypatch: p
     assert said.code == 5
     assert "a deleted object is gone" in said.out
     assert "it still there after it was deleted" in said.out
+
+
+def test_applications_are_counted_and_forgotten_when_they_are_old(orders: Cli) -> None:
+    with library.connect(orders.url) as cluster:
+        for app_id in ("old", "other"):
+            cluster.append("orders", pa.table({"value": ["x"]}), application=(app_id, 1))
+        committer = cluster.connection.committer
+        before = "2100-01-01T00:00:00Z"
+        assert orders.json("cluster", "forget-applications", "--before", before)["forgotten"] == []
+        committer.submit(committer.begin(RaiseFloor(EntryNumber(committer.follower.state.n + 1))))
+        cluster.append("orders", pa.table({"value": ["x"]}), application=("new", 1))
+    assert orders.json("cluster", "info")["applications"] == 3
+    assert orders.json("cluster", "forget-applications", "--before", "1000")["forgotten"] == []
+    said = orders.json("cluster", "forget-applications", "--before", before, "--dry-run")
+    assert said == {"forgotten": ["old", "other"], "applications": 3, "dry_run": True}
+    said = orders.json("cluster", "forget-applications", "--before", before, "--app-id", "old")
+    assert said == {"forgotten": ["old"], "applications": 2, "dry_run": False}
+    words = orders("cluster", "forget-applications", "--before", before).out
+    assert words == "forgot 1 application, 1 are known\n"
+    assert orders("chain", "write", "old").code == 3
+    assert orders("chain", "tail", "-n", "1").out.strip().endswith("1 application forgotten")
+    assert orders("cluster", "forget-applications").code == 2

@@ -65,6 +65,7 @@ class DecidedLog:
 
     now_ms: int = 1_000
     state: ClusterState = field(default_factory=ClusterState)
+    entries: dict[int, tuple[AppliedCommand, At]] = field(default_factory=dict)
     _ids: int = 0
 
     def __post_init__(self) -> None:
@@ -92,8 +93,11 @@ class DecidedLog:
         decision = self.decide_again(submission)
         if decision.known is not None:
             return decision.known
+        if decision.committed_in is not None:
+            return result_of(*self.entries[decision.committed_in])
         applied = AppliedCommand(submission.command_id, submission.n0, decision.records)
         if decision.records:
+            self.entries[at.n] = applied, at
             apply_entry(self.state, [applied], at)
             check(self.state)
         return result_of(applied, at)

@@ -9,6 +9,7 @@ from sparklog.core.records import (
     Appended,
     AppendedByReference,
     AppendedRange,
+    ApplicationsForgotten,
     ClusterCreated,
     FloorRaised,
     JobRan,
@@ -98,6 +99,7 @@ EVERY_RECORD: tuple[Record, ...] = (
     ObjectsDeleted((ObjectNumber(1), ObjectNumber(2))),
     FloorRaised(EntryNumber(5), (ProducerId(4),)),
     ProducerAllocated(ProducerId(4), 5),
+    ApplicationsForgotten(("app", "other")),
     JobRan("roll", 1, 2, 0, '{"a": 1}'),
 )
 

@@ -101,7 +101,8 @@ class SlowTwin:
             return Told(error=WriteExpired)
         before = self.n
         told = self._do(command)
-        if self.n > before and not (isinstance(command, Append) and command.slices[0].producer):
+        by_producer = isinstance(command, Append) and command.slices[0].producer is not None
+        if self.n > before and submission.n0 >= self.floor and not by_producer:
             self.results[submission.command_id] = (submission.n0, told)
         return told
 

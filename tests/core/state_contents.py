@@ -15,7 +15,6 @@ _MAPS = (
     "retired",
     "producers",
     "applications",
-    "results",
     "jobs",
 )
 _PLAIN = (
@@ -37,4 +36,5 @@ def contents(state: ClusterState) -> dict[str, Any]:
     found |= {name: dict(getattr(state, name)) for name in _MAPS}
     found["slices"] = list(state.slices.everything())
     found["objects"] = sorted((each.number, each.object, state.objects.slices(each.number)) for each in state.objects)
+    found["results"] = sorted(state.results)
     return found

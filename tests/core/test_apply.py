@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,7 +21,15 @@ from sparklog.core.commands import (
 )
 from sparklog.core.records import AppendedByReference, AppliedCommand, At, CommandResult, FloorRaised
 from sparklog.core.state import ClusterState, Partition
-from sparklog.core.types import CommandId, EntryNumber, LeaderEpoch, ObjectNumber, Offset, PartitionIndex
+from sparklog.core.types import (
+    CommandId,
+    EntryNumber,
+    LeaderEpoch,
+    ObjectNumber,
+    Offset,
+    PartitionIndex,
+    TopicPartition,
+)
 from tests.core.decided_log import TOPIC, A, B, DecidedLog, place, span
 from tests.core.state_contents import contents
 
@@ -155,8 +164,32 @@ def test_floor_forgets_the_results_of_what_was_begun_below_it(log: DecidedLog) -
     young = log.begin(log.append_of(1))
     log.submit_again(young)
     log.submit(RaiseFloor(young.n0))
-    assert old.command_id not in log.state.results
-    assert young.command_id in log.state.results
+    assert log.state.results.get(old.command_id) is None
+    assert log.state.results.get(young.command_id) is not None
+
+
+def test_an_append_to_many_partitions_copies_what_its_producer_wrote_once(log: DecidedLog) -> None:
+    copies = []
+
+    class Counted(dict[TopicPartition, Any]):
+        def copy(self) -> dict[TopicPartition, Any]:
+            copies.append(len(self))
+            return dict(self)
+
+    number = log.producer()
+    log.append(1, producer=span(number, 0, 0, 0))
+    known = log.state.producers[number]
+    log.state.producers[number] = msgspec.structs.replace(known, batches=Counted(known.batches))
+    appends = [log.append_of(1, at, producer=span(number, 0, 1 - at, 1 - at)) for at in (0, 1)]
+    both = msgspec.structs.replace(
+        appends[0],
+        objects=tuple(each.objects[0] for each in appends),
+        slices=tuple(msgspec.structs.replace(each.slices[0], object_index=at) for at, each in enumerate(appends)),
+        epochs=tuple(each.epochs[0] for each in appends),
+    )
+    log.submit(both)
+    assert copies == [1]
+    assert [len(log.state.producers[number].batches[place(at)]) for at in (0, 1)] == [2, 1]
 
 
 def test_a_producer_that_is_gone_already_expires_without_a_word(log: DecidedLog) -> None:

@@ -121,5 +121,16 @@ def test_shards_stay_small_as_keys_come(monkeypatch: pytest.MonkeyPatch) -> None
         assert (len(grown._shards), max(map(len, grown._shards)) <= 8) == (256, True)
 
 
+def test_many_shards_are_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SHARD_KEYS": 1, "MANY_SHARDS": 16, "LARGE_SHARD_KEYS": 32}.items():
+        monkeypatch.setattr(copy_on_write, name, value)
+    grown: Map = CopyOnWriteMap()
+    shards = []
+    for key in range(600):
+        grown[key] = key
+        shards.append(len(grown._shards))
+    assert [shards.index(count) + 1 for count in (4, 16, 64)] == [2, 5, 16 * 32 + 1]  # at how many keys
+
+
 def test_a_map_shows_its_items() -> None:
     assert repr(CopyOnWriteMap({"a": 1})) == "CopyOnWriteMap({'a': 1})"

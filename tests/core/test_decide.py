@@ -19,6 +19,7 @@ from sparklog.core.commands import (
     Submission,
 )
 from sparklog.core.errors import (
+    InvalidInput,
     Landed,
     OutOfOrderSequence,
     UnknownProducerId,
@@ -27,7 +28,8 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import check
 from sparklog.core.records import JobRan, ProducerAllocated
-from sparklog.core.types import EntryNumber, Offset, PartitionIndex, ProducerId
+from sparklog.core.result_table import ResultTable
+from sparklog.core.types import CommandId, EntryNumber, Offset, PartitionIndex, ProducerId
 from tests.core.decided_log import TOPIC, A, DecidedLog, span
 from tests.core.state_contents import contents
 
@@ -56,8 +58,9 @@ def test_a_known_command_gets_its_first_result_whatever_happened_since(log: Deci
     first = log.submit_again(submission)
     log.append(2)
     log.submit(DeleteTopic(TOPIC))
-    assert log.decide_again(submission).known == first
-    assert log.decide_again(in_doubt(submission)).known == first
+    for again in (submission, in_doubt(submission)):
+        assert log.decide_again(again) == subject.Decision(committed_in=first.n)
+        assert log.submit_again(again) == first
 
 
 def test_a_known_id_is_enough(log: DecidedLog) -> None:
@@ -65,13 +68,29 @@ def test_a_known_id_is_enough(log: DecidedLog) -> None:
     submission = log.begin(CreateTopic("more", assignment=((A,),)))
     first = log.submit_again(submission)
     again = log.decide_again(msgspec.structs.replace(submission, command=DeleteTopic(TOPIC)))
-    assert (again.known, again.records) == (first, ())
+    assert again == subject.Decision(committed_in=first.n)
+
+
+@pytest.mark.parametrize("command_id", ["", "f" * 31, "f" * 33, "F" * 32, "g" * 32, "f" * 31 + "\n"])
+def test_a_command_id_that_the_table_could_not_hold_is_refused(log: DecidedLog, command_id: str) -> None:
+    submission = msgspec.structs.replace(log.begin(log.append_of(3)), command_id=CommandId(command_id))
+    with pytest.raises(InvalidInput, match="a command id is 32 lower-case hex digits, found"):
+        log.submit_again(submission)
+
+
+def test_a_command_can_not_be_begun_in_the_future(log: DecidedLog) -> None:
+    """FLOOR would never pass it; and 2^63 would fit no column."""
+    submission = log.begin(log.append_of(3))
+    for n0 in (log.state.n + 2, 1 << 63):
+        with pytest.raises(InvalidInput, match=f"begun at a chain position up to {log.state.n + 1}, found {n0}"):
+            log.submit_again(msgspec.structs.replace(submission, n0=EntryNumber(n0)))
+    log.submit_again(msgspec.structs.replace(submission, n0=EntryNumber(log.state.n + 1)))
 
 
 def test_without_the_look_for_known_commands_a_repeat_would_be_there_twice(log: DecidedLog) -> None:
     submission = log.begin(log.append_of(3))
     log.submit_again(submission)
-    log.state.results.clear()
+    log.state.results = ResultTable()
     log.submit_again(submission)
     assert log.bounds() == [(0, 3), (3, 6)]
 
@@ -141,7 +160,7 @@ def test_a_repeat_below_floor_is_known_by_its_application_version(log: DecidedLo
     submission = log.begin(log.append_of(3, application=Application("job", 1)))
     first = log.submit_again(submission)
     raise_floor(log)
-    assert submission.command_id not in log.state.results
+    assert log.state.results.get(submission.command_id) is None
     assert log.decide_again(submission).known == msgspec.structs.replace(first, n0=EntryNumber(first.n))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core import decide_maintenance
+from sparklog.core import copy_on_write, decide_maintenance
 from sparklog.core.commands import ConfirmDeleted, DeleteTopic, MoveLogStart, RaiseFloor, RewrittenSlice, Swap
 from sparklog.core.errors import (
     InvalidInput,
@@ -290,6 +290,16 @@ def test_floor_rises_to_the_end_of_the_chain_and_never_falls(log: DecidedLog) ->
     log.submit(RaiseFloor(EntryNumber(3)))
     assert log.decide(RaiseFloor(EntryNumber(3))).records == log.decide(RaiseFloor(EntryNumber(2))).records == ()
     assert log.state.floor == 3
+
+
+def test_the_order_in_which_silent_producers_are_forgotten_is_that_of_their_ids(
+    log: DecidedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy_on_write, "SHARD_KEYS", 2)
+    silent = tuple(log.producer() for _ in range(6))
+    assert tuple(log.state.producers) != silent  # a map has no order
+    log.now_ms += DAY_MS + 1
+    assert log.decide(RaiseFloor(EntryNumber(0))).records == (FloorRaised(EntryNumber(0), silent),)
 
 
 # M: I-02

@@ -11,6 +11,7 @@ import pytest
 from sparklog.core.commands import Application, MoveLogStart
 from sparklog.core.invariants import check, violations
 from sparklog.core.records import CommandResult
+from sparklog.core.result_table import AppliedBy
 from sparklog.core.state import ApplicationState, ClusterState, Producer, Retired, SequencedBatch, Topic
 from sparklog.core.types import (
     CommandId,
@@ -84,6 +85,10 @@ def spoiled(log: DecidedLog, name: str, value: Any) -> None:
     setattr(log.state, name, value)
 
 
+def applied(log: DecidedLog, n: int, n0: int) -> None:
+    log.state.results.add(AppliedBy(CommandId("f" * 32), EntryNumber(n), EntryNumber(n0)))
+
+
 def result(log: DecidedLog, n: int) -> CommandResult:
     return CommandResult(EntryNumber(n), EntryNumber(0), 0)
 
@@ -91,8 +96,9 @@ def result(log: DecidedLog, n: int) -> CommandResult:
 SPOIL: list[tuple[str, str, Callable[[DecidedLog], object]]] = [
     ("1: FLOOR", "above the chain", lambda log: spoiled(log, "floor", log.state.n + 1)),
     ("1: FLOOR", "negative", lambda log: spoiled(log, "floor", -1)),
-    ("1: command", "later entry", lambda log: log.state.results.update({CommandId("f" * 32): result(log, 99)})),
-    ("1: command", "before all entries", lambda log: log.state.results.update({CommandId("f" * 32): result(log, -1)})),
+    ("1: command", "later entry", lambda log: applied(log, 99, 0)),
+    ("1: command", "before it began", lambda log: applied(log, 1, 2)),
+    ("1: command", "below FLOOR", lambda log: spoiled(log, "floor", 1) or applied(log, 1, 0)),
     (
         "1: application",
         "later entry",

@@ -155,16 +155,34 @@ def test_any_range_finds_what_a_plain_list_holds(steps: list[tuple[str, int, int
             check_all(table, model)
 
 
-def test_a_fork_copies_a_partition_of_the_tail_once_and_only_if_it_changes() -> None:
+def test_a_table_that_goes_on_from_another_copies_no_slices_and_a_second_one_does() -> None:
     table = SliceTable()
-    table.add([made(place(at), 0, 1) for at in range(2)])
-    fork = table.fork()
-    fork.add([made(place(0), 1, 2)])
-    own = fork._tail[partition_key(place(0))]
-    fork.add([made(place(0), 2, 3)])
-    assert fork._tail[partition_key(place(0))] is own
-    assert own is not table._tail[partition_key(place(0))]
-    assert fork._tail[partition_key(place(1))] is table._tail[partition_key(place(1))]
+    table.add([made(place(), 0, 1)])
+    first, second = table.fork(), table.fork()
+    first.add([made(place(), 1, 2)])
+    second.add([made(place(), 1, 3)])
+    lists = [each._tail[partition_key(place())][0] for each in (table, first, second)]
+    assert lists[1] is lists[0]
+    assert lists[2] is not lists[0]
+    assert [[slice_.end for slice_ in find(each, place(), 0, 9)] for each in (table, first, second)] == [
+        [1],
+        [1, 2],
+        [1, 3],
+    ]
+
+
+def test_two_threads_that_go_on_from_one_table_do_not_see_each_others_slices() -> None:
+    """Both find that nobody went on from it, and both append to its list."""
+
+    class Raced(list[Slice]):
+        def append(self, added: Slice) -> None:
+            super().append(made(place(), 1, 7))  # the other thread was faster
+            super().append(added)
+
+    raced = Raced([made(place(), 0, 1)])
+    mine = made(place(), 1, 2)
+    slices, count = slice_table._with((raced, 1), mine)
+    assert slices[:count] == [raced[0], mine]
 
 
 def test_a_table_that_was_forked_may_go_on_beside_its_fork() -> None:

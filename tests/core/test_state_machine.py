@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sparklog.chain import snapshot
-from sparklog.core import column_blocks, copy_on_write, object_table, slice_table
+from sparklog.core import column_blocks, copy_on_write, object_table, result_table, slice_table
 from sparklog.core.apply import apply_command, apply_entry, result_of
 from sparklog.core.commands import (
     AddPartitions,
@@ -72,6 +72,7 @@ def _tiny_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every few rows are sealed; blocks merge, wear out and are full soon."""
     monkeypatch.setattr(slice_table, "TAIL_ROWS", 3)
     monkeypatch.setattr(object_table, "TAIL_ROWS", 2)
+    monkeypatch.setattr(result_table, "TAIL_ROWS", 2)
     monkeypatch.setattr(copy_on_write, "SHARD_KEYS", 2)
     monkeypatch.setattr(column_blocks, "MAX_BLOCK_ROWS", 12)
     monkeypatch.setattr(column_blocks, "MAX_DEAD_RUNS", 2)
@@ -88,6 +89,7 @@ class Log(RuleBasedStateMachine):
         self.seen: list[
             tuple[ClusterState, dict[str, Any]]
         ] = []  # states that somebody may still read, and what they say
+        self.entries: dict[int, tuple[AppliedCommand, At]] = {}
         self.store = MemoryStore(f"memory://{uuid.uuid4().hex}")
         self.ids = 0
 
@@ -152,6 +154,8 @@ class Log(RuleBasedStateMachine):
         assert decide(fork, submission, at) == decision
         if decision.known is not None:
             self.compare(decision.known, wanted)
+        if decision.committed_in is not None:
+            self.compare(result_of(*self.entries[decision.committed_in]), wanted)
         if decision.records:
             applied = AppliedCommand(submission.command_id, submission.n0, decision.records)
             before = contents(state)
@@ -164,6 +168,7 @@ class Log(RuleBasedStateMachine):
             assert contents(state) == before  # neither deciding nor a change of a fork reaches the state
             self.seen.append((state, before))
             self.state = fork
+            self.entries[at.n] = applied, at
             self.compare(result_of(applied, at), wanted)
 
     def deletes_all(self, state: ClusterState) -> AppliedCommand:

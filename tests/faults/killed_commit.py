@@ -19,7 +19,7 @@ import traceback
 import pyarrow as pa
 
 import sparklog
-from sparklog.chain import committer, group_commit
+from sparklog.chain import committer, group
 from sparklog.client import cluster as cluster_module
 from sparklog.core.types import CommandId
 from tests.faults.deadly_calls import every_call, import_clients, kill_at
@@ -37,7 +37,7 @@ def run(moment: str, step: int, inline: int, url: str, told: int) -> None:
     os.fsync = lambda fd: None
     setattr(cluster_module, "new_command_id", lambda: COMMAND_ID)  # noqa: B010
     committer.SNAPSHOT_EVERY = 1
-    setattr(group_commit, "SLICES_INLINE", inline)  # noqa: B010
+    setattr(group, "SLICES_INLINE", inline)  # noqa: B010
     with sparklog.connect(url) as cluster:
         kill_at(every_call(url), moment, step, reads=True)
         cluster.append("t", rows("killed"))

@@ -12,7 +12,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 import sparklog
-from sparklog.chain import committer, group_commit
+from sparklog.chain import committer, group
 from sparklog.chain.command_body import SLICES_INLINE
 from sparklog.client import cluster as cluster_module
 from sparklog.client.bootstrap import init_cluster
@@ -65,7 +65,7 @@ def died(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster_module, "new_command_id", lambda: COMMAND_ID)
         patch.setattr(committer, "SNAPSHOT_EVERY", 1)
-        patch.setattr(group_commit, "SLICES_INLINE", inline)
+        patch.setattr(group, "SLICES_INLINE", inline)
         with dying_at(url, every_call(url), moment, step) as death, sparklog.connect(url) as cluster:
             cluster.append("t", rows("killed"))
             told.append(True)

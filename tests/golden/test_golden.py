@@ -10,9 +10,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from sparklog.chain.read_entries import results_in
 from sparklog.client.cluster import connect
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.core.state import FORMAT
+from sparklog.core.types import EntryNumber
 from tests.golden.make_golden import GOLDEN, contents, make, rows
 
 
@@ -20,6 +22,19 @@ def test_the_golden_cluster_reads_as_it_was_written(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
         assert contents(cluster) == json.loads((GOLDEN / "expected.json").read_text())
+
+
+def test_what_the_golden_cluster_applied_is_known(tmp_path: Path) -> None:
+    """Its snapshot holds results in full, in one chunk."""
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+    with connect(str(tmp_path / "cluster")) as cluster:
+        follower = cluster.connection.follower
+        assert follower.snapshot_n > 0
+        every = list(results_in(follower.entries(EntryNumber(n) for n in range(follower.state.n + 1))))
+        *known, by_producer = [(command.command_id, result) for command, result in every]
+        assert list(follower.results(list(follower.state.results))) == known
+        assert follower.state.results.get(by_producer[0]) is None
+        assert [each.n for each in follower.state.results.labelled("")] == [result.n for _, result in known]
 
 
 def test_the_golden_cluster_can_be_written_to(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_names_that_are_not_sparklogs_are_left(log: MaintainedLog) -> None:
 
 
 # M: F-09
-def test_bodies_of_large_commands_stay(log: MaintainedLog) -> None:
+def test_bodies_of_large_commands_stay_while_no_three_snapshots_cover_them(log: MaintainedLog) -> None:
     log.topic("t")
     key = command_key(0, "ab" * 16)
     log.store.put_if_absent(key, b"an entry may name it")
@@ -247,3 +247,42 @@ def test_without_the_floor_check_a_slow_writers_commit_would_name_nothing(
     commit(log, *slow)
     with pytest.raises(DataLoss):
         log.cluster.read("t", partition=0)
+
+
+def test_old_snapshots_go_and_a_dry_run_or_one_of_topics_leaves_them(log: MaintainedLog) -> None:
+    log.topic("t")
+    for _ in range(5):
+        log.append("t", 0, 1)
+        log.cluster.connection.committer.write_snapshot()
+    store = log.cluster.connection.follower.store
+    before = {each.key for each in store.list_keys("meta/")}
+    planned = log.vacuum(dry_run=True)
+    assert [each.place for each in planned.partitions] == ["metadata:old"]
+    assert "2 snapshots, " in planned.partitions[0].reason
+    assert log.vacuum(topics={"t"}).partitions == ()
+    assert before <= {each.key for each in store.list_keys("meta/")}
+    report = log.vacuum()
+    gone = before - {each.key for each in store.list_keys("meta/")}
+    assert (report.exit_code, report.done.objects, len(gone)) == (0, planned.planned.objects, planned.planned.objects)
+    assert len([each for each in gone if each.startswith("meta/snapshot/")]) == 2
+    assert log.vacuum().partitions == ()
+    log.check()
+
+
+def test_old_snapshots_that_can_not_be_deleted_are_a_failure_and_stay_for_the_next_run(
+    log: MaintainedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.topic("t")
+    for _ in range(4):
+        log.append("t", 0, 1)
+        log.cluster.connection.committer.write_snapshot()
+
+    def refuse(store: MemoryStore, key: str) -> None:
+        raise StoreReadOnly(f"{key}: not for you")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryStore, "delete", refuse)
+        report = log.vacuum()
+    assert (report.exit_code, report.partitions[0].outcome, report.done.objects) == (1, Outcome.FAILED, 0)
+    assert "not for you" in report.partitions[0].messages[0]
+    assert log.vacuum().done.objects > 0

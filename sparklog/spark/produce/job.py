@@ -180,8 +180,9 @@ class _Produce:
 
     def _written(self, before: int, *, columns: tuple[str, ...], created_topic: bool) -> ProduceReport:
         with self.connection.follower.current() as state:
-            found = [each for each in state.results.values() if each.n > before and each.label == self.write_id]
+            written = [each for each in state.results.labelled(self.write_id) if each.n > before]
             topic = state.topic_named(self.target.topic)
+        found = [each for _, each in self.connection.follower.results(written) if each.label == self.write_id]
         if not found or not found[0].ranges:
             self._say(f"{self.source.name} has no rows to write")
             return self._report(columns=columns, created_topic=created_topic)

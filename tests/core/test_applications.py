@@ -1,0 +1,65 @@
+"""Applications are forgotten by a command only, and only at the version and age that somebody has seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.core.applications import old_applications
+from sparklog.core.commands import Application, ForgetApplications, RaiseFloor
+from sparklog.core.decide import Decision
+from sparklog.core.errors import InvalidInput
+from sparklog.core.types import EntryNumber
+from tests.core.decided_log import DecidedLog
+
+
+@pytest.fixture
+def log() -> DecidedLog:
+    """Applications a, b, c wrote version 1 at 1,000, 2,000 and 3,000 ms; FLOOR is behind them."""
+    log = DecidedLog()
+    for at, app_id in enumerate("abc", 1):
+        log.now_ms = 1_000 * at
+        log.append(1, application=Application(app_id, 1))
+    raise_floor(log)
+    return log
+
+
+def raise_floor(log: DecidedLog) -> None:
+    log.submit(RaiseFloor(EntryNumber(log.state.n + 1)))
+
+
+def forget(*applications: tuple[str, int]) -> ForgetApplications:
+    return ForgetApplications(tuple(Application(*each) for each in applications))
+
+
+def test_those_that_wrote_last_before_a_time_and_before_floor_are_old(log: DecidedLog) -> None:
+    log.append(1, application=Application("a", 2))
+    assert old_applications(log.state, 10_000) == [Application("b", 1), Application("c", 1)]
+    assert old_applications(log.state, 3_000) == [Application("b", 1)]
+    assert old_applications(log.state, 10_000, {"a", "c"}) == [Application("c", 1)]
+    raise_floor(log)
+    assert old_applications(log.state, 10_000, {"a"}) == [Application("a", 2)]
+
+
+def test_a_forgotten_application_writes_its_version_once_more(log: DecidedLog) -> None:
+    log.submit(forget(("b", 1)))
+    assert set(log.state.applications) == {"a", "c"}
+    log.append(3, application=Application("b", 1))
+    assert log.partition().next_offset == 6
+    log.append(3, application=Application("a", 1))
+    assert log.partition().next_offset == 6
+
+
+def test_one_that_wrote_since_it_was_seen_stays(log: DecidedLog) -> None:
+    log.append(1, application=Application("b", 2))
+    raise_floor(log)
+    log.submit(forget(("a", 1), ("b", 1), ("a", 1), ("gone", 1)))
+    assert {app_id: each.version for app_id, each in log.state.applications.items()} == {"b": 2, "c": 1}
+    assert log.decide(forget(("a", 1), ("b", 1))) == Decision()
+
+
+def test_one_that_wrote_since_floor_is_not_forgotten(log: DecidedLog) -> None:
+    """A try of that write may be on its way: it would be there twice."""
+    log.append(1, application=Application("b", 2))
+    with pytest.raises(InvalidInput, match=r"when FLOOR \(\d+\) has passed its last write, b wrote in entry"):
+        log.submit(forget(("a", 1), ("b", 2)))
+    assert set(log.state.applications) == {"a", "b", "c"}
