@@ -20,7 +20,7 @@ from sparklog.options.typed import AssignPartitions, ReadOptions, SubscribeTopic
 
 _LOOKUP_THREADS: Final = 16
 
-Found = dict[tuple[int, int, int], Offset | None]  # (topic id, partition, timestamp in us) -> offset
+OffsetsByTime = dict[tuple[int, int, int], Offset | None]  # (topic id, partition, timestamp in us) -> offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> Read
     names = {(topic.name, int(partition.partition)) for topic, partition in read}
     check_names_all(options.start_option, options.start, names)
     check_names_all(options.end_option, options.end, names)
-    found = _look_up(state, stores, read, options)
+    by_time = _look_up(state, stores, read, options)
     warnings: list[str] = []
     weighed = []
     topics = {topic.topic_id: topic for topic, _ in read}
     for topic, partition in read:
-        offsets = _offsets(topic, partition, options, found, warnings)
+        offsets = _offsets(topic, partition, options, by_time, warnings)
         if offsets.start < offsets.end:
             weighed.append(weigh(state, topic.topic_id, partition.partition, offsets))
     packed = pack(weighed, options.max_bytes_per_partition, options.max_records_per_partition, options.min_partitions)
@@ -84,7 +84,7 @@ def _partitions(state: ClusterState, subscription: Subscription) -> list[tuple[T
 
 def _look_up(
     state: ClusterState, stores: Stores, read: Sequence[tuple[Topic, Partition]], options: ReadOptions
-) -> Found:
+) -> OffsetsByTime:
     """The first offset at or after each timestamp in the options; None if there is none."""
     wanted: dict[tuple[int, int, int], tuple[Topic, Partition]] = {}
     for topic, partition in read:
@@ -118,11 +118,11 @@ def _first_at_or_after(
 
 
 def _offsets(
-    topic: Topic, partition: Partition, options: ReadOptions, found: Found, warnings: list[str]
+    topic: Topic, partition: Partition, options: ReadOptions, by_time: OffsetsByTime, warnings: list[str]
 ) -> OffsetRange:
     name, index = topic.name, partition.partition
-    start = _start(topic, partition, options, found)
-    end = _resolved(options.end.at(name, index), topic, partition, found)
+    start = _start(topic, partition, options, by_time)
+    end = _resolved(options.end.at(name, index), topic, partition, by_time)
     end = partition.high_watermark if end is None else end
     low, high = partition.log_start, partition.high_watermark
     clamped_start, clamped_end = (Offset(min(max(offset, low), high)) for offset in (start, end))
@@ -136,9 +136,9 @@ def _offsets(
     return check_range(name, partition, clamped_start, clamped_end)
 
 
-def _start(topic: Topic, partition: Partition, options: ReadOptions, found: Found) -> Offset:
+def _start(topic: Topic, partition: Partition, options: ReadOptions, by_time: OffsetsByTime) -> Offset:
     position = options.start.at(topic.name, partition.partition)
-    offset = _resolved(position, topic, partition, found)
+    offset = _resolved(position, topic, partition, by_time)
     if offset is not None:
         return offset
     if options.start_at_latest_if_none:
@@ -151,7 +151,7 @@ def _start(topic: Topic, partition: Partition, options: ReadOptions, found: Foun
     )
 
 
-def _resolved(position: Position, topic: Topic, partition: Partition, found: Found) -> Offset | None:
+def _resolved(position: Position, topic: Topic, partition: Partition, by_time: OffsetsByTime) -> Offset | None:
     match position:
         case Earliest():
             return partition.log_start
@@ -160,7 +160,7 @@ def _resolved(position: Position, topic: Topic, partition: Partition, found: Fou
         case AtOffset(offset=offset):
             return offset
         case AtTimestamp(timestamp_us=timestamp_us):
-            return found[topic.topic_id, partition.partition, timestamp_us]
+            return by_time[topic.topic_id, partition.partition, timestamp_us]
 
 
 def _lost(

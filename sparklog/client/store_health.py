@@ -126,7 +126,7 @@ def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
         folders = _data_folders(held)
         checks.append(_Check(health, partial(stores.get, registered.store), registered.incarnation, n, held, folders))
     root = connection.follower.store
-    at_root = next((check for check in checks if check.found.url == root.url), None)
+    at_root = next((check for check in checks if check.health.url == root.url), None)
     if at_root is None:
         at_root = _Check(StoreHealth(METADATA_STORE, root.url), lambda: root, None, n, [], [])
         checks.append(at_root)
@@ -140,7 +140,7 @@ def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
         connection.follower.catch_up()  # a roll or a delete may have run since the sample was drawn
         for check in checks:
             check.tell_of_objects(connection.follower.state)
-    return ClusterHealth([check.found for check in checks], len(state.objects) - len(state.retired))
+    return ClusterHealth([check.health for check in checks], len(state.objects) - len(state.retired))
 
 
 def _is_held(sample: ObjectSample, store: StoreId) -> bool:
@@ -169,14 +169,14 @@ class _Check:
 
     def __init__(
         self,
-        found: StoreHealth,
+        health: StoreHealth,
         open_: Callable[[], ObjectStore],
         incarnation: str | None,
         n: EntryNumber,
         samples: list[ObjectSample],
         folders: list[str],
     ) -> None:
-        self.found = found
+        self.health = health
         self.folders = folders
         self.bad: list[_BadObject] = []
         self._n = n
@@ -222,9 +222,9 @@ class _Check:
         with self._lock:
             self._over = True
             if late:
-                self.found.problems.append(f"no answer in {duration(DEADLINE_MS)}")
-            elif not self.found.problems and (left := len(self._samples) - len(self.found.sampled)):
-                self.found.problems.append(f"{counted(left, 'sampled object')} could not be looked for")
+                self.health.problems.append(f"no answer in {duration(DEADLINE_MS)}")
+            elif not self.health.problems and (left := len(self._samples) - len(self.health.sampled)):
+                self.health.problems.append(f"{counted(left, 'sampled object')} could not be looked for")
 
     def tell_of_objects(self, state: ClusterState) -> None:
         """Report the findings about objects that `state` still names; it is newer than the findings."""
@@ -233,7 +233,7 @@ class _Check:
                 piece = bad.sample.slice
                 more = f" and {counted(slices - 1, 'more slice')}" if slices > 1 else ""
                 place = f"{bad.sample.topic}-{piece.partition} offsets [{piece.start}, {piece.end}){more}"
-                (self.found.remarks if bad.is_remark else self.found.bad_objects).append(f"{place}: {bad.what}")
+                (self.health.remarks if bad.is_remark else self.health.bad_objects).append(f"{place}: {bad.what}")
 
     def _look_for(self, store: ObjectStore, samples: Iterator[ObjectSample]) -> None:
         while not self._over:
@@ -245,23 +245,23 @@ class _Check:
                 bad = list(_problems_of(store, sample))
                 with self._lock:
                     if not self._over:
-                        self.found.sampled.add(sample.object.number)
+                        self.health.sampled.add(sample.object.number)
                         self.bad += bad
 
     def _note(self, problem: str) -> None:
         with self._lock:
-            if problem and problem not in self.found.problems and not self._over:
-                self.found.problems.append(problem)
+            if problem and problem not in self.health.problems and not self._over:
+                self.health.problems.append(problem)
 
     def _note_written(self, key: str) -> None:
         with self._lock:
             if not self._over:
-                self.found.wrote_under = APPENDS if key.startswith(APPENDS) else PROBES
+                self.health.wrote_under = APPENDS if key.startswith(APPENDS) else PROBES
 
     def _note_space(self, free_bytes: int | None) -> None:
         with self._lock:
             if not self._over:
-                self.found.free_bytes = free_bytes
+                self.health.free_bytes = free_bytes
 
 
 def _unexpected(error: Exception) -> str:

@@ -6,6 +6,6 @@ import os
 from collections.abc import Callable
 
 
-def after_fork_in_child(begin_anew: Callable[[], None]) -> None:
-    """Call `begin_anew` first in every child forked from this process."""
-    os.register_at_fork(after_in_child=begin_anew)
+def after_fork_in_child(reset: Callable[[], None]) -> None:
+    """Call `reset` first in every child forked from this process."""
+    os.register_at_fork(after_in_child=reset)

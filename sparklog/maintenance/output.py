@@ -97,7 +97,7 @@ class JobOutput:
 
 
 def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
-    """The console for the plan: stdout for a dry run, unless a report goes there; otherwise None, which means stderr."""
+    """The console for the plan: stdout for a dry run, unless a report goes there; else None, which means stderr."""
     if not dry_run or stdout_taken:
         return None
     console = Console(highlight=False)

@@ -246,7 +246,7 @@ class _Process:
 _process = _Process()
 
 
-def _start_anew_after_fork() -> None:
+def _reset_after_fork() -> None:
     global _process
     parent, _process = _process, _Process()
     _process.user = parent.user
@@ -256,7 +256,7 @@ def _start_anew_after_fork() -> None:
         _process.first_client_s = parent.last_read_s + _KEPT_CONNECTIONS_S
 
 
-after_fork_in_child(_start_anew_after_fork)
+after_fork_in_child(_reset_after_fork)
 
 
 def _client(address: HdfsAddress) -> Client:

@@ -121,11 +121,11 @@ def forget_clients() -> None:
         client.close()
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     global _clients, _clients_lock
     _of_parents.append(_clients)
     _clients, _clients_lock = {}, threading.Lock()
 
 
-after_fork_in_child(_begin_anew)
+after_fork_in_child(_reset_after_fork)
 atexit.register(forget_clients)

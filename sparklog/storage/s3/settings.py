@@ -51,18 +51,18 @@ def read_s3_settings(given: Mapping[str, str]) -> S3Settings:
             raise InvalidInput(
                 f"an S3 store has the settings {', '.join(SETTINGS)}, not {name!r}{did_you_mean(name, SETTINGS)}"
             )
-    found: dict[str, str | bool | int] = dict(given)
+    values: dict[str, str | bool | int] = dict(given)
     for key in (_TIMEOUT, _PATH_STYLE):
         if key.name in given:
             value = key.read(given[key.name])
             if value is None:
                 raise InvalidInput(f"{key.name}: wanted {key.legal()}, found {given[key.name]!r}")
-            found[key.name] = value  # type: ignore[assignment]
+            values[key.name] = value  # type: ignore[assignment]
     for name, choices in _CHOICES.items():
         if name in given and given[name] not in choices:
             raise InvalidInput(f"{name}: wanted one of {', '.join(choices)}, found {given[name]!r}")
     _check_together(given)
-    return S3Settings(**found)  # type: ignore[arg-type]
+    return S3Settings(**values)  # type: ignore[arg-type]
 
 
 def _check_together(given: Mapping[str, str]) -> None:
