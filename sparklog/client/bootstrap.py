@@ -1,4 +1,4 @@
-"""Making a cluster: marks on its stores, then entry 0 of its metadata chain."""
+"""Creating a cluster: a mark on each of its stores, then entry 0 of its metadata chain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEFAULT_STORE = StoreId("local")  # the one store of a cluster that names none: 
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """What stands in a store's INCARNATION: the uuid of this store's life, and the chain it belongs to."""
+    """The contents of a store's INCARNATION: the uuid of this store's life, and the chain it belongs to."""
 
     incarnation: str
     chain_id: str
@@ -53,9 +53,9 @@ def init_cluster(
 ) -> str:
     """Create a cluster at `url` and return its chain id.
 
-    `stores` maps store ids to addresses, relative ones from `url`; default: one store at the cluster's own root.
-    `storage`: see `sparklog.client.cluster.connect`.
-    Each store is probed first, the place of the chain too. An init that died at the same address is taken up again.
+    `stores` maps store ids to addresses, which may be relative to `url`. By default there is one store, at the
+    cluster's own root. `storage`: see `sparklog.client.cluster.connect`.
+    Probes every store first, and the place of the chain. Continues an earlier init at the same address that died.
     Raises ClusterAlreadyExists, Conflict (a store belongs to another cluster), InvalidInput, StoreUnfit, or a store's
     error.
     """
@@ -65,13 +65,13 @@ def init_cluster(
     follower.catch_up()
     if follower.state.n >= 0:
         raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {follower.state.chain_id} at {root}")
-    named = {StoreId(each): address for each, address in (stores or {DEFAULT_STORE: "."}).items()}
+    named = {StoreId(store): address for store, address in (stores or {DEFAULT_STORE: "."}).items()}
     check_store_ids(named)
     settings = parse_cluster_config(config or {})
     chain_id = _left_by_a_failed_init(follower.store) or new_id()
     targets = {store: open_registered(root, store, address, reached) for store, address in named.items()}
     _check_addresses(follower.store, targets)
-    for target in {each.url: each for each in (follower.store, *targets.values())}.values():
+    for target in {target.url: target for target in (follower.store, *targets.values())}.values():
         check_store(target, new_id())
     registered = tuple(
         NewStore(store, named[store], _mark(target, store, chain_id)) for store, target in targets.items()
@@ -82,7 +82,7 @@ def init_cluster(
 
 
 def _check_addresses(metadata: ObjectStore, targets: Mapping[StoreId, ObjectStore]) -> None:
-    """Refuse two stores at one address, which would be one copy, and one that ends with this process."""
+    """Refuse two stores at one address, which would hold a single copy, and a store that ends with this process."""
     seen: dict[str, StoreId] = {}
     for store, target in targets.items():
         if target.url in seen:
@@ -97,9 +97,9 @@ def _check_addresses(metadata: ObjectStore, targets: Mapping[StoreId, ObjectStor
 
 
 def _left_by_a_failed_init(place: ObjectStore) -> str | None:
-    """The chain id of an init that marked its own root and died before entry 0: nothing but the mark is there.
+    """The chain id of an init that marked its own root and died before entry 0, if nothing but the mark is there.
 
-    With anything more it may be a cluster whose chain was lost: its data must not pass to a new one.
+    If there is anything else, it may be a cluster that lost its chain, and its data must not pass to a new cluster.
     """
     if _holds_more_than_a_mark(place):
         return None
@@ -110,26 +110,29 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
 
 
 def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
-    """Begin a store's life: its INCARNATION. A mark of this chain is its own one, whose answer was lost, or begun."""
+    """Begin a store's life with its INCARNATION, and return its uuid.
+
+    A mark of this chain that is already there comes from this put, whose answer was lost, or from an earlier init.
+    """
     mark = Incarnation(new_id(), chain_id)
     try:
         target.put_if_absent(INCARNATION, msgspec.json.encode(mark))
         return mark.incarnation
     except (KeyExists, OutcomeUnknown) as error:
         try:
-            found = _mark_of(target)
+            existing = _mark_of(target)
         except KeyNotFound:
             raise StoreUnavailable(f"store {store} at {target.url} could not be marked: {error.message}") from error
-    if found.chain_id != chain_id or (found != mark and _holds_more_than_a_mark(target)):
+    if existing.chain_id != chain_id or (existing != mark and _holds_more_than_a_mark(target)):
         raise Conflict(
-            f"store {store} at {target.url} belongs to the cluster with chain id {found.chain_id}: give another "
+            f"store {store} at {target.url} belongs to the cluster with chain id {existing.chain_id}: give another "
             f"address, or, if that cluster is gone for good, remove {INCARNATION} there"
         )
-    return found.incarnation
+    return existing.incarnation
 
 
 def _holds_more_than_a_mark(place: ObjectStore) -> bool:
-    return any(each.key != INCARNATION and not each.key.startswith(PROBES) for each in place.list_keys(""))
+    return any(stored.key != INCARNATION and not stored.key.startswith(PROBES) for stored in place.list_keys(""))
 
 
 def _mark_of(target: ObjectStore) -> Incarnation:

@@ -1,4 +1,4 @@
-"""`sparklog.connect(url)`: what a Python program does with a cluster."""
+"""`sparklog.connect(url)`: a cluster for Python programs."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ from sparklog.log.time_lookup import candidates, first_in
 
 log = logging.getLogger("sparklog")
 
-_LOOKS_BY_TIME: Final = 5  # at the chain, while one roll after another replaces what a look-up by time reads
+_LOOKS_BY_TIME: Final = 5  # how often to plan a look-up by time again because a roll replaced what it was reading
 
 
 class TopicDescription(msgspec.Struct, frozen=True):
-    """A topic as `describe` shows it. `config` maps each key in force to (value, "topic" | "cluster" | "default")."""
+    """A topic as `describe` shows it. `config` maps each key to its effective value and where that comes from:
+    "topic", "cluster" or "default"."""
 
     name: str
     topic_id: int
@@ -54,16 +55,16 @@ class TopicDescription(msgspec.Struct, frozen=True):
     @property
     def records(self) -> int:
         """How many records can be read."""
-        return sum(each.high_watermark - each.log_start for each in self.partitions)
+        return sum(partition.high_watermark - partition.log_start for partition in self.partitions)
 
     @property
     def size_bytes(self) -> int:
         """Stored batch bytes."""
-        return sum(each.size_bytes for each in self.partitions)
+        return sum(partition.size_bytes for partition in self.partitions)
 
 
 class Cluster:
-    """One cluster, as this process sees it. Safe for threads. Use it as a context manager, or call `close`."""
+    """One cluster, as this process sees it. Thread-safe. Use it as a context manager, or call `close`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -75,7 +76,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Wait for what is still being written in the background."""
+        """Wait for background writes to finish."""
         self.connection.close()
 
     # ---- topics ---------------------------------------------------------------------------------
@@ -89,17 +90,19 @@ class Cluster:
         config: Mapping[str, object] | None = None,
         assignment: Sequence[Sequence[str]] | None = None,
     ) -> TopicDescription:
-        """Create a topic; `assignment` names the stores of each partition by hand, the preferred leader first.
+        """Create a topic. `assignment` sets the stores of each partition by hand, the preferred leader first.
 
         Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidReplicationFactor, InvalidConfig.
         """
-        by_hand = None if assignment is None else tuple(tuple(StoreId(one) for one in each) for each in assignment)
+        by_hand = (
+            None if assignment is None else tuple(tuple(StoreId(store) for store in stores) for stores in assignment)
+        )
         settings = parse_topic_config(config or {})
         self.submit(CreateTopic(name, partitions, replication_factor, settings, by_hand))
         return self.describe(name)
 
     def topics(self) -> list[str]:
-        """The names of all topics, ascending."""
+        """The names of all topics, in ascending order."""
         with self.connection.follower.current() as state:
             return sorted(state.topic_ids)
 
@@ -117,17 +120,17 @@ class Cluster:
             )
 
     def alter(self, name: str, *, config: Mapping[str, object]) -> None:
-        """Set config keys of a topic; a value of None takes the key away. Raises InvalidConfig."""
+        """Set config keys of a topic. A value of None removes the key. Raises InvalidConfig."""
         removed = tuple(key for key, value in config.items() if value is None)
         changed = parse_topic_config({key: value for key, value in config.items() if value is not None})
         self.submit(AlterTopic(self._topic(name).topic_id, changed, removed))
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Raise the number of partitions to `total`; keys may move to others. Raises InvalidPartitions."""
+        """Raise the number of partitions to `total`. Keys may move to other partitions. Raises InvalidPartitions."""
         self.submit(AddPartitions(self._topic(name).topic_id, total))
 
     def delete_topic(self, name: str) -> None:
-        """Forget a topic at once; its objects go with the next retention run after `file.delete.delay.ms`."""
+        """Delete a topic at once. The next retention run after `file.delete.delay.ms` deletes its objects."""
         self.submit(DeleteTopic(self._topic(name).topic_id))
 
     # ---- records --------------------------------------------------------------------------------
@@ -145,11 +148,11 @@ class Cluster:
     ) -> CommandResult:
         """Append rows in one atomic commit: all of them, over all partitions and topics, or nothing.
 
-        `rows` have the columns value, and optionally key, topic, partition, headers, timestamp; others are left out
-        with a warning. With `topic` None each row names its topic. `producer` = (id, epoch, first sequence) makes a
-        repeat of the same call return the original offsets; its rows name one partition, because sequences are counted
-        per partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per version.
-        Raises InvalidInput and its kin (nothing was written), OutcomeUnknown.
+        `rows` have the column value, and optionally key, topic, partition, headers, timestamp; other columns are left
+        out with a warning. If `topic` is None, each row names its topic. With `producer` = (id, epoch, first sequence),
+        a repeat of the same call returns the original offsets. Its rows must name one partition, because sequences are
+        counted per partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per
+        version. Raises InvalidInput and its subclasses (nothing was written), OutcomeUnknown.
         """
         if producer is not None:
             check_partition_named(rows)
@@ -176,7 +179,7 @@ class Cluster:
         return self.connection.committer.submit(Submission(plan.command_id, plan.n0, command), timeout_ms)
 
     def allocate_producer(self, producer_id: int | None = None) -> tuple[int, int]:
-        """(producer id, epoch): a new idempotent producer, or the next epoch of a known one, which fences the older."""
+        """(producer id, epoch): a new idempotent producer, or the next epoch of a known one, which fences the last."""
         result = self.submit(AllocateProducer(producer_id))
         if result.producer_id is None or result.producer_epoch is None:
             raise AssertionError("an allocation leads to a producer id and an epoch")
@@ -192,10 +195,10 @@ class Cluster:
         columns: Sequence[str] | None = None,
         include_headers: bool = False,
     ) -> pa.RecordBatchReader:
-        """Records [start, end) of a partition as a stream of batches of the columns read, ascending by offset.
+        """Records [start, end) of a partition as a stream of batches, in the order of offsets.
 
-        Default: log start to high watermark, as they are now. Raises OffsetOutOfRange, UnknownTopicOrPartition;
-        while reading DataLoss or Damaged.
+        By default from the log start to the high watermark, both as of this call. Raises OffsetOutOfRange and
+        UnknownTopicOrPartition at once, DataLoss and Damaged while the stream is read.
         """
         chosen = list(columns) if columns is not None else [*DEFAULT_COLUMNS, *(["headers"] if include_headers else [])]
         schema = read_schema(chosen)
@@ -214,21 +217,21 @@ class Cluster:
         columns: Sequence[str] | None = None,
         include_headers: bool = False,
     ) -> pa.Table:
-        """The same as `scan`, as one table in memory."""
+        """Like `scan`, but as one table in memory."""
         return self.scan(
             topic, partition=partition, start=start, end=end, columns=columns, include_headers=include_headers
         ).read_all()
 
     def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
-        """Per partition the first offset, by offset, whose record is at or after the time; None if there is none."""
+        """For each partition the lowest offset whose record is at or after the time; None if there is none."""
         with self.connection.follower.current() as state:
             count = topic_of(state, topic).partitions
         return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in range(count)}
 
     def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:
-        """The first offset of a partition whose timestamp is at or after `timestamp_us`, or None (S-05).
+        """The lowest offset of a partition whose timestamp is at or after `timestamp_us`, or None (S-05).
 
-        If an object is gone or damaged, the chain is asked again: a roll may have replaced it meanwhile.
+        If an object is gone or damaged, this plans again from the chain: a roll may have replaced the object.
         Raises UnknownTopicOrPartition, DataLoss, Damaged.
         """
         start = Offset(0)
@@ -239,21 +242,21 @@ class Cluster:
                 found_topic = topic_of(state, topic)
                 found_partition = partition_of(state, found_topic, partition)
                 start = max(start, found_partition.log_start)
-                found = candidates(state, found_topic, found_partition, timestamp_us, start)
+                slices = candidates(state, found_topic, found_partition, timestamp_us, start)
                 stores = self.connection.stores(state)
-            if not found:
+            if not slices:
                 return None
             try:
-                offset = first_in(found, stores, topic, timestamp_us, start)
+                offset = first_in(slices, stores, topic, timestamp_us, start)
             except Damaged:
                 looks_left -= 1
-                if found == failed or not looks_left:
+                if slices == failed or not looks_left:
                     raise
-                failed = found
+                failed = slices
                 continue
             if offset is not None:
                 return offset
-            start = found[-1].slice.end
+            start = slices[-1].slice.end
 
     # ---- inside ---------------------------------------------------------------------------------
 
@@ -268,10 +271,10 @@ class Cluster:
 
     def _plan(self, state: ClusterState, topic: str, partition: int, start: int | None, end: int | None) -> RangeToRead:
         found_topic = topic_of(state, topic)
-        found = partition_of(state, found_topic, partition)
-        low = found.log_start if start is None else start
-        high = found.high_watermark if end is None else end
-        return plan_range(state, found_topic, partition, check_range(topic, found, low, high))
+        partition_state = partition_of(state, found_topic, partition)
+        low = partition_state.log_start if start is None else start
+        high = partition_state.high_watermark if end is None else end
+        return plan_range(state, found_topic, partition, check_range(topic, partition_state, low, high))
 
 
 def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None) -> Cluster:
@@ -279,8 +282,8 @@ def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None)
     hdfs://host/path, memory://name.
 
     `storage` maps "store.key" to a setting, like {"metadata.endpoint_url": "http://127.0.0.1:9000"}; docs/stores.md
-    lists them. They take precedence over those of SPARKLOG_CONFIG, which take precedence over the
-    platform's own places.
+    lists them. They take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
+    configuration.
     Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, StoreUnavailable.
     """
     address = url or os.environ.get("SPARKLOG_CLUSTER")

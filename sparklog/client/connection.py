@@ -1,4 +1,4 @@
-"""A process's connection to one cluster: its metadata store, the state that follows the chain, the committer."""
+"""A process's connection to one cluster: the metadata store, the state that follows the chain, and the committer."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ _Key = tuple[int, str, bytes]  # process, address, settings
 
 
 class Connection:
-    """Everything one process needs of a cluster. Safe for threads; `shared` makes another one after a fork."""
+    """Everything a process needs to use a cluster. Thread-safe; after a fork `shared` makes a new one."""
 
     def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
         """Open the cluster at `url`.
 
-        `settings` take precedence over those of SPARKLOG_CONFIG, and these over the platform's.
+        `settings` take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
+        configuration.
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput.
         """
         if url.startswith(("http://", "https://")):
-            shown = url if "@" not in url else f"{url.partition('://')[0]}://…"  # before an @ may stand a password
+            shown = url if "@" not in url else f"{url.partition('://')[0]}://…"  # there may be a password before the @
             raise InvalidInput(
                 f"{shown} is the address of a coordinator; this version connects to the place of the metadata itself "
                 "(a path, file:///path, s3://bucket/prefix or hdfs://host/path)"
@@ -49,16 +50,18 @@ class Connection:
         self._registered: tuple[object, ...] = ()
 
     def stores(self, state: ClusterState) -> Stores:
-        """The cluster's stores as the state has them registered."""
+        """The cluster's stores, as registered in `state`."""
         registered = tuple(state.stores.values())
         if self._stores is None or registered != self._registered:
-            self._stores = Stores(StorePlaces(self.url, {each.store: each.url for each in registered}, self._settings))
+            self._stores = Stores(
+                StorePlaces(self.url, {store.store: store.url for store in registered}, self._settings)
+            )
             self._registered = registered
         return self._stores
 
     def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:
-        """The same, opened anew: their calls to servers give up after `timeout_ms`."""
-        urls = {each.store: each.url for each in state.stores.values()}
+        """The cluster's stores, newly opened. Their calls to servers give up after `timeout_ms`."""
+        urls = {store.store: store.url for store in state.stores.values()}
         hasty = {
             f"{store.lower()}.timeout_ms": str(timeout_ms)
             for store, url in urls.items()
@@ -67,18 +70,19 @@ class Connection:
         return Stores(StorePlaces(self.url, urls, StorageSettings(hasty).over(self._settings)))
 
     def places(self, state: ClusterState) -> StorePlaces:
-        """The same for tasks: without secrets."""
-        return places_to_carry(self.url, {each.store: each.url for each in state.stores.values()}, self._settings)
+        """The places of the cluster's stores, for tasks: without secrets."""
+        return places_to_carry(self.url, {store.store: store.url for store in state.stores.values()}, self._settings)
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
-        """What the chain says now of [at, plan.end): it begins later if the log start has risen (`scan.Replan`)."""
+        """A new plan for [at, plan.end) from the chain's newest state (`scan.Replan`). It begins later than `at` if the
+        log start has risen beyond it."""
         with self.follower.current() as state:
             partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
             start = min(max(at, partition.log_start), plan.end)
             return plan_range(state, state.topics[plan.topic_id], plan.partition, OffsetRange(Offset(start), plan.end))
 
     def check_chain(self, chain_id: str) -> None:
-        """Raise InconsistentClusterId if what was begun on cluster `chain_id` would go on on another one here."""
+        """Raise InconsistentClusterId if this is not cluster `chain_id`, on which the caller's work began."""
         found = self.follower.state.chain_id
         if found != chain_id:
             raise InconsistentClusterId(
@@ -86,12 +90,12 @@ class Connection:
             )
 
     def close(self) -> None:
-        """Wait for what is still being written in the background."""
+        """Wait for background writes to finish."""
         self.committer.close()
 
 
 def default_author() -> Author:
-    """Who this process is, for people who read the chain: the host's name and the process id, no secrets."""
+    """The name of this process for people who read the chain: host name and process id, no secrets."""
     return Author("client", f"{socket.gethostname()}:{os.getpid()}")
 
 
@@ -100,24 +104,24 @@ _shared_lock = threading.Lock()
 
 
 def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
-    """The process's one connection to the cluster at `url`: its state is kept and caught up at each use.
+    """The process's shared connection to the cluster at `url`. Its state is kept, and catches up at each use.
 
-    A forked child gets its own. A metadata location that was deleted and made anew is opened anew.
+    A forked child gets its own connection. If the cluster was deleted and created again, it is opened again.
     """
     key = _key(url, settings)
     with _shared_lock:
-        found = _shared.get(key)
-        if found is None or not found.follower.is_same_chain():
-            for other in [each for each in _shared if each[0] != key[0]]:
-                del _shared[other]
-            found = _shared[key] = Connection(url, settings=settings)
-        return found
+        connection = _shared.get(key)
+        if connection is None or not connection.follower.is_same_chain():
+            for inherited in [shared_key for shared_key in _shared if shared_key[0] != key[0]]:
+                del _shared[inherited]
+            connection = _shared[key] = Connection(url, settings=settings)
+        return connection
 
 
 def forget_shared(url: str) -> None:
-    """Drop the process's connections to the cluster at `url`, so that the next use opens it anew."""
+    """Drop the process's connections to the cluster at `url`, so that the next use opens a new one."""
     with _shared_lock:
-        for key in [each for each in _shared if each[:2] == _key(url, _PLATFORMS_OWN)[:2]]:
+        for key in [key for key in _shared if key[:2] == _key(url, _PLATFORMS_OWN)[:2]]:
             del _shared[key]
 
 

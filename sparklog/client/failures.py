@@ -1,4 +1,4 @@
-"""How an error reaches the people who started a command or a job: one line on stderr, its traceback if asked for."""
+"""How an error reaches whoever started a command or a job: one line on stderr, with a traceback on request."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Final
 
 from sparklog.core.errors import SparklogError
 
-DEBUG: Final = "SPARKLOG_DEBUG"  # set to anything: errors come with their traceback
+DEBUG: Final = "SPARKLOG_DEBUG"  # if set to anything, errors come with their traceback
 
 
 def unforeseen(error: Exception, text: str) -> str:
-    """The line for an error that is none of sparklog's, and how to see where it came from."""
+    """The line for an error that is not one of sparklog's, with a hint how to see where it came from."""
     hint = "" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where"
     return f"{SparklogError.code}: {type(error).__name__}: {text}{hint}"
 
 
 def print_failure(line: str) -> None:
-    """The line for the error that is being handled, on stderr, after its traceback if SPARKLOG_DEBUG is set."""
+    """Print the line of the error that is being handled to stderr, after its traceback if SPARKLOG_DEBUG is set."""
     print_traceback_if_wanted()
     sys.stdout.flush()
     print(one_line(line), file=sys.stderr)
 
 
 def print_traceback_if_wanted() -> None:
-    """Where the error that is being handled came from, on stderr, if SPARKLOG_DEBUG is set."""
+    """Print the traceback of the error that is being handled to stderr, if SPARKLOG_DEBUG is set."""
     if os.environ.get(DEBUG):
         traceback.print_exc()
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks: an error is one line."""
+    """The text without line breaks, because an error is one line."""
     return " ".join(text.split("\n")) if "\n" in text else text

@@ -1,4 +1,4 @@
-"""From the options of a batch read and the state at one chain position to tasks, each a list of ranges to read."""
+"""Planning a batch read: its options and the state at one chain position become tasks, each a list of ranges."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sparklog.options.typed import AssignPartitions, ReadOptions, SubscribeTopic
 
 _LOOKUP_THREADS: Final = 16
 
-Found = dict[tuple[int, int, int], Offset | None]  # (topic id, partition, timestamp in us) -> offset
+OffsetsByTime = dict[tuple[int, int, int], Offset | None]  # (topic id, partition, timestamp in us) -> offset
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """`tasks` ordered by (topic, partition, offset), all of them as the chain stood at `position`."""
+    """The `tasks`, ordered by (topic, partition, offset), all planned from the chain's state at `position`."""
 
     tasks: list[list[RangeToRead]]
     position: EntryNumber
@@ -33,10 +33,10 @@ class ReadPlan:
 
 
 def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> ReadPlan:
-    """Resolve the options against `state`, which nobody changes meanwhile; look-ups by time read objects.
+    """Resolve the options against `state`, which must not change meanwhile. Look-ups by time read objects.
 
-    Raises InvalidOption (partitions, start after end), UnknownTopicOrPartition, and OffsetOutOfRange or DataLoss
-    where records that were asked for are not there; with `fail_on_data_loss` false the range is cut to what is.
+    Raises InvalidOption (partitions, start after end) and UnknownTopicOrPartition; OffsetOutOfRange or DataLoss if
+    requested records are gone. With `fail_on_data_loss` false the range is cut to what is there instead.
     """
     if options.subscription is None:
         raise AssertionError("a plan of records needs a subscription")
@@ -44,17 +44,20 @@ def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> Read
     names = {(topic.name, int(partition.partition)) for topic, partition in read}
     check_names_all(options.start_option, options.start, names)
     check_names_all(options.end_option, options.end, names)
-    found = _look_up(state, stores, read, options)
+    by_time = _look_up(state, stores, read, options)
     warnings: list[str] = []
     weighed = []
     topics = {topic.topic_id: topic for topic, _ in read}
     for topic, partition in read:
-        offsets = _offsets(topic, partition, options, found, warnings)
+        offsets = _offsets(topic, partition, options, by_time, warnings)
         if offsets.start < offsets.end:
             weighed.append(weigh(state, topic.topic_id, partition.partition, offsets))
     packed = pack(weighed, options.max_bytes_per_partition, options.max_records_per_partition, options.min_partitions)
     tasks = [
-        [plan_range(state, topics[each.topic_id], each.partition, OffsetRange(each.start, each.end)) for each in task]
+        [
+            plan_range(state, topics[piece.topic_id], piece.partition, OffsetRange(piece.start, piece.end))
+            for piece in task
+        ]
         for task in packed
     ]
     return ReadPlan(tasks, EntryNumber(state.n), warnings)
@@ -67,7 +70,7 @@ def _partitions(state: ClusterState, subscription: Subscription) -> list[tuple[T
             (topic, partition_of(state, topic, index))
             for topic, indexes in sorted(
                 ((topic_of(state, name), indexes) for name, indexes in subscription.partitions.items()),
-                key=lambda each: each[0].name,
+                key=lambda assigned: assigned[0].name,
             )
             for index in indexes
         ]
@@ -81,8 +84,8 @@ def _partitions(state: ClusterState, subscription: Subscription) -> list[tuple[T
 
 def _look_up(
     state: ClusterState, stores: Stores, read: Sequence[tuple[Topic, Partition]], options: ReadOptions
-) -> Found:
-    """The first offset at or after each timestamp that the options name; None where there is none."""
+) -> OffsetsByTime:
+    """The first offset at or after each timestamp in the options; None if there is none."""
     wanted: dict[tuple[int, int, int], tuple[Topic, Partition]] = {}
     for topic, partition in read:
         for spec in (options.start, options.end):
@@ -115,14 +118,14 @@ def _first_at_or_after(
 
 
 def _offsets(
-    topic: Topic, partition: Partition, options: ReadOptions, found: Found, warnings: list[str]
+    topic: Topic, partition: Partition, options: ReadOptions, by_time: OffsetsByTime, warnings: list[str]
 ) -> OffsetRange:
     name, index = topic.name, partition.partition
-    start = _start(topic, partition, options, found)
-    end = _resolved(options.end.at(name, index), topic, partition, found)
+    start = _start(topic, partition, options, by_time)
+    end = _resolved(options.end.at(name, index), topic, partition, by_time)
     end = partition.high_watermark if end is None else end
     low, high = partition.log_start, partition.high_watermark
-    clamped_start, clamped_end = (Offset(min(max(each, low), high)) for each in (start, end))
+    clamped_start, clamped_end = (Offset(min(max(offset, low), high)) for offset in (start, end))
     if (clamped_start, clamped_end) != (start, end):
         _lost(f"{name}-{index}", (start, end), (low, high), options, warnings)
     if clamped_start > clamped_end:
@@ -133,9 +136,9 @@ def _offsets(
     return check_range(name, partition, clamped_start, clamped_end)
 
 
-def _start(topic: Topic, partition: Partition, options: ReadOptions, found: Found) -> Offset:
+def _start(topic: Topic, partition: Partition, options: ReadOptions, by_time: OffsetsByTime) -> Offset:
     position = options.start.at(topic.name, partition.partition)
-    offset = _resolved(position, topic, partition, found)
+    offset = _resolved(position, topic, partition, by_time)
     if offset is not None:
         return offset
     if options.start_at_latest_if_none:
@@ -148,7 +151,7 @@ def _start(topic: Topic, partition: Partition, options: ReadOptions, found: Foun
     )
 
 
-def _resolved(position: Position, topic: Topic, partition: Partition, found: Found) -> Offset | None:
+def _resolved(position: Position, topic: Topic, partition: Partition, by_time: OffsetsByTime) -> Offset | None:
     match position:
         case Earliest():
             return partition.log_start
@@ -157,13 +160,13 @@ def _resolved(position: Position, topic: Topic, partition: Partition, found: Fou
         case AtOffset(offset=offset):
             return offset
         case AtTimestamp(timestamp_us=timestamp_us):
-            return found[topic.topic_id, partition.partition, timestamp_us]
+            return by_time[topic.topic_id, partition.partition, timestamp_us]
 
 
 def _lost(
     place: str, wanted: tuple[int, int], readable: tuple[int, int], options: ReadOptions, warnings: list[str]
 ) -> None:
-    """Records of the range asked for are not there: an error, or a warning."""
+    """Report that records of the requested range are gone, as an error or a warning."""
     message = (
         f"{place}: wanted offsets [{wanted[0]}, {wanted[1]}) ({options.start_option}, {options.end_option}), "
         f"the readable range is [{readable[0]}, {readable[1]})"

@@ -1,7 +1,7 @@
-"""Whether each store of a cluster is the registered one, can be written, and still has its objects.
+"""Checks whether each store of a cluster is the registered one, can be written, and still has its objects.
 
-Stores are asked side by side, each in threads of its own that end with the process: one that does not answer is
-reported at the deadline, and holds nobody up.
+All stores are checked in parallel, each in threads of its own that end with the process. A store that does not answer
+is reported at the deadline and does not hold up the others.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from sparklog.storage.open_store import join_url
 T = TypeVar("T")
 
 DEADLINE_MS: Final = 20_000
-CALL_TIMEOUT_MS: Final = 8_000  # of one call to a server, so that its threads end soon after the deadline
+CALL_TIMEOUT_MS: Final = 8_000  # of one call to a server, so that threads end soon after the deadline
 MOST_SAMPLES: Final = 100
 _SAMPLERS: Final = 8
-_PROBE: Final = b"sparklog cluster health\n" * 200  # more than file systems keep beside a name
+_PROBE: Final = b"sparklog cluster health\n" * 200  # more than a file system stores in an inode
 
 
 @dataclass(slots=True)
 class StoreHealth:
-    """What was found of one store so far. `problems` and `bad_objects` are empty if all is well.
+    """The findings about one store so far. `problems` and `bad_objects` are empty if all is well.
 
-    `remarks` keep no read and no write from success. `wrote_under`: the prefix where a write was tried.
+    `remarks` do not make any read or write fail. `wrote_under` is the prefix where a write was tried.
     """
 
     store: str
@@ -74,7 +74,7 @@ class StoreHealth:
 
 @dataclass(frozen=True, slots=True)
 class _BadObject:
-    """What a look at an object of the sample, or at its index, found."""
+    """A finding about a sampled object, or about its index."""
 
     sample: ObjectSample
     what: str
@@ -91,17 +91,17 @@ class ClusterHealth:
     @property
     def sampled(self) -> int:
         """How many objects were looked for on at least one store."""
-        return len(set().union(*(each.sampled for each in self.stores)))
+        return len(set().union(*(store.sampled for store in self.stores)))
 
 
 def in_time(call: Callable[[], T], deadline_ms: int, what: str) -> T:
-    """What `call` gives, or RequestTimedOut: then it goes on in a thread that ends with the process."""
-    given: list[T] = []
+    """The result of `call`. Raises RequestTimedOut; the call then goes on in a thread that ends with the process."""
+    results: list[T] = []
     raised: list[BaseException] = []
 
     def run() -> None:
         try:
-            given.append(call())
+            results.append(call())
         except BaseException as error:
             raised.append(error)
 
@@ -110,23 +110,23 @@ def in_time(call: Callable[[], T], deadline_ms: int, what: str) -> T:
     thread.join(deadline_ms / 1000)
     if raised:
         raise raised[0]
-    if not given:
+    if not results:
         raise RequestTimedOut(f"{what}: no answer in {duration(deadline_ms)}")
-    return given[0]
+    return results[0]
 
 
 def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
-    """Ask every store and the place of the chain, at the same time, for `DEADLINE_MS` at most."""
+    """Check every store and the place of the chain, in parallel, within `DEADLINE_MS`."""
     samples, n = sampled_objects(state, MOST_SAMPLES), EntryNumber(state.n)
     stores = connection.hasty_stores(state, CALL_TIMEOUT_MS)
     checks = []
-    for each in state.stores.values():
-        held = [sample for sample in samples if _is_held(sample, each.store)]
-        found = StoreHealth(str(each.store), join_url(connection.url, each.url))
+    for registered in state.stores.values():
+        held = [sample for sample in samples if _is_held(sample, registered.store)]
+        health = StoreHealth(str(registered.store), join_url(connection.url, registered.url))
         folders = _data_folders(held)
-        checks.append(_Check(found, partial(stores.get, each.store), each.incarnation, n, held, folders))
+        checks.append(_Check(health, partial(stores.get, registered.store), registered.incarnation, n, held, folders))
     root = connection.follower.store
-    at_root = next((check for check in checks if check.found.url == root.url), None)
+    at_root = next((check for check in checks if check.health.url == root.url), None)
     if at_root is None:
         at_root = _Check(StoreHealth(METADATA_STORE, root.url), lambda: root, None, n, [], [])
         checks.append(at_root)
@@ -137,10 +137,10 @@ def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
         thread.join(deadline.left_s())
         check.end(late=thread.is_alive())
     if any(check.bad for check in checks):
-        connection.follower.catch_up()  # roll and delete may have been at work since the sample was drawn
+        connection.follower.catch_up()  # a roll or a delete may have run since the sample was drawn
         for check in checks:
             check.tell_of_objects(connection.follower.state)
-    return ClusterHealth([check.found for check in checks], len(state.objects) - len(state.retired))
+    return ClusterHealth([check.health for check in checks], len(state.objects) - len(state.retired))
 
 
 def _is_held(sample: ObjectSample, store: StoreId) -> bool:
@@ -148,7 +148,7 @@ def _is_held(sample: ObjectSample, store: StoreId) -> bool:
 
 
 def _data_folders(samples: list[ObjectSample]) -> list[str]:
-    """Where appends are written, and where the sampled objects lie, so that a roll writes there too."""
+    """The folders where appends are written, and those of the sampled objects, where a roll writes too."""
     keys = (data_key(sample.object.object, sample.topic) for sample in samples)
     appends = [f"{APPENDS}{digits:02x}/" for digits in range(256)]
     return sorted({APPENDS, TOPICS, *appends, *(f"{key.rpartition('/')[0]}/" for key in keys)})
@@ -165,18 +165,18 @@ def _begin(run: Callable[[], None]) -> threading.Thread:
 
 
 class _Check:
-    """The check of one store, which may still be at work when it is asked for its result."""
+    """The check of one store, which may still be running when its result is read."""
 
     def __init__(
         self,
-        found: StoreHealth,
+        health: StoreHealth,
         open_: Callable[[], ObjectStore],
         incarnation: str | None,
         n: EntryNumber,
         samples: list[ObjectSample],
         folders: list[str],
     ) -> None:
-        self.found = found
+        self.health = health
         self.folders = folders
         self.bad: list[_BadObject] = []
         self._n = n
@@ -187,7 +187,7 @@ class _Check:
         self._over = False
 
     def run(self) -> None:
-        """Ask one thing after the other. Nothing is written to what is not the store that was registered."""
+        """Run the checks in order. Nothing is written if this is not the registered store."""
         with self._noted():
             store = self._open()
             if self._incarnation is not None and (problem := _mark_of_another(store, self._incarnation)):
@@ -209,7 +209,7 @@ class _Check:
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        """Whatever is raised inside is a problem of the store, also what nobody expected."""
+        """Note whatever is raised inside as a problem of the store, unexpected errors included."""
         try:
             yield
         except SparklogError as error:
@@ -218,22 +218,22 @@ class _Check:
             self._note(_unexpected(error))
 
     def end(self, *, late: bool) -> None:
-        """From now on the result stays as it is."""
+        """Freeze the result."""
         with self._lock:
             self._over = True
             if late:
-                self.found.problems.append(f"no answer in {duration(DEADLINE_MS)}")
-            elif not self.found.problems and (left := len(self._samples) - len(self.found.sampled)):
-                self.found.problems.append(f"{counted(left, 'sampled object')} could not be looked for")
+                self.health.problems.append(f"no answer in {duration(DEADLINE_MS)}")
+            elif not self.health.problems and (left := len(self._samples) - len(self.health.sampled)):
+                self.health.problems.append(f"{counted(left, 'sampled object')} could not be looked for")
 
     def tell_of_objects(self, state: ClusterState) -> None:
-        """Report what was found of objects that `state`, which is newer than the look, still names."""
+        """Report the findings about objects that `state` still names; it is newer than the findings."""
         for bad in self.bad:
             if slices := live_slices(state, bad.sample.object.number):
                 piece = bad.sample.slice
                 more = f" and {counted(slices - 1, 'more slice')}" if slices > 1 else ""
                 place = f"{bad.sample.topic}-{piece.partition} offsets [{piece.start}, {piece.end}){more}"
-                (self.found.remarks if bad.is_remark else self.found.bad_objects).append(f"{place}: {bad.what}")
+                (self.health.remarks if bad.is_remark else self.health.bad_objects).append(f"{place}: {bad.what}")
 
     def _look_for(self, store: ObjectStore, samples: Iterator[ObjectSample]) -> None:
         while not self._over:
@@ -245,23 +245,23 @@ class _Check:
                 bad = list(_problems_of(store, sample))
                 with self._lock:
                     if not self._over:
-                        self.found.sampled.add(sample.object.number)
+                        self.health.sampled.add(sample.object.number)
                         self.bad += bad
 
     def _note(self, problem: str) -> None:
         with self._lock:
-            if problem and problem not in self.found.problems and not self._over:
-                self.found.problems.append(problem)
+            if problem and problem not in self.health.problems and not self._over:
+                self.health.problems.append(problem)
 
     def _note_written(self, key: str) -> None:
         with self._lock:
             if not self._over:
-                self.found.wrote_under = APPENDS if key.startswith(APPENDS) else PROBES
+                self.health.wrote_under = APPENDS if key.startswith(APPENDS) else PROBES
 
     def _note_space(self, free_bytes: int | None) -> None:
         with self._lock:
             if not self._over:
-                self.found.free_bytes = free_bytes
+                self.health.free_bytes = free_bytes
 
 
 def _unexpected(error: Exception) -> str:
@@ -269,7 +269,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def _mark_of_another(store: ObjectStore, wanted: str) -> str:
-    """What is wrong with the mark that says which store this is."""
+    """What is wrong with the mark that identifies the store; "" if nothing is."""
     try:
         mark = msgspec.json.decode(store.get(INCARNATION), type=Incarnation)
     except KeyNotFound:
@@ -282,18 +282,19 @@ def _mark_of_another(store: ObjectStore, wanted: str) -> str:
 
 
 def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
-    """Where to try a write: beside an append object, under a name that vacuum takes for an orphan's.
+    """Where to try a write: next to an append object, under a name that vacuum would remove as an orphan.
 
-    No directory is made, as one that root made would keep writers out. Without an object under append/ it is PROBES.
+    This creates no directory, because a directory created by root would keep writers out. If there is no append
+    object, the key is under PROBES.
     """
     drawn = new_id()
-    beside = store.first_key_after(APPENDS, APPENDS)
-    name = None if beside is None else parse_data_key(beside)
+    existing = store.first_key_after(APPENDS, APPENDS)
+    name = None if existing is None else parse_data_key(existing)
     return f"{PROBES}{drawn}-health" if name is None else append_key(n, name.upload_id[:2] + drawn[2:])
 
 
 def _write(store: ObjectStore, key: str) -> str:
-    """What is wrong with a small object that is written, read back, and removed again."""
+    """Write a small object, read it back and remove it. Returns what went wrong, or ""."""
     try:
         store.put_if_absent(key, _PROBE)
         same = bytes(store.get(key)) == _PROBE
@@ -306,21 +307,21 @@ def _write(store: ObjectStore, key: str) -> str:
 
 
 def _unwritable(store: ObjectStore, folders: list[str]) -> str:
-    """Which directories of a disk this user may not write in: a job that ran as root leaves such ones."""
-    found = store.unwritable(folders) if isinstance(store, LocalStore) else []
-    if not found:
+    """The directories of a disk that this user may not write in, in words. A job that ran as root leaves such ones."""
+    paths = store.unwritable(folders) if isinstance(store, LocalStore) else []
+    if not paths:
         return ""
-    more = f" and {counted(len(found) - 1, 'more directory')}" if len(found) > 1 else ""
-    return f"{StoreReadOnly.code}: the user of this process may not write in {found[0]}{more}"
+    more = f" and {counted(len(paths) - 1, 'more directory')}" if len(paths) > 1 else ""
+    return f"{StoreReadOnly.code}: the user of this process may not write in {paths[0]}{more}"
 
 
 def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[_BadObject]:
-    """What is wrong with an object or its index on a store. Of their bytes only the last is read."""
+    """What is wrong with an object or its index on a store. Reads only the last byte of each."""
     named = sample.object.object
-    key = data_key(named, sample.topic)
-    for each, wanted, is_index in ((key, named.size_bytes, False), (index_key(key), named.index_size_bytes, True)):
+    data = data_key(named, sample.topic)
+    for key, wanted, is_index in ((data, named.size_bytes, False), (index_key(data), named.index_size_bytes, True)):
         try:
-            lost = _lost(store, each, wanted)
+            lost = _lost(store, key, wanted)
         except SparklogError as error:
             yield _BadObject(sample, str(error), is_remark=False)
         except Exception as error:
@@ -332,12 +333,12 @@ def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[_BadObjec
 
 
 def _lost(store: ObjectStore, key: str, wanted: int) -> str:
-    """Whether an object is gone or has another size, in words. Raises what keeps its last byte from being read."""
+    """Whether an object is gone or has another size, in words, or "". Raises if its last byte can't be read."""
     try:
-        found = store.size(key)
-        if found == wanted:
+        size_bytes = store.size(key)
+        if size_bytes == wanted:
             store.get_ranges(key, [(max(wanted - 1, 0), wanted)])
             return ""
     except KeyNotFound:
         return f"{key} is not there"
-    return f"{key} has {exact_amount(found)}, wanted {exact_amount(wanted)}"
+    return f"{key} has {exact_amount(size_bytes)}, wanted {exact_amount(wanted)}"

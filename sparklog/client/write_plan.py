@@ -1,9 +1,9 @@
-"""A write over several partitions and topics: planned once, written by many tasks, committed by one command.
+"""A write to several partitions and topics: planned once, written by many tasks, committed by one command.
 
     plan_write (driver) -> write_rows (each task, uploads) -> append_command (driver) -> one chain entry
 
-Plan and task results are plain values that travel between processes as bytes. Nothing of it is visible before the
-commit; what no commit names is an orphan that vacuum removes.
+Plans and the results of tasks are plain values that travel between processes as bytes. Nothing is visible before the
+commit. Objects that no commit names are orphans, which vacuum removes.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from sparklog.log.records_schema import canonical
 from sparklog.log.routing import by_topic
 from sparklog.log.stores import StorePlaces, Stores
 
-TIMESTAMPS_END: Final = 1 << 63  # microseconds; they begin at the same below 0
+TIMESTAMPS_END: Final = 1 << 63  # microseconds; timestamps are in [-TIMESTAMPS_END, TIMESTAMPS_END)
 
 
 class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
-    """A topic to write to, as the chain knew it when the write began. `epochs[p]` is partition p's leader epoch."""
+    """A topic to write to, as it was when the write began. `epochs[p]` is the leader epoch of partition p."""
 
     topic_id: TopicId
     name: str
@@ -66,9 +66,9 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WritePlan(msgspec.Struct, frozen=True):
-    """Everything a task needs to know. `n0` and `command_id` stay the same for every attempt and resubmission.
+    """Everything a task needs to know. `n0` and `command_id` are the same for all attempts and resubmissions.
 
-    `topic` None: each row names its topic. `oldest_us`, `newest_us` of a topic bound create times.
+    If `topic` is None, each row names its topic. `oldest_us` and `newest_us` of a topic are the limits of create times.
     """
 
     places: StorePlaces
@@ -80,9 +80,9 @@ class WritePlan(msgspec.Struct, frozen=True):
 
 
 class TaskWritten(msgspec.Struct, frozen=True):
-    """What one task uploaded; `object_index` of a slice points into its own `objects`.
+    """The uploads of one task. The `object_index` of a slice is an index into `objects`.
 
-    `keyless`: topics to which it wrote records without a key.
+    `keyless` are the topics to which the task wrote records without a key.
     """
 
     objects: tuple[NewObject, ...] = ()
@@ -115,7 +115,7 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
     topic = state.topics[state.topic_ids[name]]
     config = state.topic_config(topic)
     partitions = state.partitions_of(topic)
-    stores = {store for isr in {each.isr for each in partitions} for store in isr}
+    stores = {store for isr in {partition.isr for partition in partitions} for store in isr}
     by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
     after_ms = config.message_timestamp_after_max_ms if by_creation else None
     before_ms = config.message_timestamp_before_max_ms if by_creation else None
@@ -123,7 +123,7 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
         topic.topic_id,
         name,
         topic.partitions,
-        tuple(each.leader_epoch for each in partitions),
+        tuple(partition.leader_epoch for partition in partitions),
         tuple(Holder(store, state.stores[store].registration) for store in sorted(stores)),
         config.max_message_bytes,
         config.compression_type or compression or "zstd",
@@ -134,17 +134,17 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
 
 
 def _bound_us(at_ms: int) -> int | None:
-    """A bound of timestamps in microseconds; None if no timestamp (64 bit) can pass it: then it is no bound."""
+    """A limit of timestamps in microseconds; None if every 64-bit timestamp is within it."""
     at_us = at_ms * 1000
     return at_us if -TIMESTAMPS_END <= at_us < TIMESTAMPS_END else None
 
 
 def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int = 0) -> TaskWritten:
-    """Upload the rows of one task; `task` is its number, by which keyless records begin at different partitions.
+    """Upload the rows of one task. `task` is its number: it lets tasks start their keyless records at different
+    partitions.
 
-    Raises InvalidInput and its kin (wrong columns, unknown topic, partition out of range, record too large, a key
-    missing on a compacted topic), StoreUnavailable and a store's other errors; what was uploaded before stays behind
-    as orphans.
+    Raises InvalidInput and its subclasses (wrong columns, unknown topic, partition out of range, record too large, a
+    key missing on a compacted topic), StoreUnavailable and other errors of stores. Earlier uploads stay as orphans.
     """
     stores = Stores(plan.places)
     writers: dict[str, ObjectWriter] = {}
@@ -164,11 +164,11 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int 
         slices: list[NewSlice] = []
         for writer in writers.values():
             for written, of_object in writer.finish():
-                slices += [msgspec.structs.replace(each, object_index=len(objects)) for each in of_object]
+                slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]
                 objects.append(written)
         return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)))
     except (OutcomeUnknown, KeyExists) as error:
-        # What is in doubt is an object that nothing names: the log itself is surely as it was.
+        # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
         raise StoreUnavailable(f"wanted to upload rows, found it in doubt: {error.message}") from error
     finally:
         for writer in writers.values():
@@ -182,23 +182,26 @@ def append_command(
     application: Application | None = None,
     label: str = "",
 ) -> Append | None:
-    """One command over everything the tasks uploaded, in their order; None if there was nothing.
+    """One command for everything the tasks uploaded, in their order; None if there is nothing to commit.
 
-    An application's version is written also without rows: a repeat with rows adds nothing, as with Delta.
+    An application's version is committed even without rows, so that a repeat with rows adds nothing, as in Delta.
     """
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
-    for each in written:
-        slices += [msgspec.structs.replace(one, object_index=one.object_index + len(objects)) for one in each.slices]
-        objects += each.objects
+    for of_task in written:
+        slices += [
+            msgspec.structs.replace(slice_, object_index=slice_.object_index + len(objects))
+            for slice_ in of_task.slices
+        ]
+        objects += of_task.objects
     if not slices and application is None:
         return None
-    by_id = {each.topic_id: each for each in plan.topics.values()}
-    touched = dict.fromkeys((each.topic_id, each.partition) for each in slices)
+    by_id = {topic.topic_id: topic for topic in plan.topics.values()}
+    touched = dict.fromkeys((slice_.topic_id, slice_.partition) for slice_ in slices)
     epochs = tuple(
         PartitionEpoch(topic_id, partition, by_id[topic_id].epochs[partition]) for topic_id, partition in touched
     )
-    keyless = {topic_id for each in written for topic_id in each.keyless}
+    keyless = {topic_id for of_task in written for topic_id in of_task.keyless}
     return Append(tuple(objects), tuple(slices), epochs, application, label, tuple(sorted(keyless)))
 
 
@@ -265,12 +268,12 @@ def _writer(plan: WritePlan, planned: PlannedTopic, stores: Stores, task: int) -
 
 
 def new_upload_id() -> UploadId:
-    """An upload id that nobody drew before; drawn in the process that uploads, so after any fork."""
+    """A new upload id. It must be drawn in the process that uploads, so after any fork."""
     return UploadId(new_id())
 
 
 def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
-    """Refuse rows of an idempotent producer that leave the choice of a partition to whoever writes them this time."""
+    """Refuse rows of an idempotent producer without a partition: a repeat might choose another one."""
     if "partition" not in rows.schema.names or rows.column("partition").null_count:
         raise InvalidInput(
             "an append with a producer names its partition: give the rows a column 'partition' without nulls, so that "
@@ -281,11 +284,11 @@ def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
 def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) -> tuple[NewSlice, ...]:
     """The slices of one partition with the sequences of an idempotent producer: (id, epoch, first sequence)."""
     producer_id, epoch, sequence = producer
-    if len({(each.topic_id, each.partition) for each in slices}) > 1:
+    if len({(slice_.topic_id, slice_.partition) for slice_ in slices}) > 1:
         raise InvalidInput("an append with a producer goes to one partition: sequences are counted per partition")
     numbered = []
-    for each in slices:
-        span = span_of(producer_id, epoch, sequence, each.records)
-        numbered.append(msgspec.structs.replace(each, producer=span))
-        sequence = sequence_after(sequence, each.records)
+    for slice_ in slices:
+        span = span_of(producer_id, epoch, sequence, slice_.records)
+        numbered.append(msgspec.structs.replace(slice_, producer=span))
+        sequence = sequence_after(sequence, slice_.records)
     return tuple(numbered)

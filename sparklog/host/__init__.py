@@ -1,5 +1,5 @@
-"""What the shells take from the machine they run on: clocks, deadlines, pauses, ids, and what a fork leaves behind.
+"""What the shells take from the machine they run on: clocks, deadlines, pauses, ids and the fork hook.
 
-Nothing else in `sparklog` asks for the time, draws an id or a random number, or hooks a fork: a lint rule says so.
-Begin with `clock.py`.
+Nothing else in `sparklog` asks for the time, draws an id or a random number, or hooks a fork; a lint rule enforces it.
+Read clock.py first.
 """

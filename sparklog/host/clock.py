@@ -1,4 +1,4 @@
-"""Time as the shells see it. Safety never depends on it; it says when to try again and when to stop."""
+"""Time for the shells. It only decides when to try again and when to stop: safety never depends on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall clock for time stamps, monotonic clock for deadlines, and a pause between tries."""
+    """A wall clock for timestamps, a monotonic clock for deadlines, and a pause between tries."""
 
     def now_ms(self) -> int: ...
 
@@ -40,10 +40,10 @@ def now_us() -> int:
 
 
 def monotonic_s() -> float:
-    """Seconds of a clock that never goes back."""
+    """Seconds on a clock that never goes back."""
     return time.monotonic()
 
 
 def sleep_s(duration_s: float) -> None:
-    """Wait; not at all if `duration_s` is negative."""
+    """Wait. Returns at once if `duration_s` is negative."""
     time.sleep(max(0.0, duration_s))

@@ -1,4 +1,4 @@
-"""When a call to a store gives up, and how long it rests between tries."""
+"""When a call to a store gives up, and how long it pauses between tries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class Deadline:
-    """A point of the monotonic clock after which a call gives up."""
+    """A point in monotonic time after which a call gives up."""
 
     __slots__ = ("_at_s", "timeout_ms")
 
@@ -21,12 +21,12 @@ class Deadline:
         self._at_s = time.monotonic() + timeout_ms / 1000
 
     def extend(self, more_ms: int) -> None:
-        """Put it off: what is to be done turned out to be more."""
+        """Postpone the deadline, because there turned out to be more to do."""
         self.timeout_ms += more_ms
         self._at_s += more_ms / 1000
 
     def left_s(self) -> float:
-        """Seconds until then; 0 if it passed."""
+        """Seconds until the deadline; 0 if it has passed."""
         return max(0.0, self._at_s - time.monotonic())
 
     def passed(self) -> bool:
@@ -34,7 +34,7 @@ class Deadline:
 
 
 def tries(deadline: Deadline) -> Iterator[int]:
-    """Counts tries from 1, with growing, jittered pauses between them, until the deadline. At least one."""
+    """Yield the numbers of tries from 1, with growing, jittered pauses, until the deadline. At least one try."""
     longest_s = _FIRST_PAUSE_S
     number = 1
     while True:

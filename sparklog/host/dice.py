@@ -1,4 +1,4 @@
-"""Ids that nobody drew before, and pauses that are not the same for everybody."""
+"""Ids that nobody has drawn before, and pauses that differ between processes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import random
 
 
 def new_id() -> str:
-    """32 hexadecimal digits. A forked child draws others than its parent."""
+    """32 hexadecimal digits. A forked child does not draw the same ids as its parent."""
     return os.urandom(16).hex()
 
 
 def jittered(longest: float) -> float:
-    """Something between half of `longest` and `longest`, so that many who wait do not act at once."""
+    """A random length from half of `longest` to `longest`, so that many waiters do not all act at once."""
     return random.uniform(longest / 2, longest)

@@ -1,4 +1,4 @@
-"""What a forked child inherits and can't use: locks that a thread held, threads, connections of its parent."""
+"""A hook for forked children. They inherit what they can't use: held locks, threads, connections of the parent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 from collections.abc import Callable
 
 
-def after_fork_in_child(begin_anew: Callable[[], None]) -> None:
-    """Call `begin_anew` first thing in every child that is forked from this process."""
-    os.register_at_fork(after_in_child=begin_anew)
+def after_fork_in_child(reset: Callable[[], None]) -> None:
+    """Call `reset` first in every child forked from this process."""
+    os.register_at_fork(after_in_child=reset)

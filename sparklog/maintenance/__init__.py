@@ -1,5 +1,5 @@
-"""The work that brokers do in the background: roll, retention, vacuum. It imports no Spark.
+"""The work that brokers do in the background: roll, retention, vacuum. Nothing here imports Spark.
 
-Read frame.py first: plan, show, work, commit, delete, report are the same for every job. tasks.py is the port to
-whatever runs the heavy part.
+Read frame.py first: every job plans, prints its plan, works, commits, deletes and reports in the same way. tasks.py is
+the port to whatever runs the heavy part.
 """

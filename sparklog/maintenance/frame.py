@@ -1,14 +1,14 @@
 """The frame of every maintenance job.
 
-    plan from the chain -> print it -> (--dry-run stops here) -> heavy part as tasks -> one command per swap or cut
-    -> delete what is due -> raise FLOOR -> report, which is also a record of the chain
+    plan from the chain -> print the plan -> (--dry-run stops here) -> heavy part as tasks -> one command per swap or
+    cut -> delete what is due -> raise FLOOR -> report, which is also a record of the chain
 
-A job changes the log only by commands that the chain accepts or refuses as a whole, so it is safe beside writers,
-readers and a second copy of itself, and it can be killed anywhere and run again: what it uploaded and never named is
-an orphan, what it forgot and did not delete stays retired until the next run.
+A job changes the log only by commands that the chain accepts or refuses as a whole. So it is safe next to writers,
+readers and a second copy of itself, and it can be killed at any point and run again. Objects that it uploaded but never
+named are orphans. Objects that the log dropped but the job did not delete stay retired until the next run.
 
-There are two times: ages of records and of chain entries are counted from `now_ms` (--now). Whether the delay of a
-retired object has passed is told by the machine's clock alone, because readers were promised that delay.
+Two clocks are involved. Ages of records and of chain entries count from `now_ms` (--now). Whether the delay of a
+retired object has passed depends on the machine's clock alone, because readers rely on that delay.
 """
 
 from __future__ import annotations
@@ -47,36 +47,36 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COMMIT_ATTEMPTS = 3
-COMMITS_AT_ONCE = 16  # callers of the committer: what waits goes into one entry
+COMMITS_AT_ONCE = 16  # threads that commit; commands that wait together share an entry
 DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
 
 
 class Job(Protocol):
-    """What differs between the jobs. Order of calls: `plan` once, then `execute` once, unless only a plan is wanted."""
+    """What differs between jobs. Order of calls: `plan` once, then `execute` once unless this is a dry run."""
 
     name: str
-    unit: str  # what the objects of its plan are
+    unit: str  # what its plan counts as objects
 
     @property
     def notes(self) -> Sequence[str]:
-        """After `plan`: what people should know about it."""
+        """After `plan`: what people should know about the plan."""
         ...
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """What is due, a row per partition with work. Changes nothing in the log."""
+        """The work that is due, one row for each partition that has any. Changes nothing in the log."""
         ...
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Do what was planned: the same rows, with what was done. A failure in one stops no other."""
+        """Do the planned work. Returns the same rows with what was done. A failure in one does not stop the others."""
         ...
 
 
 class JobOptions(TypedDict, total=False):
-    """What every job can be told, by keyword.
+    """The options of every job, by keyword.
 
-    `topics`: only these (default: all). `now_ms`: count ages from then, not from now. `dry_run`: print the plan, change
-    nothing. `tasks`: where the heavy part runs (default: in this process). `console`: where
-    the plan and progress are printed. `clock`: the machine's, unless a test brings its own.
+    `topics`: only these (default: all). `now_ms`: the time from which ages are counted (default: now). `dry_run`: print
+    the plan and change nothing. `tasks`: where the heavy part runs (default: in this process). `console`: where the
+    plan and progress are printed. `clock`: the machine's unless a test brings its own.
     """
 
     topics: Collection[str] | None
@@ -88,7 +88,7 @@ class JobOptions(TypedDict, total=False):
 
 
 class JobFrame:
-    """What a job works with: the cluster, the times, the tasks, the people who watch."""
+    """What a job works with: the cluster, the clocks, the task runner and the output."""
 
     def __init__(
         self,
@@ -112,17 +112,17 @@ class JobFrame:
         self.connection.committer.clock = self.clock
         self.topics = frozenset(topics) if topics else None
         with self.connection.follower.current() as state:
-            for each in self.topics or ():
-                topic_of(state, each)
+            for topic in self.topics or ():
+                topic_of(state, topic)
 
     def chosen_topics(self, state: ClusterState) -> Iterator[Topic]:
-        """The topics that the job was asked for: all, or those named that are still there; in order of name."""
+        """The job's topics in the order of their names: all, or those of the requested ones that still exist."""
         for name in sorted(state.topic_ids):
             if self.topics is None or name in self.topics:
                 yield topic_of(state, name)
 
     def commit(self, command: Command) -> CommandResult:
-        """Commit a command that names no objects: begun again if FLOOR passed it meanwhile."""
+        """Commit a command that names no objects. It begins again if FLOOR has passed it meanwhile."""
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
                 return self.connection.committer.submit(self._begin(command))
@@ -132,11 +132,11 @@ class JobFrame:
         return self.connection.committer.submit(self._begin(command))
 
     def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
-        """The same for many; those that wait together share an entry. Errors are values here."""
+        """Commit many such commands; those that wait together share an entry. Errors are returned as values."""
         return _each(self.commit, commands)
 
     def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
-        """Commit commands that were begun before, like the objects that they name. Errors are values here."""
+        """Commit commands that began earlier, before the objects that they name. Errors are returned as values."""
         return _each(self.connection.committer.submit, submissions)
 
     def _begin(self, command: Command) -> Submission:
@@ -146,17 +146,17 @@ class JobFrame:
     # ---- FLOOR ----------------------------------------------------------------------------------
 
     def due_floor(self) -> EntryNumber:
-        """Where FLOOR belongs: at the newest entry older than `floor.delay.ms`; never below where it is."""
+        """Where FLOOR should be: at the newest entry older than `floor.delay.ms`, but never lower than it is now."""
         with self.connection.follower.current() as state:
             floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
         return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
 
     def raise_floor(self) -> EntryNumber:
-        """Raise FLOOR if it is due, and let silent producers go; returns where FLOOR is now."""
+        """Raise FLOOR if that is due, and expire silent producers. Returns the new FLOOR."""
         floor = self.due_floor()
         with self.connection.follower.current() as state:
             silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
-            due = floor > state.floor or any(each.last_used_ms < silent_ms for each in state.producers.values())
+            due = floor > state.floor or any(producer.last_used_ms < silent_ms for producer in state.producers.values())
         if due:
             self.commit(RaiseFloor(floor))
         return floor
@@ -164,52 +164,52 @@ class JobFrame:
     # ---- retired objects ------------------------------------------------------------------------
 
     def due_deletions(self) -> list[ObjectToDelete]:
-        """Retired objects whose delay has passed by the machine's clock."""
+        """The retired objects whose delay has passed by the machine's clock."""
         with self.connection.follower.current() as state:
             due = due_for_deletion(state, self.clock.now_ms(), self.topics)
-            return [self._to_delete(state, each.number, each.topic) for each in due]
+            return [self._to_delete(state, retired.number, retired.topic) for retired in due]
 
     def delete_due(self) -> DeletionResult:
-        """Delete them from their stores, and say so in the chain, group by group."""
+        """Delete these objects from their stores, and record that in the chain, group by group."""
         due = self.due_deletions()
-        groups = [tuple(each) for each in chunks(due, DELETED_AT_ONCE)]
+        groups = [tuple(group) for group in chunks(due, DELETED_AT_ONCE)]
         with self.connection.follower.current() as state:
             places = self.connection.places(state)
         gone: set[int] = set()
         messages: list[str] = []
         for round_ in chunks(groups, self.tasks.tasks_at_once):
-            orders = [msgspec.msgpack.encode(_DeletionOrder(places, each)) for each in round_]
-            results = [_delete(each) for each in orders] if len(groups) == 1 else self.tasks.run(_delete, orders)
+            orders = [msgspec.msgpack.encode(_DeletionOrder(places, group)) for group in round_]
+            results = [_delete(order) for order in orders] if len(groups) == 1 else self.tasks.run(_delete, orders)
             for body in results:
                 deleted = msgspec.msgpack.decode(body, type=Deleted)
-                messages += [f"{each.key} can't be deleted: {each.error}" for each in deleted.failed]
+                messages += [f"{failed.key} can't be deleted: {failed.error}" for failed in deleted.failed]
                 if deleted.numbers:
                     self.commit(ConfirmDeleted(deleted.numbers))
                     gone.update(deleted.numbers)
             self.output.progress("retired objects deleted", len(gone), len(due))
-        done = [each for each in due if each.number in gone]
+        done = [retired for retired in due if retired.number in gone]
         return DeletionResult(_deletion_work(due), _deletion_work(done), len(due) - len(done), tuple(messages))
 
     def _to_delete(self, state: ClusterState, number: int, topic: str) -> ObjectToDelete:
-        found = state.objects.get(number)  # type: ignore[arg-type]
-        if found is None:
-            raise AssertionError(f"object {number} is retired, so it is named until a DELETED record")
+        retired = state.objects.get(number)  # type: ignore[arg-type]
+        if retired is None:
+            raise AssertionError(f"object {number} is retired, so the state names it until a DELETED record")
         stores = tuple(
             holder.store
-            for holder in found.holders
+            for holder in retired.holders
             if holder.store in state.stores and state.stores[holder.store].registration == holder.registration
         )
-        size_bytes = found.size_bytes + found.index_size_bytes
-        return ObjectToDelete(number, data_key(found, topic), stores, size_bytes)  # type: ignore[arg-type]
+        size_bytes = retired.size_bytes + retired.index_size_bytes
+        return ObjectToDelete(number, data_key(retired, topic), stores, size_bytes)  # type: ignore[arg-type]
 
 
 def run_job(job: Job, cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
-    """Run a job. Raises what keeps it from planning at all; failures of parts stand in the report."""
+    """Run a job. Raises only errors that prevent planning; the report lists failures of parts."""
     frame = JobFrame(job.name, cluster_url, **options)
     started_ms = frame.clock.now_ms()
     try:
         rows = job.plan(frame)
-        planned = total(each.planned for each in rows)
+        planned = total(row.planned for row in rows)
         deletion = DeletionResult(_deletion_work(frame.due_deletions()))
         notes = list(job.notes)
         notes += [f"ages are counted from {point_in_time(frame.now_ms)} (--now)"] if frame.now_was_given else []
@@ -233,7 +233,7 @@ def run_job(job: Job, cluster_url: str, **options: Unpack[JobOptions]) -> JobRep
 
 
 def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[DeletionResult, EntryNumber]:
-    """Delete what is due and raise FLOOR; that one fails does not keep the other from its work."""
+    """Delete what is due and raise FLOOR. If one fails, the other is still done."""
     try:
         deletion = frame.delete_due()
     except SparklogError as error:
@@ -241,7 +241,7 @@ def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[
     try:
         return deletion, frame.raise_floor()
     except SparklogError as error:
-        notes.append(f"FLOOR was not raised: {error}")  # the next run tries again; nothing depends on when
+        notes.append(f"FLOOR was not raised: {error}")  # the next run tries again; the delay does no harm
         with frame.connection.follower.current() as state:
             return deletion, state.floor
 
@@ -255,7 +255,7 @@ def _report(
     floor: EntryNumber,
     notes: Sequence[str],
 ) -> JobReport:
-    failed = sum(each.outcome is Outcome.FAILED for each in rows)
+    failed = sum(row.outcome is Outcome.FAILED for row in rows)
     return JobReport(
         job.name,
         frame.connection.url,
@@ -263,8 +263,8 @@ def _report(
         frame.now_ms,
         started_ms,
         frame.clock.now_ms(),
-        total(each.planned for each in rows),
-        total(each.done for each in rows),
+        total(row.planned for row in rows),
+        total(row.done for row in rows),
         failed,
         tuple(rows),
         deletion,
@@ -286,21 +286,21 @@ def _delete(payload: bytes) -> bytes:
 
 
 def _deletion_work(objects: Sequence[ObjectToDelete]) -> Work:
-    requests = sum(2 * len(each.stores) for each in objects) - -len(objects) // DELETED_AT_ONCE
-    return Work(len(objects), 0, sum(each.size_bytes for each in objects), requests)
+    requests = sum(2 * len(retired.stores) for retired in objects) - -len(objects) // DELETED_AT_ONCE
+    return Work(len(objects), 0, sum(retired.size_bytes for retired in objects), requests)
 
 
 def _each(commit: Callable[[T], CommandResult], items: Sequence[T]) -> list[CommandResult | SparklogError]:
-    def one(item: T) -> CommandResult | SparklogError:
+    def result_of(item: T) -> CommandResult | SparklogError:
         try:
             return commit(item)
         except SparklogError as error:
             return error
 
     if len(items) < 2:
-        return [one(each) for each in items]
+        return [result_of(item) for item in items]
     with ThreadPoolExecutor(min(COMMITS_AT_ONCE, len(items))) as pool:
-        return list(pool.map(one, items))
+        return list(pool.map(result_of, items))
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -1,4 +1,4 @@
-"""What a job tells people while it runs: its plan as a table, progress on long work, and a closing line."""
+"""What a job prints while it runs: its plan as a table, progress on long work, and a closing line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Wor
 
 ROWS_SHOWN = 40
 PROGRESS_EVERY_MS = 5_000
-WIDTH = 140  # of what goes to a file
+WIDTH = 140  # of output to a file
 
 
 class JobOutput:
@@ -22,7 +22,7 @@ class JobOutput:
     def __init__(self, console: Console | None, clock: Clock) -> None:
         self._console = console or stderr_console()
         self._clock = clock
-        self._told_ms = clock.monotonic_ms()
+        self._last_progress_ms = clock.monotonic_ms()
         self._said: frozenset[str] = frozenset()
 
     def plan(
@@ -34,7 +34,7 @@ class JobOutput:
         deletion: Work,
         notes: Sequence[str],
     ) -> None:
-        """The plan: a row per partition, the sums, what else is due."""
+        """Print the plan: a row per partition, the sums, and what else is due."""
         if results:
             self._table(title, unit, results, planned)
         else:
@@ -49,18 +49,18 @@ class JobOutput:
         self._said = frozenset(notes)
 
     def progress(self, what: str, done: int, of: int) -> None:
-        """How far the work has come: at most one line per PROGRESS_EVERY_MS."""
+        """Print how far the work has come, at most one line per PROGRESS_EVERY_MS."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._told_ms >= PROGRESS_EVERY_MS:
-            self._told_ms = now_ms
+        if now_ms - self._last_progress_ms >= PROGRESS_EVERY_MS:
+            self._last_progress_ms = now_ms
             self._say(f"{what}: {done:,} of {of:,}")
 
     def end(self, report: JobReport) -> None:
-        """What was done, and each failure."""
-        for each in report.partitions:
-            if each.outcome in (Outcome.FAILED, Outcome.OVERTAKEN):
-                self._say(f"{each.place}: {each.outcome}: {'; '.join(each.messages)}")
-        for message in (*report.deletion.messages, *(each for each in report.notes if each not in self._said)):
+        """Print each failure, and what was done."""
+        for row in report.partitions:
+            if row.outcome in (Outcome.FAILED, Outcome.OVERTAKEN):
+                self._say(f"{row.place}: {row.outcome}: {'; '.join(row.messages)}")
+        for message in (*report.deletion.messages, *(note for note in report.notes if note not in self._said)):
             self._say(message)
         done, deleted = report.done, report.deletion.done
         self._say(
@@ -71,7 +71,7 @@ class JobOutput:
         )
 
     def _say(self, line: str) -> None:
-        """One line, however long: a path in it can be copied whole."""
+        """Print one line, however long, so that a path in it can be copied whole."""
         self._console.print(line, markup=False, soft_wrap=True)
 
     def _table(self, title: str, unit: str, results: Sequence[PartitionResult], planned: Work) -> None:
@@ -83,21 +83,21 @@ class JobOutput:
         table.add_column("bytes", justify="right", footer=amount(planned.size_bytes))
         table.add_column("requests", justify="right", footer=f"{planned.requests:,}")
         table.add_column("why", overflow="fold")
-        for each in results[:ROWS_SHOWN]:
-            work = each.planned
+        for row in results[:ROWS_SHOWN]:
+            work = row.planned
             table.add_row(
-                each.place,
+                row.place,
                 f"{work.objects:,}",
                 f"{work.records:,}",
                 amount(work.size_bytes),
                 f"{work.requests:,}",
-                each.reason,
+                row.reason,
             )
         self._console.print(table)
 
 
 def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
-    """Where a plan goes: stdout if it is all that was asked for; None (stderr) if it is not, or a report goes there."""
+    """The console for the plan: stdout for a dry run, unless a report goes there; else None, which means stderr."""
     if not dry_run or stdout_taken:
         return None
     console = Console(highlight=False)
@@ -105,6 +105,6 @@ def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
 
 
 def stderr_console() -> Console:
-    """Where messages and progress go; lines that are not soft-wrapped are WIDTH long if nobody watches."""
+    """Where messages and progress go. If it is not a terminal, lines that are not soft-wrapped are WIDTH wide."""
     console = Console(stderr=True, highlight=False)
     return console if console.is_terminal else Console(stderr=True, highlight=False, width=WIDTH)

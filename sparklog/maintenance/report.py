@@ -1,4 +1,4 @@
-"""What a maintenance job planned, did and could not do: values, and their JSON."""
+"""What a maintenance job planned, did and failed to do, as values and as JSON."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class Work(msgspec.Struct, frozen=True):
 def total(works: Iterable[Work]) -> Work:
     """The sum."""
     whole = Work()
-    for each in works:
-        whole += each
+    for work in works:
+        whole += work
     return whole
 
 
 class Outcome(StrEnum):
-    """What became of the work of one partition."""
+    """The outcome of the work on one partition."""
 
-    PLANNED = "planned"  # only planned: --dry-run
+    PLANNED = "planned"  # only planned, with --dry-run
     DONE = "done"
-    OVERTAKEN = "overtaken"  # somebody else changed the same segments first: nothing is wrong, nothing was changed
+    OVERTAKEN = "overtaken"  # another process changed the same segments first; nothing is wrong, nothing was changed
     FAILED = "failed"
 
 
 class PartitionResult(msgspec.Struct, frozen=True):
-    """One partition's part. Vacuum, to which objects have no partition, reports per prefix of keys (`place`)."""
+    """The part of one partition. Vacuum does not know the partitions of objects; its rows are prefixes of keys."""
 
     place: str
     topic: str | None
@@ -58,7 +58,7 @@ class PartitionResult(msgspec.Struct, frozen=True):
 
 
 class DeletionResult(msgspec.Struct, frozen=True):
-    """Retired objects whose delay has passed: how many there were, how many are gone, and what failed."""
+    """Retired objects whose delay has passed: how many there were, how many were deleted, and what failed."""
 
     planned: Work = Work()
     done: Work = Work()
@@ -67,9 +67,9 @@ class DeletionResult(msgspec.Struct, frozen=True):
 
 
 class JobReport(msgspec.Struct, frozen=True):
-    """A run of a maintenance job. `exit_code` is 1 if any partition or deletion failed, else 0.
+    """One run of a maintenance job. `exit_code` is 1 if any partition or deletion failed, else 0.
 
-    `now_ms` is the time that ages were counted from, `floor` FLOOR at the end (with --dry-run: where it would be).
+    `now_ms` is the time from which ages were counted. `floor` is FLOOR at the end; with --dry-run, where it would be.
     """
 
     job: str
@@ -92,8 +92,8 @@ class JobReport(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self)).decode()
 
     def for_chain(self) -> str:
-        """The totals and the first failures: a chain entry is read by everybody, so it stays small."""
-        failed = [each for each in self.partitions if each.outcome is Outcome.FAILED]
+        """The totals and the first failures. It stays small, because every process reads every chain entry."""
+        failed = [row for row in self.partitions if row.outcome is Outcome.FAILED]
         document = {
             "dry_run": self.dry_run,
             "now_ms": self.now_ms,
@@ -101,9 +101,7 @@ class JobReport(msgspec.Struct, frozen=True):
             "done": self.done,
             "failed": self.failed,
             "partitions": len(self.partitions),
-            "failures": [{"place": each.place, "messages": each.messages[:3]} for each in failed][
-                :MOST_FAILURES_IN_CHAIN
-            ],
+            "failures": [{"place": row.place, "messages": row.messages[:3]} for row in failed][:MOST_FAILURES_IN_CHAIN],
             "deletion": msgspec.structs.replace(self.deletion, messages=self.deletion.messages[:10]),
             "floor": self.floor,
             "notes": self.notes,

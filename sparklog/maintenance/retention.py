@@ -1,4 +1,4 @@
-"""The retention job: the log forgets old segments, then their objects are deleted after the delay (R-01 to R-06)."""
+"""The retention job: the log drops old segments; after the delay their objects are deleted (R-01 to R-06)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sparklog.core.types import PartitionIndex, TopicPartition
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
 
-_CHAIN_REQUESTS = 2  # the entry and the look for its void mark
+_CHAIN_REQUESTS = 2  # the entry, and the check for its void mark
 
 
 def run_retention(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
-    """Move log starts up to what `retention.ms` (counted from `now_ms`) and `retention.bytes` leave.
+    """Move the log starts up as `retention.ms` (counted from `now_ms`) and `retention.bytes` require.
 
-    `spark` is only used to delete objects when they are many.
-    Raises UnknownTopicOrPartition, ClusterNotFound, and what keeps the chain from being read.
+    Only the deletion of many objects runs as tasks. Raises UnknownTopicOrPartition, ClusterNotFound, and errors from
+    reading the chain.
     """
     return run_job(RetentionJob(), cluster_url, **options)
 
@@ -36,7 +36,7 @@ class RetentionJob:
         self._due: list[tuple[PartitionResult, RetentionCut]] = []
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """What goes, by partition."""
+        """The segments to drop, by partition."""
         with frame.connection.follower.current() as state:
             for topic in frame.chosen_topics(state):
                 for index in range(topic.partitions):
@@ -50,7 +50,7 @@ class RetentionJob:
         return [row for row, _ in self._due]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """One command per partition; a log start that is there already stays."""
+        """Commit one command per partition. A log start that is already that high stays as it is."""
         commands = [MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to) for _, cut in self._due]
         rows = []
         for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):

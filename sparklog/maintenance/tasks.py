@@ -1,7 +1,7 @@
-"""Where the heavy part of a job runs: a port, and its simplest adapter, this process. `spark/tasks.py` has the other.
+"""Where the heavy part of a job runs: a port, and its simplest adapter, this process. The other is `spark/tasks.py`.
 
-Payloads and results are bytes, and a task is a function of a module, so that any process with sparklog installed can
-run it. A task reports its failures in its result: one that fails must not stop the others.
+Payloads and results are bytes, and a task is a function at module level, so any process with sparklog installed can run
+it. A task reports its failures in its result: a task that fails must not stop the others.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ class TaskRunner(Protocol):
 
     @property
     def tasks_at_once(self) -> int:
-        """How many tasks to hand over in one call of `run`; what they did is committed before the next call."""
+        """How many tasks to pass to one call of `run`. Their results are committed before the next call."""
         ...
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        """`task` of each payload, in their order. Raises SparklogError if they could not be run."""
+        """The results of `task` for each payload, in order. Raises SparklogError if the tasks could not be run."""
         ...
 
 
 class LocalTasks:
-    """Runs tasks in this process, one after the other, each committed before the next begins."""
+    """Runs tasks in this process, one at a time. Each is committed before the next one begins."""
 
     tasks_at_once = 1
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        """`task` of each payload, in their order."""
+        """The results of `task` for each payload, in order."""
         return [task(payload) for payload in payloads]

@@ -1,11 +1,11 @@
-"""The vacuum job: orphans below FLOOR go (F-09), and what nobody needs any more beside the chain.
+"""The vacuum job: deletes orphans below FLOOR (F-09), and what the chain no longer needs beside its entries.
 
     raise FLOOR -> list append/ and topics/ of each store in tasks, count orphans -> find old snapshots -> print
-    -> (--dry-run stops here) -> list again where there were some, deleting each by its name -> drop abandoned uploads
-    -> delete old snapshots with their chunks, and bodies of large commands (`chain/old_snapshots.py`)
+    -> (--dry-run stops here) -> list the prefixes with orphans again, deleting each orphan by its name -> drop
+    abandoned uploads -> delete old snapshots with their chunks, and bodies of large commands (`chain/old_snapshots.py`)
 
-An orphan's name says when its writer began (n0). Below FLOOR no command can name it any more, so no clock and no
-slow writer can make this wrong.
+An orphan's name says when its writer began (n0). Below FLOOR no command can name it any more, so neither a wrong clock
+nor a slow writer can lead to a wrong deletion.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _KEYS_PER_LISTING = 1_000  # what one request lists
 
 
 def run_vacuum(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
-    """Raise FLOOR to the newest entry older than `floor.delay.ms` (counted from `now_ms`), and delete orphans below.
+    """Raise FLOOR to the newest entry older than `floor.delay.ms` (counted from `now_ms`), and delete orphans below it.
 
-    With `topics` only orphaned segments of these topics: the name of an append object does not tell its topic.
-    Raises UnknownTopicOrPartition, ClusterNotFound, and what keeps the chain from being read.
+    With `topics`, deletes only orphaned segments of these topics: the name of an append object does not say its topic.
+    Raises UnknownTopicOrPartition, ClusterNotFound, and errors from reading the chain.
     """
     return run_job(VacuumJob(), cluster_url, **options)
 
@@ -52,7 +52,7 @@ class VacuumJob:
         self._failed: list[PartitionResult] = []
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The orphans, by the prefix of their keys. FLOOR is raised before; with --dry-run it is only computed."""
+        """The orphans, by the prefix of their keys. Raises FLOOR first; with --dry-run only computes it."""
         floor = frame.due_floor() if frame.dry_run else frame.raise_floor()
         searches = _searches(frame, floor)
         for search, found in zip(searches, _run(frame, searches, delete=False), strict=True):
@@ -64,13 +64,13 @@ class VacuumJob:
         return [*(row for row, _ in self._due), *self._failed, *_planned_old(frame)]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Delete them, and what uploads left behind that were never published."""
+        """Delete the orphans, and what is left of uploads that were never published."""
         rows = list(self._failed)
-        found = _run(frame, [search for _, search in self._due], delete=True)
-        for (row, _), each in zip(self._due, found, strict=True):
-            done = Work(each.deleted, 0, each.deleted_bytes, each.deleted + _listings(each))
+        results = _run(frame, [search for _, search in self._due], delete=True)
+        for (row, _), found in zip(self._due, results, strict=True):
+            done = Work(found.deleted, 0, found.deleted_bytes, found.deleted + _listings(found))
             done_row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
-            rows.append(_failed(done_row, each) if each.failed else done_row)
+            rows.append(_failed(done_row, found) if found.failed else done_row)
         return [*rows, *_remove_abandoned(frame), *_delete_old(frame)]
 
 
@@ -81,7 +81,7 @@ class _VacuumOrder(msgspec.Struct, frozen=True):
 
 
 def search_store(payload: bytes) -> bytes:
-    """Task: one search (a _VacuumOrder); OrphansFound. A listing that breaks off counts as one failure."""
+    """Task: one search, from a _VacuumOrder to OrphansFound. A listing that breaks off counts as one failure."""
     order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
     try:
         store = Stores(order.places).get(order.search.store)
@@ -94,17 +94,18 @@ def search_store(payload: bytes) -> bytes:
 def _run(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
     with frame.connection.follower.current() as state:
         places = frame.connection.places(state)
-    found: list[OrphansFound] = []
+    results: list[OrphansFound] = []
     for round_ in chunks(searches, frame.tasks.tasks_at_once):
-        orders = [_VacuumOrder(places, each, delete) for each in round_]
-        bodies = frame.tasks.run(search_store, [msgspec.msgpack.encode(each) for each in orders])
-        found += [msgspec.msgpack.decode(each, type=OrphansFound) for each in bodies]
-        frame.output.progress("prefixes searched", len(found), len(searches))
-    return found
+        orders = [_VacuumOrder(places, search, delete) for search in round_]
+        bodies = frame.tasks.run(search_store, [msgspec.msgpack.encode(order) for order in orders])
+        results += [msgspec.msgpack.decode(body, type=OrphansFound) for body in bodies]
+        frame.output.progress("prefixes searched", len(results), len(searches))
+    return results
 
 
 def _searches(frame: JobFrame, floor: EntryNumber) -> list[OrphanSearch]:
-    """A search per store and prefix. The state is one at or after FLOOR's entry, so what it does not name is lost."""
+    """One search per store and prefix. The state is at or after FLOOR's entry, so objects that it does not name are
+    orphans for ever."""
     searches = []
     with frame.connection.follower.current() as state:
         named = NamedUploads(state)
@@ -185,7 +186,7 @@ def _delete_old(frame: JobFrame) -> list[PartitionResult]:
 
 
 def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
-    """Drop uploads that began before `floor.delay.ms` and were never published; one still at work then fails whole."""
+    """Drop uploads that are older than `floor.delay.ms` and were never published. One still in progress fails whole."""
     with frame.connection.follower.current() as state:
         before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms
         stores = frame.connection.stores(state)

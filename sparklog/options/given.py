@@ -1,6 +1,6 @@
-"""What a user gave as options to one side, sorted out: registered ones, stores' settings, Kafka's, unknown ones.
+"""The options that a user gave to a read or a write, sorted: sparklog's own, settings of stores, Kafka's, unknown ones.
 
-Names match without case, as Spark's do: Spark hands them on in lower case.
+Names match in any case, as Spark's do: Spark passes them on in lower case.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _KAFKA_ADDRESS: Final = re.compile(
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """An option that was given and changes nothing, and why."""
+    """An option that was given but has no effect, and the reason."""
 
     name: str
     reason: str
 
 
 class GivenOptions:
-    """What a user gave to one side. Raises `InvalidOption` at the first name that is not legal there."""
+    """The options that a user gave to one side. Raises `InvalidOption` at the first name that is illegal there."""
 
     def __init__(self, raw: Mapping[str, str], side: Side) -> None:
         self.side = side
-        self._texts: dict[str, tuple[str, str]] = {}  # option name -> (text, the name under which it was given)
+        self._texts: dict[str, tuple[str, str]] = {}  # option name -> (text, the name that the user wrote)
         self._ignored: dict[str, str] = {}
         self._storage: dict[str, str] = {}
         aliases: dict[str, tuple[str, str]] = {}
@@ -73,25 +73,25 @@ class GivenOptions:
         return [name for name in OPTIONS if name in self._texts]
 
     def ignore(self, name: str, reason: str) -> None:
-        """Note that an option, if it was given, changes nothing."""
+        """Note that an option has no effect, if it was given."""
         if name in self._texts:
             self._ignored[self._texts[name][1]] = reason
 
     def has_ignored(self, name: str) -> bool:
-        """Whether this option was given where it changes nothing."""
+        """Whether this option was given but has no effect."""
         return name in self._ignored
 
     def text(self, name: str) -> str:
-        """The text of a given option, without blanks around it; `InvalidOption` if there is nothing in it."""
+        """The text of a given option, stripped of blanks. Raises `InvalidOption` if it is empty."""
         return str(OPTIONS[name].parse(self._texts[name][0], self._texts[name][1]))
 
     def optional_text(self, name: str) -> str | None:
-        """The text of an option (or its default), None if it has neither."""
+        """The text of an option, or its default; None if it has neither."""
         value = self._value(name)
         return None if value is None else str(value)
 
     def optional_integer(self, name: str) -> int | None:
-        """The number of an option (or its default), None if it has neither."""
+        """The number of an option, or its default; None if it has neither."""
         value = self._value(name)
         assert value is None or isinstance(value, int)
         return value
@@ -103,21 +103,21 @@ class GivenOptions:
         return value
 
     def flag(self, name: str) -> bool:
-        """The truth of an option that has a default."""
+        """The value of a true-or-false option that has a default."""
         return self._value(name) is True
 
     def elements(self, name: str) -> tuple[str, ...] | None:
-        """The elements of a list option, None if it was not given."""
+        """The elements of a list option; None if it was not given."""
         value = self._value(name)
         assert value is None or isinstance(value, tuple)
         return value
 
     def raw(self, name: str) -> str:
-        """The text of a given option as it was given."""
+        """The text of a given option, unchanged."""
         return self._texts[name][0]
 
     def cluster(self, default: str | None) -> str:
-        """The cluster's address: the option, else `default` (the environment's); refused if it can't be one."""
+        """The cluster's address: the option, else `default` (from the environment). Raises `InvalidOption`."""
         path = next((name for name in _PATHS if name in self._ignored), None)
         if "cluster" not in self._texts and path is not None:
             raise InvalidOption(
@@ -147,7 +147,7 @@ class GivenOptions:
         return storage_settings(self._storage, self.optional_text("cluster.token"))
 
     def ignored(self) -> tuple[Ignored, ...]:
-        """What was given and changes nothing, by name."""
+        """The options that were given but have no effect, sorted by name."""
         return tuple(Ignored(name, reason) for name, reason in sorted(self._ignored.items()))
 
     def _value(self, name: str) -> ConfigValue | None:
@@ -184,7 +184,7 @@ class GivenOptions:
 
 
 def warning_of(ignored: tuple[Ignored, ...]) -> str | None:
-    """One line for the log that names every option that changes nothing; None if there is none."""
+    """One line for the log that names every option without effect; None if there is none."""
     if not ignored:
         return None
-    return "options without effect in sparklog: " + "; ".join(f"{each.name} ({each.reason})" for each in ignored)
+    return "options without effect in sparklog: " + "; ".join(f"{option.name} ({option.reason})" for option in ignored)

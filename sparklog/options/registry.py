@@ -1,6 +1,6 @@
-"""The options of `format("sparklog")`, each declared once: parsed, checked and documented from the same line.
+"""The options of `format("sparklog")`. Each is declared once, for parsing, checks and docs.
 
-`given` sorts by it what a user gave, and `typed` makes checked values of that. Source of names and rules:
+`given` uses it to sort a user's options, and `typed` turns those into checked values. Source of names and rules:
 Spark's `KafkaSourceProvider` (`validateGeneralOptions`, `validateBatchOptions`, `kafkaParamsForProducer`).
 """
 
@@ -27,17 +27,17 @@ METADATA_TABLES: Final = ("topics", "partitions", "segments", "writes", "chain")
 
 
 class Side(StrEnum):
-    """Who reads an option."""
+    """What an option is for."""
 
     BATCH_READ = "batch read"
     BATCH_WRITE = "batch write"
 
 
 class Option(msgspec.Struct, frozen=True):
-    """An option: its key (name, type, default, legal values, doc), the sides that read it, Kafka's counterpart.
+    """An option: its key (name, type, default, legal values, doc), the sides that use it, and Kafka's counterpart.
 
-    `form` says what is legal where the type alone does not. `kafka_equivalent` is the option of Spark's Kafka
-    connector, or the config of a Kafka client, whose place it takes; "" if there is none.
+    `form` describes the legal values where the type is not enough. `kafka_equivalent` is the option of Spark's Kafka
+    connector, or the config of a Kafka client, that this option replaces; "" if there is none.
     """
 
     key: ConfigKey
@@ -47,15 +47,15 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name as it is written in docs."""
+        """The name as the docs write it."""
         return self.key.name
 
     def legal(self) -> str:
-        """What is legal, in words that fit after "wanted"."""
+        """The legal values, in words that follow "wanted"."""
         return self.form or self.key.legal()
 
     def parse(self, raw: str, given_as: str = "") -> ConfigValue:
-        """The typed value, or `InvalidOption`; `given_as` is the name under which the user gave it."""
+        """The typed value. Raises `InvalidOption`. `given_as` is the name that the user wrote."""
         value = self.key.read(raw)
         if value is None or value == "":
             via = f" (from {given_as})" if given_as and given_as.lower() != self.name.lower() else ""
@@ -73,8 +73,8 @@ _DECLARED: Final = (
             "cluster",
             _STRING,
             None,
-            "Where the metadata chain lives: a path, file://, s3:// or hdfs://. Without the option: the environment "
-            "variable `SPARKLOG_CLUSTER` of the driver.",
+            "Where the metadata chain lives: a path, file://, s3:// or hdfs://. Default: the environment variable "
+            "`SPARKLOG_CLUSTER` of the driver.",
         ),
         _BOTH,
         "kafka.bootstrap.servers",
@@ -85,7 +85,7 @@ _DECLARED: Final = (
             "cluster.token",
             _STRING,
             None,
-            "The token for a cluster that is reached through coordinators. Secret: never logged or kept.",
+            "The token for a cluster that is reached through coordinators. Secret: never logged or stored.",
         ),
         _BOTH,
     ),
@@ -112,8 +112,8 @@ _DECLARED: Final = (
             "startingOffsets",
             _STRING,
             "earliest",
-            "Where to start. By partition: all that are read must be named, -2 stands for earliest; latest is refused "
-            "in a batch.",
+            "Where to start. By partition, every partition to be read must be named, and -2 means earliest. A batch "
+            "can't start at latest.",
         ),
         _READ,
         "startingOffsets",
@@ -124,8 +124,8 @@ _DECLARED: Final = (
             "endingOffsets",
             _STRING,
             "latest",
-            "Where to end; the offset itself is not read. By partition: all that are read must be named, -1 stands for "
-            "latest; earliest is refused in a batch.",
+            "Where to end; the offset itself is not read. By partition, every partition to be read must be named, and "
+            "-1 means latest. A batch can't end at earliest.",
         ),
         _READ,
         "endingOffsets",
@@ -148,8 +148,8 @@ _DECLARED: Final = (
             "endingTimestamp",
             _STRING,
             None,
-            "End each partition before its first record with this timestamp or a later one; none: at latest. Takes "
-            "precedence over `endingOffsetsByTimestamp`, which takes precedence over `endingOffsets`.",
+            "End each partition before its first record with this timestamp or a later one; if it has none, at latest. "
+            "Takes precedence over `endingOffsetsByTimestamp`, which takes precedence over `endingOffsets`.",
         ),
         _READ,
         "endingTimestamp",
@@ -183,7 +183,7 @@ _DECLARED: Final = (
             "failOnDataLoss",
             _BOOL,
             True,
-            "Whether to fail when records of the range asked for are no longer there; else what is there is read.",
+            "Whether to fail if records of the requested range are gone. If false, the rest is read.",
         ),
         _READ,
         "failOnDataLoss",
@@ -198,8 +198,8 @@ _DECLARED: Final = (
             "maxRecordsPerPartition",
             _LONG,
             1_000_000,
-            "Records of one task at most, cut at batches: a bulk read of small records uses all cores. Many small "
-            "ranges share a task up to it.",
+            "The most records in one task, cut at batches, so that a bulk read of small records uses all cores. Small "
+            "ranges share a task up to this limit.",
             minimum=1,
         ),
         _READ,
@@ -210,7 +210,7 @@ _DECLARED: Final = (
             "maxBytesPerPartition",
             _BYTES,
             134_217_728,
-            "Stored bytes of one task at most, cut at batches; many small ranges share a task up to it.",
+            "The most stored bytes in one task, cut at batches. Small ranges share a task up to this limit.",
             minimum=1,
         ),
         _READ,
@@ -225,8 +225,8 @@ _DECLARED: Final = (
             "columns",
             _LIST,
             None,
-            "The columns of the DataFrame, in this order. What is not named is not read: `columns=offset` reads no "
-            "record bodies. (A `select` alone does not reach the source.)",
+            "The columns of the DataFrame, in this order. Columns that are not named are not read: `columns=offset` "
+            "reads no record bodies. (A `select` alone does not reach the source.)",
             choices=READ_COLUMNS,
         ),
         _READ,
@@ -236,7 +236,7 @@ _DECLARED: Final = (
             "metadata",
             _STRING,
             None,
-            "Read the log's own state instead of records. Goes with no other option that chooses records.",
+            "Read the log's own state instead of records. Can't be combined with options that choose records.",
             choices=METADATA_TABLES,
         ),
         _READ,
@@ -252,8 +252,8 @@ _DECLARED: Final = (
             "acks",
             _STRING,
             "all",
-            "When a write is done: `all` (or `-1`): on every in-sync replica; `1`: on the leader's store, only for a "
-            "write to one partition and without `txnAppId`. With one replica both are the same.",
+            "When a write counts as done. `all` (or `-1`): on every in-sync replica. `1`: on the leader's store, only "
+            "for a write to one partition without `txnAppId`. With one replica both are the same.",
             choices=("all", "-1", "1"),
         ),
         _WRITE,
@@ -264,7 +264,7 @@ _DECLARED: Final = (
             "compression",
             _STRING,
             None,
-            "The codec of record batches; without it zstd. A topic's `compression.type` takes precedence over it.",
+            "The codec of record batches; by default zstd. A topic's `compression.type` takes precedence over it.",
             choices=("zstd", "lz4", "none"),
         ),
         _WRITE,
@@ -277,7 +277,7 @@ _DECLARED: Final = (
     ),
     Option(
         ConfigKey(
-            "writeId", _STRING, None, 'A label of this write, shown by `metadata = "writes"`. It makes nothing unique.'
+            "writeId", _STRING, None, 'A label for this write, shown by `metadata = "writes"`. It need not be unique.'
         ),
         _WRITE,
         form="a label",
@@ -287,23 +287,21 @@ _DECLARED: Final = (
             "txnAppId",
             _STRING,
             None,
-            "With `txnVersion`: a write whose version is not above the last one of this application succeeds and adds "
-            "nothing, as Delta's does.",
+            "With `txnVersion`: a write whose version is not above this application's last one succeeds and adds "
+            "nothing, as in Delta.",
         ),
         _WRITE,
         form="the id of an application",
     ),
     Option(
-        ConfigKey(
-            "txnVersion", _LONG, None, "The version of this write; needs `txnAppId`, and the reverse.", minimum=0
-        ),
+        ConfigKey("txnVersion", _LONG, None, "The version of this write. Needs `txnAppId`, and vice versa.", minimum=0),
         _WRITE,
     ),
 )
 
 OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in _DECLARED}
 
-# Kafka client configs that take the place of an option, per side.
+# Kafka client configs that stand for an option, per side.
 KAFKA_ALIASES: Final[Mapping[Side, Mapping[str, str]]] = {
     Side.BATCH_READ: {"kafka.bootstrap.servers": "cluster"},
     Side.BATCH_WRITE: {
@@ -328,11 +326,11 @@ KAFKA_REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
     },
 }
 
-# Values of those configs that are replaced: what holds instead (None: the default), and why.
+# Values of those configs that are replaced: the value used instead (None: the default), and the reason.
 KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
     "kafka.acks": {
-        "0": ("all", "a Spark write is one commit, so acks=all is given"),
-        "1": ("all", "a Spark write is one commit, so acks=all is given"),
+        "0": ("all", "a Spark write is one commit, so acks=all is used"),
+        "1": ("all", "a Spark write is one commit, so acks=all is used"),
     },
     "kafka.compression.type": {
         "gzip": (None, "no codec of sparklog: the default, zstd, is used"),
@@ -340,8 +338,8 @@ KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
     },
 }
 
-# Options of Spark's Kafka connector, and of Spark, that have no meaning in a batch: accepted, so that a job moves over
-# as it is.
+# Options of Spark's Kafka connector, and of Spark, that mean nothing in a batch. They are accepted, so that a job can
+# move over unchanged.
 CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
     "groupIdPrefix": "no consumer group takes part in a read",
     "groupId": "a batch commits nothing to a group",
@@ -353,9 +351,9 @@ CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
     "maxTriggerDelay": "a batch has no triggers",
     "maxBytesPerTrigger": "a batch has no triggers",
     "checkpointLocation": "a batch has no checkpoint",
-    "queryName": "a batch is no streaming query",
-    "asyncProgressTrackingEnabled": "a batch is no streaming query",
-    "asyncProgressTrackingCheckpointIntervalMs": "a batch is no streaming query",
-    "path": "the option cluster says where the log lies",
-    "paths": "the option cluster says where the log lies",
+    "queryName": "a batch is not a streaming query",
+    "asyncProgressTrackingEnabled": "a batch is not a streaming query",
+    "asyncProgressTrackingCheckpointIntervalMs": "a batch is not a streaming query",
+    "path": "the option cluster says where the log is",
+    "paths": "the option cluster says where the log is",
 }

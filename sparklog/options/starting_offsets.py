@@ -7,7 +7,7 @@
     {"orders": [0, 1], "bills": [2]}                        partitions (`assign`)
 
 Source: Spark's `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`; ISO 8601 is sparklog's addition.
-What only a cluster can tell (which partitions there are, whether an offset is in the log) is checked by the planner.
+The planner checks what depends on the cluster: which partitions exist, and whether an offset is in the log.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _NUMBERS: Final = {"earliest": _EARLIEST, "latest": _LATEST}
 
-FROM_EARLIEST: Final = ("earliest",)  # the words that may start a batch
-TO_LATEST: Final = ("latest",)  # and those that may end it
+FROM_EARLIEST: Final = ("earliest",)  # the words at which a batch may start
+TO_LATEST: Final = ("latest",)  # the words at which a batch may end
 ANY_WORD: Final = ("earliest", "latest")
 TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":1735689600000,"1":"2025-01-01T00:00:00Z"}}'
 PARTITIONS_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[2]}'
@@ -71,24 +71,24 @@ class EveryPartition(msgspec.Struct, frozen=True):
 
 
 class PerPartition(msgspec.Struct, frozen=True):
-    """A position for each partition, topic -> partition -> position. It must name exactly the partitions read."""
+    """Topic -> partition -> position. It must name exactly the partitions that are read."""
 
     positions: Mapping[str, Mapping[PartitionIndex, Position]]
 
     def at(self, topic: str, partition: int) -> Position:
-        """The position in this partition; KeyError if none is named (`check_names_all` excludes that)."""
+        """The position in this partition. Raises KeyError if it is not named (`check_names_all` rules that out)."""
         return self.positions[topic][PartitionIndex(partition)]
 
     def partitions(self) -> set[tuple[str, PartitionIndex]]:
-        """All (topic, partition) that are named."""
-        return {(topic, partition) for topic, each in self.positions.items() for partition in each}
+        """All named (topic, partition) pairs."""
+        return {(topic, partition) for topic, by_partition in self.positions.items() for partition in by_partition}
 
 
 OffsetSpec = EveryPartition | PerPartition
 
 
 def offsets_form(words: Sequence[str]) -> str:
-    """What is legal where these words are, in words that fit after "wanted"."""
+    """The legal values where these words are allowed, in words that follow "wanted"."""
     first, last = _NUMBERS[words[0]], _NUMBERS[words[-1]]
     return f"{', '.join(words)} or offsets by partition like " + (
         f'{{"topicA":{{"0":23,"1":{last}}},"topicB":{{"0":{first}}}}}'
@@ -96,9 +96,9 @@ def offsets_form(words: Sequence[str]) -> str:
 
 
 def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> OffsetSpec:
-    """`earliest`, `latest` or offsets by partition; raises `InvalidOption` that names `option`.
+    """Parse `earliest`, `latest` or offsets by partition. Raises `InvalidOption` that names `option`.
 
-    Errors offer only `words`; the other one is read all the same, for `check_batch_range` to refuse with its reason.
+    Errors offer only `words`. The other word is still parsed, so that `check_batch_range` can refuse it with a reason.
     """
     word = text.strip().lower()
     if word == "earliest":
@@ -119,7 +119,7 @@ def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> Of
 
 
 def parse_timestamps(option: str, text: str) -> PerPartition:
-    """Timestamps by partition; raises `InvalidOption` that names `option`."""
+    """Parse timestamps by partition. Raises `InvalidOption` that names `option`."""
     wanted = f"timestamps by partition like {TIMESTAMPS_EXAMPLE}"
     table = _by_topic(option, text, wanted)
     return PerPartition(
@@ -134,15 +134,15 @@ def parse_timestamps(option: str, text: str) -> PerPartition:
 
 
 def parse_timestamp(option: str, text: str) -> EveryPartition:
-    """One timestamp for every partition; raises `InvalidOption` that names `option`."""
+    """Parse one timestamp for every partition. Raises `InvalidOption` that names `option`."""
     return EveryPartition(AtTimestamp(parse_timestamp_us(option, text)))
 
 
 def parse_timestamp_us(where: str, raw: object) -> int:
     """Microseconds since the epoch from milliseconds or ISO 8601 text with a zone.
 
-    Finer digits than microseconds are cut off. A time beyond the range of 64 bits becomes its end (Spark's tests
-    ask for `Long.MaxValue` ms). Raises `InvalidOption` that begins with `where`.
+    Digits finer than microseconds are cut off. A time beyond 64 bits becomes the largest one (Spark's tests ask for
+    `Long.MaxValue` ms). Raises `InvalidOption` that begins with `where`.
     """
     milliseconds = read_integer(raw, 64) if isinstance(raw, (int, str)) else None
     if milliseconds is not None:
@@ -163,14 +163,14 @@ def parse_timestamp_us(where: str, raw: object) -> int:
 
 
 def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, ...]]:
-    """Topic -> partitions, ascending (`assign`); raises `InvalidOption` that names `option`."""
+    """Parse topic -> partitions (`assign`), in ascending order. Raises `InvalidOption` that names `option`."""
     wanted = f"partitions by topic like {PARTITIONS_EXAMPLE}"
     parsed: dict[str, tuple[PartitionIndex, ...]] = {}
     for topic, inner in _by_topic(option, text, wanted).items():
         if not isinstance(inner, list) or not inner:
             raise InvalidOption(f"{option}: wanted {wanted}, found {shown(inner)} for topic {topic!r}")
-        found = [_partition(each) for each in inner]
-        partitions = sorted({each for each in found if each is not None})
+        numbers = [_partition(raw) for raw in inner]
+        partitions = sorted({number for number in numbers if number is not None})
         if len(partitions) != len(inner):
             raise InvalidOption(
                 f"{option}: wanted partition numbers from 0, each once, found {shown(inner)} for topic {topic!r}"
@@ -180,7 +180,7 @@ def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, 
 
 
 def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end: OffsetSpec) -> None:
-    """Refuse what no cluster could make legal for a batch: a start at latest, an end at earliest, an end before
+    """Refuse ranges that are illegal for a batch on any cluster: a start at latest, an end at earliest, an end before
     its start, different partitions at both ends. Raises `InvalidOption`."""
     _refuse_position(
         start_option,
@@ -209,7 +209,7 @@ def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end
 
 
 def check_names_all(option: str, spec: OffsetSpec, partitions: Collection[tuple[str, int]]) -> None:
-    """Raise `InvalidOption` unless a spec by partition names exactly the `partitions` that are to be read."""
+    """Raise `InvalidOption` unless a spec by partition names exactly the `partitions` to be read."""
     if isinstance(spec, PerPartition) and spec.partitions() != set(partitions):
         read = {(topic, PartitionIndex(partition)) for topic, partition in partitions}
         raise InvalidOption(
@@ -256,7 +256,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _partition(raw: object) -> PartitionIndex | None:
-    """A partition number from its JSON form; text must be its plain digits, so that no two keys mean the same one."""
+    """A partition number from JSON. Text must be its plain digits, so that no two keys mean the same partition."""
     value = read_integer(raw, 32) if isinstance(raw, (int, str)) else None
     return PartitionIndex(value) if value is not None and value >= 0 and str(value) == str(raw) else None
 

@@ -1,4 +1,4 @@
-"""The options of one read or one write of `format("sparklog")`, checked and typed. They cross processes by pickle."""
+"""The options of one read or write of `format("sparklog")`, checked and typed. They are pickled between processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sparklog.options.starting_offsets import (
 )
 
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
-_START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given holds
+_START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given is used
 _END: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _BESIDE_METADATA: Final = frozenset({"metadata", "cluster", "cluster.token"})
 
@@ -58,11 +58,11 @@ Subscription = SubscribeTopics | SubscribePattern | AssignPartitions
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """A batch read: either `subscription` or `metadata` is given, the other is None.
+    """A batch read. Exactly one of `subscription` and `metadata` is None.
 
-    `columns` are the columns of the DataFrame in its order (empty for `metadata`). `start_option` and `end_option`
-    name the options that `start` and `end` come from, for error messages. `start_at_latest_if_none`: where the
-    starting timestamp finds no record, start at latest instead of failing.
+    `columns` are the columns of the DataFrame, in order (empty for `metadata`). `start_option` and `end_option` are
+    the options that `start` and `end` come from, for error messages. `start_at_latest_if_none`: if no record matches
+    the starting timestamp, start at latest instead of failing.
     """
 
     cluster: str
@@ -87,14 +87,17 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """`txnAppId` and `txnVersion`: a version not above the application's last one adds nothing."""
+    """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing."""
 
     app_id: str
     version: int
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """A batch write. `compression` None: the topic's `compression.type`, else zstd. `topic` None: from a column."""
+    """A batch write.
+
+    If `compression` is None, the topic's `compression.type` is used, else zstd. If `topic` is None, a column names it.
+    """
 
     cluster: str
     storage: StorageSettings
@@ -112,9 +115,9 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
 
 def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> ReadOptions:
-    """The options of a batch read. `default_cluster` holds if the option `cluster` is not given (SPARKLOG_CLUSTER).
+    """The options of a batch read. `default_cluster` (SPARKLOG_CLUSTER) is used if there is no option `cluster`.
 
-    Raises `InvalidOption` that names the option, what is legal and what was found; an unknown option is one too.
+    Raises `InvalidOption` that says which option, what is legal and what was found, also for an unknown option.
     """
     given = GivenOptions(raw, Side.BATCH_READ)
     metadata = _metadata(given)
@@ -142,7 +145,7 @@ def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = Non
 
 
 def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
-    """The options of a batch write; the rest as `parse_read_options`. An illegal topic name is `InvalidTopic`."""
+    """The options of a batch write, as in `parse_read_options`. An illegal topic name raises `InvalidTopic`."""
     given = GivenOptions(raw, Side.BATCH_WRITE)
     topic = given.optional_text("topic")
     if topic is not None:
@@ -168,7 +171,7 @@ def _metadata(given: GivenOptions) -> str | None:
     others = [name for name in given.names() if name not in _BESIDE_METADATA]
     if others:
         raise InvalidOption(
-            f"metadata: {table!r} shows the whole cluster and goes with no option that chooses records, "
+            f"metadata: {table!r} shows the whole cluster and can't be combined with options that choose records, "
             f"found {', '.join(others)}: filter the DataFrame instead"
         )
     return table
@@ -192,7 +195,7 @@ def _subscription(given: GivenOptions) -> Subscription:
             wanted = OPTIONS["subscribePattern"].legal()
             raise InvalidOption(f"subscribePattern: wanted {wanted}, found {shown(pattern)}: {error}") from None
         return SubscribePattern(pattern)
-    topics = dict.fromkeys(each.strip() for each in given.raw("subscribe").split(","))
+    topics = dict.fromkeys(topic.strip() for topic in given.raw("subscribe").split(","))
     topics.pop("", None)
     if not topics:
         raise InvalidOption(f"subscribe: wanted {OPTIONS['subscribe'].legal()}, found {shown(given.raw('subscribe'))}")
@@ -200,7 +203,7 @@ def _subscription(given: GivenOptions) -> Subscription:
 
 
 def _bound(given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec) -> tuple[str, OffsetSpec]:
-    """One end of the range, and the option it comes from: a timestamp, else timestamps by partition, else offsets."""
+    """One end of the range, and its option: a timestamp, else timestamps by partition, else offsets."""
     chosen = next((name for name in names if name in given), None)
     if chosen is None:
         return names[2], default

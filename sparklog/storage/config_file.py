@@ -1,12 +1,12 @@
-"""The config file of a process (conf/sparklog.toml): the cluster's address, and how its stores are reached.
+"""The config file of a process (conf/sparklog.toml): the cluster's address, and the settings of its stores.
 
     cluster = "s3://bucket/prefix"
 
     [storage.metadata]
     endpoint_url = "http://127.0.0.1:9000"
 
-Named by `--config` on the command line, by SPARKLOG_CONFIG everywhere. It is read anew by each process that opens
-a store, so secrets in it never travel: executors read their own.
+`--config` on the command line names it, or the variable SPARKLOG_CONFIG anywhere. Each process that opens a store
+reads the file itself, so its secrets never travel: executors read their own copy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEYS: Final = ("cluster", "storage")
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What a config file says."""
+    """The contents of a config file."""
 
     cluster: str | None
     storage: StorageSettings
@@ -37,29 +37,29 @@ def read_config_file(path: str, named_by: str) -> ConfigFile:
     where = f"{named_by}: {path}"
     try:
         with open(path, "rb") as file:
-            found = tomllib.load(file)
+            tables = tomllib.load(file)
     except OSError as error:
         hint = "; a config key of the cluster goes by --cluster-config KEY=VALUE" if "=" in path else ""
         raise InvalidOption(f"{where} can't be read: {error.strerror}{hint}") from error
     except ValueError as error:  # no TOML, or no UTF-8
         raise InvalidOption(f"{where} is not TOML: {error}") from error
-    for key in found:
+    for key in tables:
         if key not in _KEYS:
             raise InvalidOption(f"{where}: wanted {', '.join(_KEYS)}, found {key!r}{did_you_mean(key, _KEYS)}")
-    address = found.get("cluster")
+    address = tables.get("cluster")
     if address is not None and (not isinstance(address, str) or not address):
         raise InvalidOption(f'{where}: wanted cluster = "URL", found {address!r}')
-    return ConfigFile(address, _storage(found.get("storage", {}), where))
+    return ConfigFile(address, _storage(tables.get("storage", {}), where))
 
 
 def settings_here(given: StorageSettings) -> StorageSettings:
-    """The settings that hold in this process: those given, over those of the file that SPARKLOG_CONFIG names."""
+    """The settings that apply in this process: `given` takes precedence over the file that SPARKLOG_CONFIG names."""
     path = os.environ.get(CONFIG_VARIABLE)
     return given.over(read_config_file(path, CONFIG_VARIABLE).storage) if path else given
 
 
 def _storage(tables: Any, where: str) -> StorageSettings:
-    """`[storage.<store>]` tables. A value is never shown: it may be a secret."""
+    """The settings in the `[storage.<store>]` tables. Errors never show a value: it may be a secret."""
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise InvalidOption(f"{where}: wanted tables [storage.<store>], found another value")
     settings = {}

@@ -1,4 +1,4 @@
-"""Keys in the folders of a file system: which one comes next, in the order of whole keys."""
+"""Finding the next key in a tree of folders, in the order of whole keys."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable
 def first_after(names_in: Callable[[str], list[str]], folder: str, key: str) -> str | None:
     """The smallest key > `key` below `folder` ('' or ending with '/'), or None.
 
-    `names_in` lists a folder: names of directories end with '/', and sorting is by the names so written, which is the
-    order of the whole keys, also below: `a-b` < `a/b`, though `a` < `a-b`. Only folders on the way to the answer, and
-    empty ones, are listed.
+    `names_in` lists a folder. Names of directories must end with '/' and must be sorted with that '/': this is the
+    order of the whole keys, those in subfolders included (`a-b` < `a/b`, although `a` < `a-b`). Only the folders on
+    the way to the answer, and empty ones, are listed.
     """
     keys = [folder + name for name in names_in(folder)]
     first = bisect_right(keys, key)
     if first > 0 and keys[first - 1].endswith("/") and key.startswith(keys[first - 1]):
-        first -= 1  # the directory that `key` would lie in sorts before it, and may hold greater ones
-    for each in keys[first:]:
-        found = first_after(names_in, each, key) if each.endswith("/") else each
-        if found is not None:
-            return found
+        first -= 1  # the directory that would contain `key` sorts before it, but may hold greater keys
+    for candidate in keys[first:]:
+        following = first_after(names_in, candidate, key) if candidate.endswith("/") else candidate
+        if following is not None:
+            return following
     return None

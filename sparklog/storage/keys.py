@@ -1,18 +1,18 @@
-"""Names of objects: the only place that builds or parses a key.
+"""Keys of objects: the only place that builds or parses one.
 
     meta/log/<block>/<n>                         an entry of the metadata chain; block = n div 4096
     meta/snapshot/<10^20-1-n>                    a snapshot of the state after entry n; the newest is listed first
     meta/chunks/<sha256>                         a table chunk that snapshots share
     meta/commands/<n0>-<command id>              the slices of a large command
-    meta/void/<block>                            "this block of entries is going or gone"
-    INCARNATION                                  the uuid of this store's life
+    meta/void/<block>                            "this block of entries is being deleted, or is gone"
+    INCARNATION                                  the uuid of this store's current life
     append/<2 hex>/<n0>-<upload id>.arrow        what one writer task uploaded, and its .index
     topics/<topic id>-<topic>/<partition>/<base offset>-<leader epoch>-<n0>-<upload id>.arrow    a sealed segment
-    probe/<id>-…                                 what a probe of the store writes, and removes
+    probe/<id>-…                                 what a probe of the store writes, then removes
 
-Entry numbers, n0 and base offsets have 20 digits and blocks 16, so the order of keys is the order of numbers;
-topic ids, partitions and leader epochs are written without leading zeros. There is exactly one key for one
-thing: each parser takes what its builder makes and nothing else.
+Entry numbers, n0 and base offsets have 20 digits and block numbers 16, so keys sort in the order of their numbers.
+Topic ids, partitions and leader epochs are written without leading zeros. Each thing has exactly one key: a parser
+accepts what its builder makes and nothing else.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ _SEGMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DataName:
-    """What the key of a data object, or of its index, says. The last five are None for an append object.
+    """The fields of the key of a data object, or of its index. The last five are None for an append object.
 
-    `topic` is there for people: a name that would not fit a directory was cut, `topic_id` tells which it is.
+    `topic` is for people only: a name too long for a directory is truncated. `topic_id` identifies the topic.
     """
 
     kind: ObjectKind
@@ -84,27 +84,27 @@ class DataName:
 
 
 def check_key(key: str) -> str:
-    """The key itself, if every store can hold it and it stays inside the store; else InvalidInput.
+    """Return `key` if every store can hold it and it stays inside the store. Raises InvalidInput.
 
-    Parts are divided by '/', have 1 to 255 of a-z A-Z 0-9 . _ - each and do not begin with a dot (so there is
-    no '.', no '..', and stores may keep their own things under names with a dot).
+    Parts are separated by '/'. Each has 1 to 255 of a-z A-Z 0-9 . _ - and does not begin with a dot: that rules out
+    '.' and '..', and leaves names with a leading dot to the stores themselves.
     """
     if len(key) > _KEY_CHARS or _KEY.fullmatch(key) is None:
         raise InvalidInput(
-            f"a key has parts of a-z A-Z 0-9 . _ - that do not begin with a dot, divided by '/', not {key!r}"
+            f"a key has parts of a-z A-Z 0-9 . _ - that do not begin with a dot, separated by '/', not {key!r}"
         )
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """The prefix itself, if it is the beginning of a legal key (also an empty one); else InvalidInput."""
+    """Return `prefix` if a legal key can begin with it (an empty one included). Raises InvalidInput."""
     if len(prefix) > _KEY_CHARS or _PREFIX.fullmatch(prefix) is None:
-        raise InvalidInput(f"a prefix is the beginning of a key, relative and without dots in front, not {prefix!r}")
+        raise InvalidInput(f"a prefix is the beginning of a key, relative and without leading dots, not {prefix!r}")
     return prefix
 
 
 def is_key_part(name: str) -> bool:
-    """Whether `name` can stand between two '/' of a key."""
+    """Whether `name` is legal as one part of a key, between two '/'."""
     return "/" not in name and _KEY.fullmatch(name) is not None
 
 
@@ -112,12 +112,12 @@ def is_key_part(name: str) -> bool:
 
 
 def entry_block(n: int) -> int:
-    """The block that entry `n` is in."""
+    """The block that contains entry `n`."""
     return n // ENTRIES_PER_BLOCK
 
 
 def entry_block_prefix(block: int) -> str:
-    """What the keys of a block's entries begin with."""
+    """The prefix of the keys of a block's entries."""
     return f"{LOG}{_block_digits(block)}/"
 
 
@@ -127,33 +127,33 @@ def entry_key(n: int) -> str:
 
 
 def parse_entry_key(key: str) -> EntryNumber:
-    """The number of the entry under `key`. Raises ChainDamaged if it is no entry's key, or in the wrong block."""
-    found = _ENTRY.fullmatch(key)
-    if found is None or entry_block(int(found[2])) != int(found[1]):
+    """The number of the entry under `key`. Raises ChainDamaged if it isn't an entry's key, or is in the wrong block."""
+    match = _ENTRY.fullmatch(key)
+    if match is None or entry_block(int(match[2])) != int(match[1]):
         raise ChainDamaged(
             f"an entry is named {LOG}<16 digits>/<20 digits> inside its block, found {key!r}: "
             "if it is not sparklog's, move it away"
         )
-    return EntryNumber(int(found[2]))
+    return EntryNumber(int(match[2]))
 
 
 def snapshot_key(n: int) -> str:
-    """Key of the snapshot of the state after entry `n`: a later one has a smaller key."""
+    """Key of the snapshot of the state after entry `n`. A later snapshot has a smaller key."""
     return f"{SNAPSHOTS}{_NUMBER_END - 1 - int(_digits(n, 'an entry number')):020d}"
 
 
 def parse_snapshot_key(key: str) -> EntryNumber:
-    """The entry after which the snapshot under `key` was taken. Raises ChainDamaged if it is no snapshot's key."""
-    found = _SNAPSHOT.fullmatch(key)
-    if found is None:
+    """The entry after which the snapshot under `key` was taken. Raises ChainDamaged if it isn't a snapshot's key."""
+    match = _SNAPSHOT.fullmatch(key)
+    if match is None:
         raise ChainDamaged(
             f"a snapshot is named {SNAPSHOTS}<20 digits>, found {key!r}: if it is not sparklog's, move it away"
         )
-    return EntryNumber(_NUMBER_END - 1 - int(found[1]))
+    return EntryNumber(_NUMBER_END - 1 - int(match[1]))
 
 
 def chunk_key(sha256: str) -> str:
-    """Key of a snapshot's chunk by the checksum of its bytes, 64 hex digits."""
+    """Key of a snapshot's chunk, from the SHA-256 of its bytes as 64 hex digits."""
     if _HEX_64.fullmatch(sha256) is None:
         raise InvalidInput(f"a chunk is named by 64 lower-case hex digits, not {sha256!r}")
     return f"{CHUNKS}{sha256}"
@@ -165,31 +165,31 @@ def command_key(n0: int, command_id: str) -> str:
 
 
 def parse_command_key(key: str) -> tuple[EntryNumber, CommandId] | None:
-    """(n0, command id) of the object under `key`, or None if it is not a large command's."""
-    found = _COMMAND.fullmatch(key)
-    return None if found is None else (EntryNumber(int(found[1])), CommandId(found[2]))
+    """(n0, command id) of the object under `key`, or None if it doesn't belong to a large command."""
+    match = _COMMAND.fullmatch(key)
+    return None if match is None else (EntryNumber(int(match[1])), CommandId(match[2]))
 
 
 def void_key(block: int) -> str:
-    """Key of the mark that says that a block of entries is going or gone."""
+    """Key of the mark that says that a block of entries is being deleted, or is gone."""
     return f"{VOID}{_block_digits(block)}"
 
 
 def parse_void_key(key: str) -> int:
-    """The block that the mark under `key` is for. Raises ChainDamaged if it is no mark's key."""
-    found = _VOID.fullmatch(key)
-    if found is None:
+    """The block that the mark under `key` is for. Raises ChainDamaged if it isn't a mark's key."""
+    match = _VOID.fullmatch(key)
+    if match is None:
         raise ChainDamaged(
             f"a void mark is named {VOID}<16 digits>, found {key!r}: if it is not sparklog's, move it away"
         )
-    return int(found[1])
+    return int(match[1])
 
 
 # ---- data objects -------------------------------------------------------------------------------
 
 
 def data_key(obj: NewObject, topic_name: str) -> str:
-    """Key of a data object, from what the chain says of it. `topic_name` counts for sealed segments only."""
+    """Key of a data object, from its record in the chain. `topic_name` matters for sealed segments only."""
     if obj.kind is ObjectKind.APPEND:
         return append_key(obj.n0, obj.upload_id)
     n0 = _digits(obj.n0, "n0")
@@ -219,21 +219,21 @@ def index_key(key: str) -> str:
 
 
 def parse_data_key(key: str) -> DataName | None:
-    """What the key of a data object or of its index says, or None if it is neither."""
-    if (found := _APPEND.fullmatch(key)) is not None:
-        return DataName(ObjectKind.APPEND, EntryNumber(int(found[2])), UploadId(found[3]), is_index=found[4] == "index")
-    if (found := _SEGMENT.fullmatch(key)) is None:
+    """The fields of the key of a data object or of its index, or None if it is neither."""
+    if (match := _APPEND.fullmatch(key)) is not None:
+        return DataName(ObjectKind.APPEND, EntryNumber(int(match[2])), UploadId(match[3]), is_index=match[4] == "index")
+    if (match := _SEGMENT.fullmatch(key)) is None:
         return None
     return DataName(
         ObjectKind.SEGMENT,
-        EntryNumber(int(found[6])),
-        UploadId(found[7]),
-        is_index=found[8] == "index",
-        topic_id=TopicId(int(found[1])),
-        topic=found[2],
-        partition=PartitionIndex(int(found[3])),
-        base_offset=Offset(int(found[4])),
-        leader_epoch=LeaderEpoch(int(found[5])),
+        EntryNumber(int(match[6])),
+        UploadId(match[7]),
+        is_index=match[8] == "index",
+        topic_id=TopicId(int(match[1])),
+        topic=match[2],
+        partition=PartitionIndex(int(match[3])),
+        base_offset=Offset(int(match[4])),
+        leader_epoch=LeaderEpoch(int(match[5])),
     )
 
 

@@ -1,4 +1,4 @@
-"""A store in the memory of this process: for tests, and gone with it."""
+"""A store in the memory of this process: for tests, and gone when the process ends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _URL = re.compile(r"(?i:memory)://([A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-]
 
 
 class _Contents:
-    """What lies under one name. `keys` is sorted and has the keys of `objects`; `lock` guards everything."""
+    """The contents of one named store. `keys` holds the keys of `objects`, sorted; `lock` guards everything."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.keys: list[str] = []
         self.objects: dict[str, tuple[bytes, int]] = {}  # body, time of the put in ms
-        self.uploads: dict[MemoryUpload, int] = {}  # neither published nor aborted: time of the beginning in ms
+        self.uploads: dict[MemoryUpload, int] = {}  # neither published nor aborted: start time in ms
 
     def put_if_absent(self, url: str, key: str, body: bytes) -> None:
         """Raises KeyExists. The caller holds the lock."""
@@ -37,46 +37,46 @@ _contents_lock = threading.Lock()
 
 
 class MemoryStore:
-    """The store `memory://name`: every instance of that name in this process has the same objects."""
+    """The store `memory://name`: all instances with that name in this process share their objects."""
 
     url: str
     read_ahead: int = 0
 
     def __init__(self, url: str) -> None:
-        found = _URL.fullmatch(url)
-        if found is None:
+        match = _URL.fullmatch(url)
+        if match is None:
             raise InvalidInput(f"a store in memory is memory://name, not {url!r}")
-        self.url = f"memory://{found[1]}"
+        self.url = f"memory://{match[1]}"
         with _contents_lock:
-            self._contents = _contents_by_name.setdefault(found[1], _Contents())
+            self._contents = _contents_by_name.setdefault(match[1], _Contents())
 
     def __repr__(self) -> str:
         return f"MemoryStore({self.url!r})"
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object if nothing is under `key`. Raises KeyExists."""
+        """Write a whole object if `key` is free. Raises KeyExists."""
         check_key(key)
         whole = bytes(body)
         with self._contents.lock:
             self._contents.put_if_absent(self.url, key, whole)
 
     def upload(self, key: str) -> MemoryUpload:
-        """Begin a put-if-absent whose body comes as a stream."""
+        """Begin a put-if-absent with a streamed body."""
         return MemoryUpload(self.url, self._contents, check_key(key))
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Put an object of another store in memory under `key` if it is absent. See the port."""
+        """Put an object of another memory store under `key` if that is free. See the port."""
         if not isinstance(source, MemoryStore):
             return False
         self.put_if_absent(key, source.get(source_key))
         return True
 
     def get(self, key: str) -> memoryview:
-        """The whole object, without a copy. Raises KeyNotFound."""
+        """The whole object, not copied. Raises KeyNotFound."""
         return memoryview(self._body(key))
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range, without a copy. Raises KeyNotFound, Damaged."""
+        """The bytes [start, end) of each range, not copied. Raises KeyNotFound, Damaged."""
         body = self.get(key)
         for start, end in ranges:
             if not 0 <= start <= end:
@@ -92,20 +92,20 @@ class MemoryStore:
         return len(self._body(key))
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
-        """All objects whose key begins with `prefix`, in ascending order of key, as they are now."""
+        """All objects whose key begins with `prefix`, in ascending order of key, as of this call."""
         check_prefix(prefix)
         with self._contents.lock:
-            found: list[StoredKey] = []
+            listed: list[StoredKey] = []
             for position in range(bisect_left(self._contents.keys, prefix), len(self._contents.keys)):
                 key = self._contents.keys[position]
                 if not key.startswith(prefix):
                     break
                 body, modified_ms = self._contents.objects[key]
-                found.append(StoredKey(key, len(body), modified_ms))
-        return iter(found)
+                listed.append(StoredKey(key, len(body), modified_ms))
+        return iter(listed)
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        """The smallest key > `key` among those that begin with `prefix`, or None. `prefix` ends with '/'."""
+        """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'."""
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
         with self._contents.lock:
@@ -114,18 +114,18 @@ class MemoryStore:
             return keys[position] if position < len(keys) and keys[position].startswith(prefix) else None
 
     def delete(self, key: str) -> None:
-        """Remove one object by its exact key. An absent key is no error."""
+        """Remove one object by its exact key. An absent key is not an error."""
         check_key(key)
         with self._contents.lock:
             if self._contents.objects.pop(key, None) is not None:
                 del self._contents.keys[bisect_left(self._contents.keys, key)]
 
     def free_bytes(self) -> int | None:
-        """None: what is left belongs to everybody in the process."""
+        """None: the free memory is shared with the rest of the process."""
         return None
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Drop the uploads that began before `before_ms`; to publish one is StoreUnavailable then. Returns how many."""
+        """Drop the uploads that began before `before_ms`: their `publish` raises StoreUnavailable. Returns how many."""
         with self._contents.lock:
             gone = [upload for upload, began_ms in self._contents.uploads.items() if began_ms < before_ms]
             for upload in gone:
@@ -135,14 +135,14 @@ class MemoryStore:
     def _body(self, key: str) -> bytes:
         check_key(key)
         with self._contents.lock:
-            found = self._contents.objects.get(key)
-        if found is None:
+            stored = self._contents.objects.get(key)
+        if stored is None:
             raise KeyNotFound(f"wanted {key}, found nothing in {self.url}")
-        return found[0]
+        return stored[0]
 
 
 class MemoryUpload:
-    """A put-if-absent as a stream. One thread at a time."""
+    """A put-if-absent with a streamed body. One thread at a time."""
 
     def __init__(self, url: str, contents: _Contents, key: str) -> None:
         self._url = url
@@ -154,12 +154,12 @@ class MemoryUpload:
             contents.uploads[self] = now_ms()
 
     def write(self, body: Bytes) -> None:
-        """Add bytes to the end."""
+        """Append bytes."""
         self._check_open()
         self._body += memoryview(body).cast("B")
 
     def publish(self) -> None:
-        """Make the whole object visible if the key is absent. Raises KeyExists, StoreUnavailable."""
+        """Make the whole object visible if its key is free. Raises KeyExists, StoreUnavailable."""
         self._check_open()
         self._ended = True
         with self._contents.lock:
@@ -168,7 +168,7 @@ class MemoryUpload:
             self._contents.put_if_absent(self._url, self._key, bytes(self._body))
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time, also twice; after `publish` it does nothing."""
+        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
         self._ended = True
         self._body = bytearray()
         with self._contents.lock:

@@ -1,4 +1,4 @@
-"""From the address of a store to the store: the only place that knows which scheme is which adapter."""
+"""Opening a store by its address: the only place that maps schemes to adapters."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from sparklog.storage.object_store import ObjectStore
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _NO_SLASHES = re.compile(r"(?i:s3|s3a|s3n|hdfs|https?|memory):(?!/)")
-_NO_COLON = re.compile(r"(?i:file|s3|s3a|s3n|hdfs|https?|memory)//|:/")  # as directories nobody means them
+_NO_COLON = re.compile(r"(?i:file|s3|s3a|s3n|hdfs|https?|memory)//|:/")  # a typo, not the name of a directory
 _SCHEMES = ("file", "s3", "hdfs", "memory", "http")
 _KAFKA_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
 
 
 def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectStore:
-    """The store at `url`: a path (also relative, also with ~), file:///path, s3://bucket/prefix, hdfs://host/path or
-    memory://name. `settings` say how it is reached where the platform's own places don't; disks have none.
+    """The store at `url`: a path (relative paths and ~ are fine), file:///path, s3://bucket/prefix, hdfs://host/path
+    or memory://name. `settings` say how to reach it where the platform's own configuration doesn't; disks have none.
 
-    Nothing is read or made. Raises InvalidInput for an address that is no store's, or a setting that is not known.
+    Nothing is read or created. Raises InvalidInput for an address that isn't a store's, or an unknown setting.
     """
-    found = _SCHEME.match(url)
-    scheme = found[1].lower() if found else None
+    match = _SCHEME.match(url)
+    scheme = match[1].lower() if match else None
     if "@" in url and (_NO_SLASHES.match(url) or scheme not in (None, "file")):
         raise InvalidInput("the address of a store holds no user, key or password (no '@'), so it is not shown here")
     if _NO_SLASHES.match(url) and not _KAFKA_ADDRESS.fullmatch(url):
-        raise InvalidInput(f"the address of a store has '//' behind its scheme, found {url!r}")
+        raise InvalidInput(f"the address of a store has '//' after its scheme, found {url!r}")
     if not url.strip() or _NO_COLON.match(url):
-        raise InvalidInput(f"a store is a path, or has '://' behind its scheme, found {url!r}")
+        raise InvalidInput(f"a store is a path, or has '://' after its scheme, found {url!r}")
     if settings and scheme not in ("s3", "s3a", "s3n", "hdfs"):
         raise InvalidInput(f"a store at {url!r} has no settings, found {', '.join(sorted(settings))}")
     match scheme:
@@ -65,17 +65,17 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
 
 
 def absolute_url(url: str) -> str:
-    """The one spelling of a store's address: a bare path becomes file:///absolute/path. Raises InvalidInput."""
+    """The canonical spelling of a store's address: a bare path becomes file:///absolute/path. Raises InvalidInput."""
     return open_store(url).url
 
 
 def has_timeout(url: str) -> bool:
-    """Whether the store at this absolute address is a server's, which has the setting timeout_ms."""
+    """Whether the store at this absolute address is on a server, and so has the setting timeout_ms."""
     return url.startswith(("s3://", "hdfs://"))
 
 
 def is_relative(store_url: str) -> bool:
-    """Whether the address of a store counts from its cluster's."""
+    """Whether a store's address is relative to its cluster's."""
     return not (
         store_url.startswith(("/", "~"))
         or _SCHEME.match(store_url)
@@ -85,19 +85,19 @@ def is_relative(store_url: str) -> bool:
 
 
 def join_url(cluster_url: str, store_url: str) -> str:
-    """The address of a store that may be registered relative to the cluster: '.' lives at the cluster's own root.
+    """The absolute address of a store that may be registered relative to the cluster; '.' is the cluster's own root.
 
-    `store_url` with a scheme, absolute or with ~ stands for itself; 'zone-a' and '../zone-b' are taken from
-    `cluster_url` as from a directory. Raises InvalidInput, also if '..' leads out of the cluster's host or bucket.
+    A `store_url` that has a scheme, is absolute or begins with ~ is used as it is; 'zone-a' and '../zone-b' are
+    resolved against `cluster_url` as a directory. Raises InvalidInput, also if '..' leads out of its host or bucket.
     """
     if not store_url:
         raise InvalidInput("the address of a store is a URL, a path, or '.' for the cluster's own root, not empty")
     if not is_relative(store_url):
         return absolute_url(store_url)
     scheme, _, rest = absolute_url(cluster_url).partition("://")
-    # Before the path stands a host, a bucket or a name, which stays; in a file URL it is empty.
+    # The authority (a host, a bucket or a name; empty in a file URL) stays as it is.
     authority, _, path = rest.partition("/")
     joined = posixpath.normpath(posixpath.join(path, quote(store_url) if scheme == "file" else store_url))
     if joined.split("/")[0] == "..":
-        raise InvalidInput(f"the store {store_url!r} leads out of the cluster's address {cluster_url!r}")
+        raise InvalidInput(f"the store {store_url!r} lies outside the cluster's address {cluster_url!r}")
     return absolute_url(f"{scheme}://{authority}/{joined if joined != '.' else ''}")

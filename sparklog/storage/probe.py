@@ -1,7 +1,7 @@
-"""Tries what sparklog asks of a store on the store itself: emulators and proxies differ, and some answer 200 to both.
+"""Checks a store by using it as sparklog does. Emulators and proxies differ: some let two racing writers both win.
 
-Every check works under `probe/<id>-…` and removes what it wrote. A store that fails one can not hold a log: two writers
-would both believe that an entry is theirs.
+Every check works under `probe/<id>-…` and removes what it wrote. A store that fails a check cannot hold a log: two
+writers could both believe that an entry is theirs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from sparklog.storage.object_store import ObjectStore, Upload
 WRITERS: Final = 8
 _SMALL: Final = b"0123456789abcdef"
 _MANY: Final = 12
-_MEET_S: Final = 60.0  # for the writers of a race to be there
+_MEET_S: Final = 60.0  # how long the writers of a race wait for each other
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One check: `found` is "" if the store passed, else what it did instead."""
+    """The result of one check: `found` is "" if the store passed, otherwise what it did instead."""
 
     check: str
     found: str
@@ -38,7 +38,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Races:
-    """Races of one kind: `most` rounds, but only `fewest` later than `until_ms` after the probe began."""
+    """Races of one kind: up to `most` rounds. Once `until_ms` has passed since the probe began, `fewest` are enough."""
 
     check: str
     place: str
@@ -53,8 +53,8 @@ _PUT: Final = ("of writers that race for a key one wins", "-put")
 _UPLOAD: Final = ("of streamed uploads that race for a key one wins", "-upload")
 _LONG: Final = ("of writers that race for a key with long bodies one wins", "-long")
 _LARGE: Final = ("of large uploads that race for a key one wins", "-large")
-# A server that looks for the key and then receives the body lets two win the more often the longer the body is: two in
-# a hundred rounds with a few bytes, nine in ten with 2 MiB (versitygw 1.7, see docs/stores.md).
+# A server that looks for the key first and receives the body afterwards lets two writers win, and the longer the body,
+# the more often: in 2 of 100 rounds with a few bytes, in 9 of 10 with 2 MiB (versitygw 1.7, see docs/stores.md).
 _LONG_BYTES: Final = 2 << 20  # one request
 _PARTS_BYTES: Final = (8 << 20) + 1  # more than any adapter puts in one request
 _LARGE_BYTES: Final = 24 << 20
@@ -62,7 +62,7 @@ AT_INIT: Final = (Races(*_PUT, len(_SMALL), False, 6, 6), Races(*_UPLOAD, len(_S
 AT_INIT_WITH_THE_BODY: Final = (
     *AT_INIT,
     Races(*_LONG, _LONG_BYTES, False, 1, 8, 1_500),
-    Races(*_LARGE, _PARTS_BYTES, True, 0, 3, 2_200),  # left out where the link is slow
+    Races(*_LARGE, _PARTS_BYTES, True, 0, 3, 2_200),  # skipped on a slow link
 )
 THOROUGH: Final = (
     Races(*_PUT, len(_SMALL), False, 40, 40),
@@ -73,46 +73,46 @@ THOROUGH: Final = (
 
 
 def probe(store: ObjectStore, probe_id: str, *, thorough: bool = False) -> list[Checked]:
-    """Every check, in order, under keys that nobody else uses. `probe_id` is a new id of 32 hex digits.
+    """Run every check, in order, under keys that nobody else uses. `probe_id` is a new id of 32 hex digits.
 
-    An error that is no verdict on the store (it can't be reached, it may not be written) is raised as it is.
-    `thorough` races more often, and with bodies so large that adapters write them in parts.
+    An error that says nothing about the store's promises (it can't be reached, it is read-only) is raised as it is.
+    `thorough` runs more races, some with bodies so large that adapters write them in parts.
     """
     place = f"{PROBES}{probe_id}"
     races = THOROUGH if thorough else AT_INIT_WITH_THE_BODY if _decides_with_the_body(store) else AT_INIT
-    until = {each: Deadline(each.until_ms) for each in races}
+    until = {race: Deadline(race.until_ms) for race in races}
     try:
         return [
             Checked("a new object is there at once, whole", _read_after_write(store, f"{place}-read")),
-            *(Checked(each.check, _run(each, until[each], store, f"{place}{each.place}")) for each in races),
+            *(Checked(race.check, _run(race, until[race], store, f"{place}{race.place}")) for race in races),
             Checked("keys are listed at once, all, and in order", _listing(store, f"{place}-list-")),
             Checked("a deleted object is gone", _delete(store, f"{place}-delete")),
         ]
     finally:
-        for each in list(store.list_keys(f"{place}-")):
-            store.delete(each.key)
+        for leftover in list(store.list_keys(f"{place}-")):
+            store.delete(leftover.key)
 
 
 def _decides_with_the_body(store: ObjectStore) -> bool:
-    """Whether a server decides who wins while it receives bodies, not a link or a rename once they are written."""
+    """Whether a server picks the winner while it receives bodies; elsewhere a link or rename decides afterwards."""
     return store.url.startswith("s3://")
 
 
 def check_store(store: ObjectStore, probe_id: str) -> None:
-    """Refuse a store that can't hold a log. Raises StoreUnfit that names what failed, and what reaching it raises."""
-    failed = [each for each in probe(store, probe_id) if not each.passed]
+    """Refuse a store that can't hold a log: raises StoreUnfit, which names the checks that failed. See `probe`."""
+    failed = [checked for checked in probe(store, probe_id) if not checked.passed]
     if failed:
-        named = "; ".join(f"wanted: {each.check}, found: {each.found}" for each in failed)
+        named = "; ".join(f"wanted: {checked.check}, found: {checked.found}" for checked in failed)
         raise StoreUnfit(f"the store at {store.url} can't hold a log: {named}")
 
 
 def _read_after_write(store: ObjectStore, key: str) -> str:
     store.put_if_absent(key, _SMALL)
     if bytes(store.get(key)) != _SMALL or store.size(key) != len(_SMALL):
-        return "another body or size than was written"
+        return "a body or size other than what was written"
     ranges = [(3, 9), (0, 16), (9, 9)]
-    if [bytes(each) for each in store.get_ranges(key, ranges)] != [_SMALL[start:end] for start, end in ranges]:
-        return "other bytes in a ranged read than were written there"
+    if [bytes(body) for body in store.get_ranges(key, ranges)] != [_SMALL[start:end] for start, end in ranges]:
+        return "bytes in a ranged read other than those written there"
     try:
         store.get_ranges(key, [(8, 24)])
     except Damaged:
@@ -121,15 +121,15 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 
 
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
-    """The first round in which not exactly one writer won, or its body is not what is there."""
+    """What went wrong in the first round without exactly one winner whose body is there; "" if none did."""
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):
             if number >= races.fewest and until.passed():
                 break
             race = _race_uploads if races.streamed else _race_puts
-            found = race(store, pool, f"{prefix}-{number}", races.size_bytes)
-            if found:
-                return f"{found} (round {number + 1})"
+            fault = race(store, pool, f"{prefix}-{number}", races.size_bytes)
+            if fault:
+                return f"{fault} (round {number + 1})"
     return ""
 
 
@@ -141,9 +141,9 @@ def _race_uploads(store: ObjectStore, pool: ThreadPoolExecutor, key: str, size_b
     with ExitStack() as ended:
         uploads: list[Upload] = [ended.enter_context(store.upload(key)) for _ in range(WRITERS)]
         written = [pool.submit(upload.write, _body_of(writer, size_bytes)) for writer, upload in enumerate(uploads)]
-        wait(written)  # an upload is no longer written to when it is ended
-        for each in written:
-            each.result()
+        wait(written)  # an upload must not be aborted while a thread still writes to it
+        for write in written:
+            write.result()
         return _race(store, pool, key, size_bytes, lambda writer: uploads[writer].publish())
 
 
@@ -157,7 +157,7 @@ def _race(
     start = threading.Barrier(WRITERS, timeout=_MEET_S)
 
     def won(writer: int) -> bool | None:
-        """Whether this writer won, None if it can't know."""
+        """Whether this writer won; None if it can't know."""
         start.wait()
         try:
             write(writer)
@@ -167,8 +167,8 @@ def _race(
             return None
         return True
 
-    told = list(pool.map(won, range(WRITERS)))
-    winners = [writer for writer, first in enumerate(told) if first]
+    outcomes = list(pool.map(won, range(WRITERS)))
+    winners = [writer for writer, outcome in enumerate(outcomes) if outcome]
     try:
         body = store.get(key)
     except KeyNotFound:
@@ -178,7 +178,7 @@ def _race(
         return f"{len(body)} bytes of several writers instead of {size_bytes} of one"
     if len(winners) > 1:
         return f"{len(winners)} of {WRITERS} writers were told that they had created the object"
-    if winners != [owner] and told[owner] is not None:
+    if winners != [owner] and outcomes[owner] is not None:
         return "the object is not the one of the writer who was told that it had created it"
     return ""
 
@@ -187,12 +187,12 @@ def _listing(store: ObjectStore, prefix: str) -> str:
     keys = [f"{prefix}{number:02}" for number in range(_MANY)]
     for key in reversed(keys):
         store.put_if_absent(key, b"")
-    found = [each.key for each in store.list_keys(prefix)]
-    if found != keys:
-        return f"{len(found)} of {_MANY} keys, or not in their order"
-    behind_last = store.first_key_after(PROBES, keys[-1])  # another probe's, if any
-    if store.first_key_after(PROBES, keys[4]) != keys[5] or (behind_last and behind_last.startswith(prefix)):
-        return "another key than the next one when asked for the first behind a key"
+    listed = [stored.key for stored in store.list_keys(prefix)]
+    if listed != keys:
+        return f"{len(listed)} of {_MANY} keys, or not in their order"
+    after_last = store.first_key_after(PROBES, keys[-1])  # another probe's key, if any
+    if store.first_key_after(PROBES, keys[4]) != keys[5] or (after_last and after_last.startswith(prefix)):
+        return "a key other than the next one when asked for the first key after another"
     return ""
 
 
@@ -202,11 +202,11 @@ def _delete(store: ObjectStore, key: str) -> str:
     if any(_there(store, key)):
         return "it still there after it was deleted"
     store.put_if_absent(key, b"again")
-    return "" if bytes(store.get(key)) == b"again" else "the old body when it was written again"
+    return "" if bytes(store.get(key)) == b"again" else "the old body after it was written again"
 
 
 def _there(store: ObjectStore, key: str) -> Iterator[bool]:
-    """Whether the key is still there, by each way of asking."""
+    """Whether the key is still there, once for each way of asking."""
     for ask in (store.get, store.size):
         try:
             ask(key)
@@ -218,5 +218,5 @@ def _there(store: ObjectStore, key: str) -> Iterator[bool]:
 
 
 def failure_of(error: SparklogError) -> Checked:
-    """A store that could not be probed at all, as a row beside the others."""
+    """The row for a store that could not be probed at all."""
     return Checked("it answers, and can be written", str(error))

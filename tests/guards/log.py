@@ -157,7 +157,7 @@ GUARDS: Final = (
         "time-lost-object",
         "A look-up by time asks the chain again when an object is gone: a roll may have replaced it.",
         "sparklog/client/cluster.py",
-        "                if found == failed or not looks_left:\n",
+        "                if slices == failed or not looks_left:\n",
         "                if True:\n",
         ("tests/log/test_scan.py::test_a_look_up_by_time_asks_the_chain_again_when_a_roll_has_replaced_its_objects",),
     ),
@@ -165,7 +165,7 @@ GUARDS: Final = (
         "time-next-slices",
         "A look-up by time goes on behind slices that do not answer.",
         "sparklog/client/cluster.py",
-        "            start = found[-1].slice.end\n",
+        "            start = slices[-1].slice.end\n",
         "            return None\n",
         (
             "tests/log/test_scan.py::"
@@ -176,8 +176,8 @@ GUARDS: Final = (
         "time-looks",
         "A look-up by time comes to an end beside a roll that is faster.",
         "sparklog/client/cluster.py",
-        "found == failed or not looks_left",
-        "found == failed",
+        "slices == failed or not looks_left",
+        "slices == failed",
         ("tests/log/test_scan.py::test_a_look_up_by_time_gives_up_on_slices_that_are_replaced_again_and_again",),
     ),
     # ---- a roll, and a writer ---------------------------------------------------------------------------

@@ -38,7 +38,7 @@ GUARDS: Final = (
         "local-length",
         "On a disk a range beyond the end of a file that was cut is damage, not a crash.",
         "sparklog/storage/local/store.py",
-        "                if end > found.st_size:",
+        "                if end > status.st_size:",
         "                if False:",
         ("tests/storage/test_local.py::test_a_file_that_was_cut_is_damage_with_file_and_numbers",),
     ),

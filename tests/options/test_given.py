@@ -45,7 +45,7 @@ def test_options_of_the_other_side_and_of_streams_change_nothing_and_are_named()
         Ignored("groupId", "a batch commits nothing to a group"),
         Ignored("includeHeaders", "an option of a batch read"),
         Ignored("maxOffsetsPerTrigger", "a batch has no triggers"),
-        Ignored("queryName", "a batch is no streaming query"),
+        Ignored("queryName", "a batch is not a streaming query"),
         Ignored("startingOffsets", "an option of a batch read"),
     )
     read = GivenOptions({"topic": "t", "kafka.acks": "0", "TXNAPPID": "a", **stream}, Side.BATCH_READ)
@@ -66,7 +66,7 @@ def test_a_path_is_ignored_beside_a_cluster_and_never_taken_for_one(name: str, s
     for address in ("cluster", "kafka.bootstrap.servers"):
         given = GivenOptions({name: "/a", address: "/c"}, side)
         assert given.cluster(None) == "/c"
-        assert given.ignored() == (Ignored(name, "the option cluster says where the log lies"),)
+        assert given.ignored() == (Ignored(name, "the option cluster says where the log is"),)
     with pytest.raises(InvalidOption, match=f"{name}: a {side} takes no path; name the cluster with the option"):
         GivenOptions({name: "/a"}, side).cluster("/from/the/environment")
 

@@ -225,7 +225,7 @@ def test_any_acks_of_a_kafka_job_become_the_stronger_guarantee(acks: str) -> Non
     """Also beside txnAppId and over many partitions, where sparklog's own acks=1 is refused."""
     options = write(**{"kafka.acks": acks, "txnAppId": "a", "txnVersion": "1"})
     assert options.acks_all
-    reason = "a Spark write is one commit, so acks=all is given"
+    reason = "a Spark write is one commit, so acks=all is used"
     assert options.ignored == ((Ignored(f"kafka.acks={acks}", reason),) if acks in "01" else ())
 
 

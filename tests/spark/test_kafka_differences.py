@@ -76,8 +76,8 @@ def test_columns_that_are_not_the_logs_are_left_out_with_a_warning(
 
 
 def test_a_timestamp_column_is_the_records_timestamp(log: Cluster) -> None:
-    """A column `timestamp` | ignored: the time of the producer's clock | the record's timestamp, in microseconds; null
-    is the task's clock"""
+    """A column `timestamp` | ignored: records get the time of the producer's clock | the record's timestamp, in
+    microseconds; null means the time of the task's clock"""
     given = pa.array([1_700_000_000_000_001, None], pa.timestamp("us", tz="UTC"))
     log.append("t", pa.table({"value": ["a", "b"], "timestamp": given, "partition": [0, 0]}))
     first, second = log.read("t", partition=0)["timestamp"].cast(pa.int64()).to_pylist()
@@ -96,14 +96,14 @@ def test_a_timestamp_column_of_another_type_is_refused() -> None:
 
 
 def test_partition_numbers_may_be_of_any_integer_type(log: Cluster) -> None:
-    """A column `partition` of tinyint, smallint or bigint | refused: it must be int | taken if the number fits"""
+    """A column `partition` of tinyint, smallint or bigint | refused: it must be int | accepted if the number fits"""
     for number, kind in enumerate((pa.int8(), pa.int16(), pa.int64())):
         log.append("t", pa.table({"value": ["a"], "partition": pa.array([number], kind)}))
     assert [log.read("t", partition=partition).num_rows for partition in range(3)] == [1, 1, 1]
 
 
 def test_values_of_headers_may_be_strings(log: Cluster) -> None:
-    """Headers with values of type string | refused: they must be binary | taken as UTF-8"""
+    """Headers with values of type string | refused: they must be binary | encoded as UTF-8"""
     headers = pa.array([[{"key": "a", "value": "ü"}]], PAIRS)
     log.append("t", pa.table({"value": ["a"], "headers": headers, "partition": [0]}))
     assert column(log, "headers") == [[{"key": "a", "value": "ü".encode()}]]
@@ -111,7 +111,7 @@ def test_values_of_headers_may_be_strings(log: Cluster) -> None:
 
 def test_partitions_that_are_not_there_are_refused_at_once(log: Cluster) -> None:
     """Partitions that the topic does not have, in `assign` or in a column `partition` | Kafka's client waits for them
-    until it times out | an error at once that names those there are"""
+    until it times out | an error at once that names the partitions that exist"""
     with pytest.raises(UnknownTopicOrPartition, match="wanted partition 7 of topic t, it has partitions 0 to 2"):
         tasks(log, assign='{"t":[7]}')
     with pytest.raises(UnknownTopicOrPartition, match="column 'partition': wanted 0 to 2, found 7: topic t has 3"):
@@ -122,7 +122,7 @@ def test_partitions_that_are_not_there_are_refused_at_once(log: Cluster) -> None
 
 
 def test_options_that_nobody_knows_are_an_error() -> None:
-    """Options that neither knows (`startingOffset`) | ignored | an error that offers the nearest one"""
+    """Unknown options (`startingOffset`) | ignored | an error that offers the nearest one"""
     for parse in (reading, writing):
         with pytest.raises(InvalidOption, match="did you mean"):
             parse(startingOffset="earliest", topik="t")
@@ -146,8 +146,8 @@ def test_a_path_is_never_taken_for_a_cluster() -> None:
 
 
 def test_acks_and_codecs_of_kafka_that_are_not_here_become_the_nearest() -> None:
-    """`kafka.acks` 0 or 1, `kafka.compression.type` gzip or snappy | as they say | `acks=all` and zstd, with a warning:
-    a Spark write is one commit"""
+    """`kafka.acks` 0 or 1, `kafka.compression.type` gzip or snappy | used as given | `acks=all` and zstd, with a
+    warning: a Spark write is one commit"""
     for acks in ("0", "1"):
         assert writing(**{"kafka.acks": acks}).acks_all
     for codec in ("gzip", "snappy"):
@@ -157,8 +157,8 @@ def test_acks_and_codecs_of_kafka_that_are_not_here_become_the_nearest() -> None
 
 
 def test_numbers_in_json_must_be_whole() -> None:
-    """`null` or a fraction as an offset, a timestamp or a partition in JSON | `null` is 0, 1.5 is 1 | refused with its
-    place"""
+    """`null` or a fraction as an offset, a timestamp or a partition in JSON | `null` is 0, 1.5 is 1 | refused, and
+    the error says where it is"""
     for number in ("null", "1.5"):
         for option, text in (
             ("startingOffsets", f'{{"t":{{"0":{number}}}}}'),
@@ -171,8 +171,8 @@ def test_numbers_in_json_must_be_whole() -> None:
 
 
 def test_json_that_says_a_thing_twice_is_refused() -> None:
-    """A topic or partition twice in JSON, a partition `00`, text after the JSON, an offset below -2 | taken; the last
-    one holds | refused"""
+    """A topic or partition twice in JSON, a partition `00`, text after the JSON, an offset below -2 | accepted; the
+    last one is used | refused"""
     for text in (
         '{"t":{"0":1,"0":2}}',
         '{"t":{"0":1},"t":{"1":2}}',
@@ -187,7 +187,7 @@ def test_json_that_says_a_thing_twice_is_refused() -> None:
 
 
 def test_times_may_be_iso_8601_with_a_zone() -> None:
-    """`startingTimestamp` and its like as ISO 8601 | refused: wants milliseconds | taken, with a zone"""
+    """ISO 8601 in `startingTimestamp` and similar options | refused: only milliseconds | accepted, with a zone"""
     as_text = reading(startingTimestamp="2025-01-01T01:00:00+01:00")
     assert as_text.start == reading(startingTimestamp="1735689600000").start
     with pytest.raises(InvalidOption, match="wanted a time with its zone"):
@@ -195,8 +195,8 @@ def test_times_may_be_iso_8601_with_a_zone() -> None:
 
 
 def test_patterns_are_pythons() -> None:
-    r"""`subscribePattern` | a regular expression of Java's | of Python's; both must match the whole name. What only
-    Java knows (`\p{Alpha}`, `(?<name>…)`) is refused with the reason: write `[A-Za-z]`, `(?P<name>…)`"""
+    r"""`subscribePattern` | a Java regular expression | a Python regular expression. Both must match the whole name.
+    Syntax that only Java has (`\p{Alpha}`, `(?<name>…)`) is refused with the reason: write `[A-Za-z]`, `(?P<name>…)`"""
     for pattern, reason in ((r"\p{Alpha}+", "bad escape"), ("(?<name>t)", "unknown extension")):
         with pytest.raises(InvalidOption, match=rf"a regular expression \(Python's\), found .*: {reason}"):
             reading(subscribePattern=pattern)
@@ -207,9 +207,9 @@ def test_patterns_are_pythons() -> None:
 
 
 def test_tasks_are_sized_by_records_and_bytes(log: Cluster) -> None:
-    """Tasks of a read | one for each partition, unless `minPartitions` or `maxRecordsPerPartition` cuts it | small
+    """Tasks of a read | one for each partition, unless `minPartitions` or `maxRecordsPerPartition` splits it | small
     ranges share a task of up to a million records (`maxRecordsPerPartition`) and 128 MiB stored
-    (`maxBytesPerPartition`), larger ones are cut: a small read is one task, a bulk read uses all cores"""
+    (`maxBytesPerPartition`); larger ranges are split. So a small read is one task, and a bulk read uses all cores"""
     log.append("t", pa.table({"value": [b"v"] * 600, "partition": [0, 1, 2] * 200}))
     assert len(tasks(log)) == 1
     assert len(tasks(log, maxRecordsPerPartition="100")) == 6
@@ -217,9 +217,9 @@ def test_tasks_are_sized_by_records_and_bytes(log: Cluster) -> None:
 
 
 def test_what_to_read_is_said_by_options(log: Cluster) -> None:
-    """`where` on partition, offset or timestamp, and `select` | read everything, then drop | the same (Spark tells a
-    Python data source neither); say it by `assign`, `startingOffsets`, `startingTimestamp` and their ends, and by
-    `columns`, which leaves out what is not named"""
+    """`where` on partition, offset or timestamp, and `select` | everything is read, then filtered | the same, because
+    Spark passes neither to a Python data source. Use `assign`, `startingOffsets`, `startingTimestamp` and the options
+    for the end instead, and `columns`, which leaves out all other columns"""
     assert BatchReader.pushFilters is DataSourceReader.pushFilters
     log.append("t", pa.table({"value": [b"v"] * 30, "partition": [0, 1, 2] * 10}))
     ends = {"startingOffsets": '{"t":{"1":4}}', "endingOffsets": '{"t":{"1":6}}'}
@@ -231,7 +231,7 @@ def test_what_to_read_is_said_by_options(log: Cluster) -> None:
 @pytest.mark.spark
 def test_views_keep_what_they_were_first_planned_with(spark: SparkSession, cluster: Cluster, read: Read) -> None:
     """Temporary views, and DataFrames that are used again | ask Kafka for "latest" at each action | keep the "latest"
-    that they were first planned with; make the view again to see more"""
+    of their first planning; create the view again to see more"""
     cluster.create_topic("t", partitions=1)
     cluster.append("t", pa.table({"value": ["a"]}))
     read("t").createOrReplaceTempView("kept")
@@ -244,9 +244,9 @@ def test_views_keep_what_they_were_first_planned_with(spark: SparkSession, clust
 
 @pytest.mark.spark
 def test_errors_begin_with_a_code(read: Read, cluster: Cluster) -> None:
-    """Exceptions | `IllegalArgumentException`, `AnalysisException`, Kafka's own | PySpark's (`AnalysisException` while
-    it plans, `PythonException` from tasks), whose text has `CODE: ` as in [errors](errors.md); in Python without Spark,
-    subclasses of `sparklog.core.errors.SparklogError`"""
+    """Exceptions | `IllegalArgumentException`, `AnalysisException`, Kafka's own | PySpark's (`AnalysisException` during
+    planning, `PythonException` from tasks), with a text that begins with `CODE: ` as in [errors](errors.md); in Python
+    without Spark, subclasses of `sparklog.core.errors.SparklogError`"""
     with pytest.raises(AnalysisException, match="INVALID_OPTION: startingOffsets: a batch read can't start at latest"):
         read("t", startingOffsets="latest")
     with pytest.raises(SparklogError) as raised:
@@ -256,7 +256,7 @@ def test_errors_begin_with_a_code(read: Read, cluster: Cluster) -> None:
 
 @pytest.mark.spark
 def test_a_write_says_its_mode(spark: SparkSession, cluster: Cluster) -> None:
-    """A write without `.mode(…)` | appends | refused by Spark, as of every Python data source: write
+    """A write without `.mode(…)` | appends | refused by Spark, as for every Python data source: write
     `.mode("append")`"""
     writer = spark.sql("SELECT 'a' AS value").write.format("sparklog").option("cluster", cluster.connection.url)
     with pytest.raises(AnalysisException, match='cannot be written in the "ErrorIfExists" mode'):

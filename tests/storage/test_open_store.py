@@ -127,7 +127,7 @@ def test_keys_in_an_address_are_refused_and_not_shown(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["s3:bucket/log", "hdfs:host/log", "memory:a"])
 def test_an_address_without_slashes_is_no_path(address: str) -> None:
-    with pytest.raises(InvalidInput, match="'//' behind its scheme"):
+    with pytest.raises(InvalidInput, match="'//' after its scheme"):
         open_store(address)
 
 

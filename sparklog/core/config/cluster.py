@@ -1,7 +1,7 @@
-"""The config keys of a whole cluster: Kafka's broker keys that have a meaning here, and sparklog's own.
+"""The config keys of a whole cluster: those of Kafka's broker keys that make sense here, and sparklog's own.
 
-Some are the defaults of topics, under the names Kafka's brokers use (`log.retention.ms` for `retention.ms`).
-Kept like a topic's config: only the keys that were set, in canonical text.
+Some are defaults for topics, under the names that Kafka's brokers use (`log.retention.ms` for `retention.ms`).
+They are stored like a topic's config: only the keys that were set, as canonical text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparklog.core.errors import InvalidConfig
 _DAY_MS: Final = 86_400_000
 _INT, _LONG = ValueType.INT, ValueType.LONG
 
-# Cluster key -> the topic key whose default it is.
+# Cluster key -> the topic key that it is the default of.
 TOPIC_DEFAULT_KEYS: Final[Mapping[str, str]] = {
     "compression.type": "compression.type",
     "log.retention.bytes": "retention.bytes",
@@ -30,7 +30,7 @@ TOPIC_DEFAULT_KEYS: Final[Mapping[str, str]] = {
     "min.insync.replicas": "min.insync.replicas",
 }
 
-# Keys of Kafka's brokers that ask for what sparklog deliberately does not do, and what to do instead.
+# Keys of Kafka's brokers for what sparklog deliberately does not do, and what to do instead.
 REFUSED_KEYS: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "topics are created only on purpose: `sparklog topic create`",
     "broker.id": "a cluster has stores: `sparklog cluster init --store ID=URL`",
@@ -49,7 +49,7 @@ _OWN: Final = (
         "default.replication.factor",
         _INT,
         1,
-        "Replicas of a topic that is created without a number of them.",
+        "Replicas of a topic that is created without a replication factor.",
         minimum=1,
         maximum=32_767,
     ),
@@ -57,16 +57,16 @@ _OWN: Final = (
         "floor.delay.ms",
         _LONG,
         7 * _DAY_MS,
-        "How far FLOOR stays behind: an upload that was begun longer ago than this can no longer be committed "
-        "(`WRITE_EXPIRED`), and what it left behind is deleted by vacuum (sparklog's own key).",
+        "How far FLOOR stays behind: an upload that began longer ago than this can no longer be committed "
+        "(`WRITE_EXPIRED`), and vacuum deletes what it left behind (sparklog's own key).",
         minimum=0,
     ),
     ConfigKey(
         "metadata.copies",
         _INT,
         0,
-        "On how many further stores an entry of the metadata chain is put before its write is acknowledged "
-        "(sparklog's own key). Only 0 in this version.",
+        "How many further stores hold an entry of the metadata chain before its write is acknowledged (sparklog's "
+        "own key). Only 0 in this version.",
         minimum=0,
         maximum=0,
     ),
@@ -74,7 +74,7 @@ _OWN: Final = (
         "num.partitions",
         _INT,
         1,
-        "Partitions of a topic that is created without a number of them.",
+        "Partitions of a topic that is created without a number of partitions.",
         minimum=1,
     ),
     ConfigKey(
@@ -90,15 +90,15 @@ _OWN: Final = (
         "producer.id.expiration.ms",
         _INT,
         _DAY_MS,
-        "How long the sequence numbers of a producer that writes nothing are kept; after that a repeat of its last "
-        "batch is not recognised. `txnAppId` versions never expire.",
+        "How long the sequence numbers of a producer that writes nothing are kept. After that, a repeat of its last "
+        "batch is no longer recognized. `txnAppId` versions never expire.",
         minimum=1,
     ),
     ConfigKey(
         "writes.retention.ms",
         _LONG,
         7 * _DAY_MS,
-        'How long `metadata = "writes"` shows a write, up to a million rows (sparklog\'s own key).',
+        'How long `metadata = "writes"` lists a write, up to a million rows (sparklog\'s own key).',
         minimum=0,
     ),
 )
@@ -112,9 +112,9 @@ CLUSTER_KEYS: Final[Mapping[str, ConfigKey]] = {
 
 
 class ClusterConfig(msgspec.Struct, frozen=True):
-    """The values in force for a cluster, of the keys that something reads.
+    """The effective values of a cluster's config, for those keys that the code reads.
 
-    `topic_defaults` is what `topic.effective` takes: topic keys, canonical text, only those that were set.
+    `topic_defaults` holds the topic keys that were set, as canonical text: an argument of `topic.effective`.
     """
 
     default_replication_factor: int
@@ -127,7 +127,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
 
 
 def cluster_key(name: str) -> ConfigKey:
-    """The key of this name, or `InvalidConfig` that offers the nearest one or says what to do instead."""
+    """The key of this name. Raises `InvalidConfig` that offers the nearest key or says what to do instead."""
     key = CLUSTER_KEYS.get(name)
     if key is None:
         raise InvalidConfig(f"wanted a config key of a cluster, found {name!r}{_hint(name)}")
@@ -135,12 +135,12 @@ def cluster_key(name: str) -> ConfigKey:
 
 
 def parse_cluster_config(raw: Mapping[str, object]) -> dict[str, str]:
-    """The canonical form of a cluster's config: the keys that were set. Raises `InvalidConfig`."""
+    """A cluster's config in canonical form: only the keys that were set. Raises `InvalidConfig`."""
     return merge_cluster_config({}, raw)
 
 
 def merge_cluster_config(current: Mapping[str, str], changes: Mapping[str, object]) -> dict[str, str]:
-    """`current` (canonical) with `changes` laid over it; a change to None takes the key away, so its default holds."""
+    """`current` (canonical) with `changes` applied. A change to None removes the key, which restores its default."""
     merged = dict(current)
     for name, raw in changes.items():
         key = cluster_key(name)
@@ -152,12 +152,12 @@ def merge_cluster_config(current: Mapping[str, str], changes: Mapping[str, objec
 
 
 def topic_defaults(config: Mapping[str, str]) -> dict[str, str]:
-    """What the cluster's canonical `config` says about topics, under the names of topic keys."""
+    """The defaults for topics in a cluster's canonical `config`, under the names of the topic keys."""
     return {topic: config[name] for name, topic in TOPIC_DEFAULT_KEYS.items() if name in config}
 
 
 def effective_cluster(config: Mapping[str, str]) -> ClusterConfig:
-    """The values in force: the canonical `config` over the defaults."""
+    """The effective values: the canonical `config` on top of the defaults."""
     return _effective(tuple(config.items()))
 
 

@@ -1,4 +1,4 @@
-"""One key of a registry, declared once: parsed, checked and documented from the same line."""
+"""One key of a registry: one declaration serves parsing, checks and docs."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ ConfigValue = int | float | bool | str | tuple[str, ...]
 
 LONG_MAX: Final = 2**63 - 1
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")  # more are too many for `int` as well
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")  # far beyond 64 bits; `int` itself refuses thousands of digits
 _BYTES: Final = re.compile(r"([0-9]{1,40})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _BYTES_FACTOR: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 class ValueType(StrEnum):
-    """How a value is written. A time or size is a number whose unit stands last in the key's name."""
+    """How a value is written. A time or size is a number, and the key's name ends with its unit."""
 
     INT = "int"  # 32 bit, signed
     LONG = "long"  # 64 bit, signed
     DOUBLE = "double"
     BOOL = "boolean"
     STRING = "string"
-    LIST = "list"  # comma separated; no duplicates
-    BYTES = "bytes"  # bytes, or with a unit of Spark's: 512k, 128m, 1g (powers of 1,024)
+    LIST = "list"  # comma-separated; no duplicates
+    BYTES = "bytes"  # bytes, or with one of Spark's units: 512k, 128m, 1g (powers of 1,024)
 
 
 class ConfigKey(msgspec.Struct, frozen=True):
     """A key with its type, default, legal values and doc.
 
-    `minimum` and `maximum` are inclusive. `choices` are the legal values of a string, or of each element of a
-    list; they match without case and are kept as declared. A key with `effect=False` is accepted, checked and
-    kept, but changes nothing: its doc says why.
+    `minimum` and `maximum` are inclusive. `choices` are the legal values of a string, or of each element of a list;
+    they match in any case and are stored as declared. A key with `effect=False` is accepted, checked and stored, but
+    changes nothing: its doc says why.
     """
 
     name: str
@@ -52,14 +52,14 @@ class ConfigKey(msgspec.Struct, frozen=True):
     effect: bool = True
 
     def parse(self, raw: object) -> ConfigValue:
-        """The typed value of what a user gave (str, int, float or bool), or `InvalidConfig`."""
+        """The typed value of a user's input (str, int, float or bool). Raises `InvalidConfig`."""
         value = self.read(raw)
         if value is None:
             raise InvalidConfig(f"{self.name}: wanted {self.legal()}, found {shown(raw)}")
         return value
 
     def canonical(self, raw: object) -> str:
-        """The text under which the value is kept: parsing it gives the same value. Raises as `parse`."""
+        """The text in which the value is stored; parsing it gives the same value. Raises `InvalidConfig`."""
         return text_of(self.parse(raw))
 
     def read(self, raw: object) -> ConfigValue | None:
@@ -70,8 +70,8 @@ class ConfigKey(msgspec.Struct, frozen=True):
         if isinstance(value, str):
             return self._chosen(value)
         if isinstance(value, tuple):
-            chosen = tuple(self._chosen(each) for each in value)
-            known = tuple(each for each in chosen if each is not None)
+            chosen = tuple(self._chosen(element) for element in value)
+            known = tuple(element for element in chosen if element is not None)
             return known if known and len(known) == len(value) == len(set(known)) else None
         if isinstance(value, bool):
             return value
@@ -82,7 +82,7 @@ class ConfigKey(msgspec.Struct, frozen=True):
         return value
 
     def legal(self) -> str:
-        """What is legal, in words that fit after "wanted"."""
+        """The legal values, in words that follow "wanted"."""
         if self.choices:
             named = ", ".join(self.choices)
             return f"one or more of {named}, separated by commas" if self.type is ValueType.LIST else f"one of {named}"
@@ -106,7 +106,7 @@ class ConfigKey(msgspec.Struct, frozen=True):
 
 
 def text_of(value: ConfigValue) -> str:
-    """The canonical text of a typed value, as Kafka's tools would write it."""
+    """The canonical text of a typed value, as Kafka's tools write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
@@ -115,29 +115,29 @@ def text_of(value: ConfigValue) -> str:
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """The known name that `name` most likely stands for, compared without case; None if none is near.
+    """The known name that was most likely meant by `name`, ignoring case; None if none is close.
 
-    `likeness`, from 0 to 1, is how alike they have to be (`difflib`).
+    `likeness`, from 0 to 1, is how similar they have to be (`difflib`).
     """
-    by_folded = {each.lower(): each for each in known}
+    by_folded = {candidate.lower(): candidate for candidate in known}
     matches = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=likeness)
     return by_folded[matches[0]] if matches else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error message: `; did you mean X?`, or nothing if no known name is near."""
+    """The end of an error message: `; did you mean X?`, or nothing if no known name is close."""
     near = nearest(name, known)
     return f"; did you mean {near}?" if near else ""
 
 
 def shown(raw: object) -> str:
-    """A value as error messages show it: short, and so that its type can be seen."""
+    """A value for an error message: short, and with its type visible."""
     text = repr(raw)
     return text if len(text) <= 120 else f"{text[:117]}…"
 
 
 def read_integer(raw: object, bits: int) -> int | None:
-    """An integer of so many bits, signed, from a number or its digits; None if it is none."""
+    """A signed integer of `bits` bits, from a number or its digits; None if `raw` is not one."""
     if isinstance(raw, bool):
         return None
     if isinstance(raw, float):
@@ -181,9 +181,9 @@ def _read_string(raw: object) -> str | None:
 
 
 def _read_list(raw: object) -> tuple[str, ...] | None:
-    if isinstance(raw, (list, tuple)) and all(isinstance(each, str) for each in raw):
-        return tuple(each.strip() for each in raw)
-    return tuple(each.strip() for each in raw.split(",")) if isinstance(raw, str) else None
+    if isinstance(raw, (list, tuple)) and all(isinstance(element, str) for element in raw):
+        return tuple(element.strip() for element in raw)
+    return tuple(element.strip() for element in raw.split(",")) if isinstance(raw, str) else None
 
 
 def _read_bytes(raw: object) -> int | None:

@@ -1,4 +1,4 @@
-"""How the stores of a cluster are reached: settings by store, with the secrets among them kept apart."""
+"""How to reach the stores of a cluster: settings by store, with the secrets kept apart."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Final
 
 import msgspec
 
-METADATA_STORE: Final = "metadata"  # stands for the place of the chain, and for stores at its own address
+METADATA_STORE: Final = "metadata"  # means the place of the chain, and stores at the same address
 
-# The settings `storage.<store>.<key>` that are secrets; no other is.
+# All keys of the settings `storage.<store>.<key>` that are secrets.
 SECRET_STORAGE_KEYS: Final = frozenset({"secret_access_key", "session_token", "password"})
 
-_HALVES_OF_SECRETS: Final = ("access_key_id",)  # of no use, or misleading, without the secret
-_HADOOP_KEYS: Final = ("dfs.", "fs.", "hadoop.")  # an HDFS store takes any key of Hadoop's configuration
+_HALVES_OF_SECRETS: Final = ("access_key_id",)  # useless or misleading without the secret
+_HADOOP_KEYS: Final = ("dfs.", "fs.", "hadoop.")  # an HDFS store accepts any key of Hadoop's configuration
 
 
 class StorageSettings(msgspec.Struct, frozen=True):
-    """Settings of stores and of the cluster, shown without the secrets among them.
+    """Settings of stores and of the cluster. The `repr` hides the secrets.
 
-    `plain` and `secret` map "store.key" to a value; both in lower case, because Spark hands options on so.
+    `plain` and `secret` map "store.key" to a value. The names are in lower case, because Spark passes them on that way.
     """
 
     plain: Mapping[str, str] = {}
@@ -27,24 +27,25 @@ class StorageSettings(msgspec.Struct, frozen=True):
     token: str | None = None
 
     def without_secrets(self) -> StorageSettings:
-        """What may be carried to executors, which take secrets, and whose they are, from their own surroundings."""
+        """The settings that may travel to executors. They take secrets, and the ids that go with them, from their own
+        environment."""
         with_secret = {name.rpartition(".")[0] for name in self.secret}
         halves = {f"{store}.{key}" for store in with_secret for key in _HALVES_OF_SECRETS}
         return StorageSettings(plain={name: value for name, value in self.plain.items() if name not in halves})
 
     def over(self, other: StorageSettings) -> StorageSettings:
-        """These settings, and those of `other` where these say nothing."""
+        """These settings; where they say nothing, those of `other`."""
         return StorageSettings(
             {**other.plain, **self.plain}, {**other.secret, **self.secret}, self.token if self.token else other.token
         )
 
     def of(self, store: str, *, at_root: bool = False) -> dict[str, str]:
-        """The settings of a store by key. `at_root`: it lies at the chain's own address, whose settings hold too."""
-        found = self.of(METADATA_STORE) if at_root else {}
+        """The settings of a store by key. `at_root`: it is at the chain's own address, so the chain's apply as well."""
+        by_key = self.of(METADATA_STORE) if at_root else {}
         prefix = f"{store.lower()}."
         for settings in (self.plain, self.secret):
-            found |= {name.removeprefix(prefix): value for name, value in settings.items() if _is_key(name, prefix)}
-        return found
+            by_key |= {name.removeprefix(prefix): value for name, value in settings.items() if _is_key(name, prefix)}
+        return by_key
 
     def __repr__(self) -> str:
         token = "None" if self.token is None else "***"
@@ -54,13 +55,13 @@ class StorageSettings(msgspec.Struct, frozen=True):
 
 
 def storage_settings(given: Mapping[str, str], token: str | None = None) -> StorageSettings:
-    """Settings from "store.key" names, sorted into secrets and others."""
+    """Settings from a map of "store.key" names, with the secrets separated out."""
     folded = {name.lower(): value for name, value in given.items()}
     secret = {name: value for name, value in folded.items() if name.rpartition(".")[2] in SECRET_STORAGE_KEYS}
     return StorageSettings({name: value for name, value in folded.items() if name not in secret}, secret, token)
 
 
 def _is_key(name: str, prefix: str) -> bool:
-    """Whether `name` is a setting of the store, and not of another one whose id goes on with a dot."""
+    """Whether `name` is a setting of this store, and not of another store whose id continues after a dot."""
     key = name.removeprefix(prefix)
     return name.startswith(prefix) and ("." not in key or key.startswith(_HADOOP_KEYS))

@@ -1,8 +1,8 @@
-"""The config keys of a topic: Kafka's keys with Kafka's defaults, and what sparklog adds.
+"""The config keys of a topic: Kafka's keys with Kafka's defaults, and sparklog's own.
 
-A topic's config is kept as the keys that were set, each in canonical text. `effective` lays it over the
-defaults and gives typed values. Source of names, defaults and ranges: Kafka 4.x `TopicConfig` and `LogConfig`;
-lower limits that would forbid small values (`segment.bytes`) are left out: small values show the mechanism at work.
+A topic's config is stored as the keys that were set, each as canonical text. `effective` puts it on top of the
+defaults and returns typed values. Source of names, defaults and ranges: Kafka 4.x `TopicConfig` and `LogConfig`.
+Kafka's lower limit of `segment.bytes` is left out, because small values help to show how rolling works.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparklog.core.types import TimestampSource
 
 _DAY_MS: Final = 86_400_000
 _COMPACTION: Final = "Without effect in this version: nothing is compacted yet."
-_STORES_ONLY: Final = "Without effect: all data lie in the stores of the cluster, there is no local tier."
+_STORES_ONLY: Final = "Without effect: all data is in the stores of the cluster, there is no local tier."
 _ALWAYS_DURABLE: Final = "Without effect: every append is durable before it is acknowledged."
 
 _INT, _LONG, _BOOL, _DOUBLE = ValueType.INT, ValueType.LONG, ValueType.BOOL, ValueType.DOUBLE
@@ -30,8 +30,8 @@ _DECLARED: Final = (
         "cleanup.policy",
         _LIST,
         ("delete",),
-        "What becomes of old segments: `delete` removes them by time and size; with `compact` the last record of each "
-        "key is kept, and every record needs a key. In this version nothing is compacted yet.",
+        "What happens to old segments: `delete` removes them by time and size; `compact` keeps the last record of each "
+        "key, and every record needs a key. In this version nothing is compacted yet.",
         choices=("delete", "compact"),
     ),
     ConfigKey(
@@ -56,8 +56,8 @@ _DECLARED: Final = (
         "compression.type",
         _STRING,
         "producer",
-        "How record batches are stored. `producer` leaves it to the writer (its default is zstd), the others bind "
-        "every writer; `uncompressed` is Kafka's name of `none`. Arrow IPC knows neither gzip nor snappy.",
+        "How record batches are stored. `producer` leaves it to the writer (zstd by default); the other values bind "
+        "every writer. `uncompressed` is Kafka's name for `none`. Arrow IPC supports neither gzip nor snappy.",
         choices=("producer", "zstd", "lz4", "none", "uncompressed"),
     ),
     ConfigKey(
@@ -81,7 +81,7 @@ _DECLARED: Final = (
         "file.delete.delay.ms",
         _LONG,
         60_000,
-        "How long the objects that retention forgot stay in the store, so that reads planned before can end.",
+        "How long objects stay in the store after retention has dropped them, so that reads planned before can finish.",
         minimum=0,
     ),
     ConfigKey(
@@ -128,7 +128,7 @@ _DECLARED: Final = (
         "max.compaction.lag.ms",
         _LONG,
         LONG_MAX,
-        f"How long a record may stay out of compaction's reach. {_COMPACTION}",
+        f"How long a record may stay exempt from compaction. {_COMPACTION}",
         minimum=1,
         effect=False,
     ),
@@ -136,14 +136,14 @@ _DECLARED: Final = (
         "max.message.bytes",
         _INT,
         1_048_588,
-        "The largest record: key + value + headers of one record, uncompressed (Kafka counts a compressed batch).",
+        "The largest record: key + value + headers of one record, uncompressed (Kafka limits a compressed batch).",
         minimum=0,
     ),
     ConfigKey(
         "message.timestamp.after.max.ms",
         _LONG,
         3_600_000,
-        "How far a record's timestamp may lie ahead of the writer's clock; not looked at with `LogAppendTime`. "
+        "How far a record's timestamp may be ahead of the writer's clock; ignored with `LogAppendTime`. "
         "9223372036854775807: no limit.",
         minimum=0,
     ),
@@ -151,7 +151,7 @@ _DECLARED: Final = (
         "message.timestamp.before.max.ms",
         _LONG,
         LONG_MAX,
-        "How far a record's timestamp may lie behind the writer's clock; not looked at with `LogAppendTime`. "
+        "How far a record's timestamp may be behind the writer's clock; ignored with `LogAppendTime`. "
         "9223372036854775807: no limit.",
         minimum=0,
     ),
@@ -159,14 +159,14 @@ _DECLARED: Final = (
         "message.timestamp.type",
         _STRING,
         "CreateTime",
-        "Whether a record's timestamp is the one its producer gave, or the time of the commit that appended it.",
+        "Whether a record's timestamp is the one from its producer, or the time of the commit that appended it.",
         choices=("CreateTime", "LogAppendTime"),
     ),
     ConfigKey(
         "min.cleanable.dirty.ratio",
         _DOUBLE,
         0.5,
-        f"The part of a log that must be new before it is compacted. {_COMPACTION}",
+        f"The fraction of a log that must be new before it is compacted. {_COMPACTION}",
         minimum=0,
         maximum=1,
         effect=False,
@@ -175,7 +175,7 @@ _DECLARED: Final = (
         "min.compaction.lag.ms",
         _LONG,
         0,
-        f"How long a record stays as it is before it may be compacted. {_COMPACTION}",
+        f"How long a record stays uncompacted at least. {_COMPACTION}",
         minimum=0,
         effect=False,
     ),
@@ -183,7 +183,8 @@ _DECLARED: Final = (
         "min.insync.replicas",
         _INT,
         1,
-        "How many replicas must be in sync for a write with `acks=all`; fewer: `NOT_ENOUGH_REPLICAS`, nothing written.",
+        "How many replicas must be in sync for a write with `acks=all`. With fewer, the write fails with "
+        "`NOT_ENOUGH_REPLICAS` and nothing is written.",
         minimum=1,
     ),
     ConfigKey("preallocate", _BOOL, False, "Without effect: objects are written once, whole.", effect=False),
@@ -196,21 +197,21 @@ _DECLARED: Final = (
         "retention.bytes",
         _LONG,
         -1,
-        "Stored batch bytes of a partition above which the oldest segments go; -1: no limit.",
+        "Stored batch bytes of a partition above which the oldest segments are deleted; -1: no limit.",
         minimum=-1,
     ),
     ConfigKey(
         "retention.ms",
         _LONG,
         7 * _DAY_MS,
-        "Segments whose largest record timestamp is older than this go; -1: no limit.",
+        "Segments whose largest record timestamp is older than this are deleted; -1: no limit.",
         minimum=-1,
     ),
     ConfigKey(
         "rewrite.delete.delay.ms",
         _LONG,
         3_600_000,
-        "How long the objects that roll or compaction replaced stay in the store (sparklog's own key).",
+        "How long objects stay in the store after roll or compaction has replaced them (sparklog's own key).",
         minimum=0,
     ),
     ConfigKey(
@@ -240,7 +241,7 @@ _DECLARED: Final = (
         "segment.ms",
         _LONG,
         7 * _DAY_MS,
-        "Time after which a segment is closed although it is not full; an empty one never is.",
+        "Time after which a segment is closed even if it is not full; an empty one is never closed.",
         minimum=1,
     ),
     ConfigKey(
@@ -255,7 +256,7 @@ _DECLARED: Final = (
 
 TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _DECLARED}
 
-# Where Kafka names the cluster-wide default differently, people try that name on a topic.
+# Kafka names some cluster-wide defaults differently, and people try those names on a topic.
 _BROKER_NAMES: Final = {
     "message.max.bytes": "max.message.bytes",
     "log.roll.ms": "segment.ms",
@@ -264,10 +265,10 @@ _BROKER_NAMES: Final = {
 
 
 class TopicConfig(msgspec.Struct, frozen=True):
-    """The values in force for a topic, of the keys that something reads. None: no limit.
+    """The effective values of a topic's config, for those keys that the code reads.
 
-    `retention_ms`, `retention_bytes` and the two timestamp limits are None where the key says "no limit".
-    `compression_type` is None for `producer` (the writer chooses), else "zstd", "lz4" or "none".
+    `retention_ms`, `retention_bytes` and the two timestamp limits are None for "no limit". `compression_type` is None
+    for `producer` (the writer chooses), otherwise "zstd", "lz4" or "none".
     """
 
     delete: bool
@@ -287,7 +288,7 @@ class TopicConfig(msgspec.Struct, frozen=True):
 
 
 def topic_key(name: str) -> ConfigKey:
-    """The key of this name, or `InvalidConfig` that offers the nearest one."""
+    """The key of this name. Raises `InvalidConfig` that offers the nearest key."""
     key = TOPIC_KEYS.get(name)
     if key is None:
         meant = _BROKER_NAMES.get(name) or next((key for key in TOPIC_KEYS if name == f"log.{key}"), None)
@@ -297,15 +298,15 @@ def topic_key(name: str) -> ConfigKey:
 
 
 def parse_topic_config(raw: Mapping[str, object]) -> dict[str, str]:
-    """The canonical form of a topic's config: the keys that were set, each with its canonical text.
+    """A topic's config in canonical form: the keys that were set, each with its canonical text.
 
-    Raises `InvalidConfig` that names the key, what is legal and what was found.
+    Raises `InvalidConfig` that says which key, what is legal and what was found.
     """
     return merge_topic_config({}, raw)
 
 
 def merge_topic_config(current: Mapping[str, str], changes: Mapping[str, object]) -> dict[str, str]:
-    """`current` (canonical) with `changes` laid over it; a change to None takes the key away, so its default holds."""
+    """`current` (canonical) with `changes` applied. A change to None removes the key, which restores its default."""
     merged = dict(current)
     for name, raw in changes.items():
         key = topic_key(name)
@@ -318,7 +319,7 @@ def merge_topic_config(current: Mapping[str, str], changes: Mapping[str, object]
 
 
 def topic_values(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, tuple[ConfigValue, str]]:
-    """Every key with its value in force and where that comes from: "topic", "cluster" or "default" (for people)."""
+    """Every key with its effective value and the origin of that: "topic", "cluster" or "default" (for people)."""
     values: dict[str, tuple[ConfigValue, str]] = {}
     for name, key in TOPIC_KEYS.items():
         if name in config:
@@ -331,10 +332,10 @@ def topic_values(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict
 
 
 def effective(config: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> TopicConfig:
-    """The values in force: the topic's own canonical `config` over the cluster's `defaults` over Kafka's.
+    """The effective values: the topic's own canonical `config`, then the cluster's `defaults`, then Kafka's.
 
-    `defaults` come from `cluster.topic_defaults`. Both are what the parsers returned; equal ones give the
-    same object, so it may be asked for on every append.
+    `defaults` come from `cluster.topic_defaults`. Both are in canonical form. Results are cached, so this is cheap
+    enough for every append.
     """
     if not defaults:
         return _effective(tuple(config.items())) if config else DEFAULTS
@@ -381,7 +382,7 @@ def _limit(values: Mapping[str, ConfigValue], name: str, no_limit: int) -> int |
 
 
 def _check_together(config: Mapping[str, str]) -> None:
-    """Rules over more than one key (Kafka's `LogConfig.validateValues`)."""
+    """Check the rules that involve more than one key (Kafka's `LogConfig.validateValues`)."""
     least, most = (
         topic_key(name).parse(config[name]) if name in config else TOPIC_KEYS[name].default
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")

@@ -1,13 +1,13 @@
-"""Calls to HDFS by hdfs-native (Rust, no JVM): each ends at its deadline, and each failure has a kind.
+"""Calls to HDFS through hdfs-native (Rust, no JVM): each ends at its deadline, and each failure has a kind.
 
-hdfs-native may wait for ever, for example for a name node that took the connection and hangs. So a call runs in a
-thread of its own, and at the deadline its caller goes on without it. The thread left behind ends when the name
-node answers or hdfs-native gives up. Until then such a call may still take effect; `hdfs_upload.py` fences the one
-where that matters. Later calls use a new client, with new connections.
+hdfs-native may wait for ever, for example for a name node that accepts the connection and then hangs. So a call runs
+in a thread of its own, and at the deadline its caller goes on without it. The abandoned thread ends when the name node
+answers or hdfs-native gives up. Until then its call may still take effect; `upload.py` fences the one call where that
+matters. Later calls use a new client with new connections.
 
-There is one client per process and address, because it owns threads, which do not survive a fork. A forked process
-makes its own, never drops its parent's (that would wait for threads that are not there), and first waits until
-hdfs-native will not take connections to data nodes that the parent left in the memory it copied.
+There is one client per process and address, because a client owns threads, which do not survive a fork. A forked
+process makes its own client and never drops its parent's: that would wait for threads that don't exist here. First it
+waits until hdfs-native no longer uses the parent's connections to data nodes, which the fork copied.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ SETTINGS: Final = ("timeout_ms", "user")
 
 _TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", minimum=100, maximum=3_600_000)
 _HADOOP_PREFIXES: Final = ("dfs.", "fs.", "hadoop.")
-_SLOWEST_BYTES_PER_MS: Final = 1024  # a call that moves bytes may take this much longer than one that does not
+_SLOWEST_BYTES_PER_MS: Final = 1024  # the deadline of a call grows by 1 ms for every so many bytes it moves
 _LANES: Final = 4  # reads of one call that run at the same time
 
-# How long a client tries to reach a name node before it says why it can't: some five seconds if there is one, some
-# twenty (as long as a failover takes) if there are two. A read that stalls goes on with another replica. They go
-# before the same keys in Hadoop's files, which are made for clients without deadlines, and after those of settings.
+# How long a client tries to reach a name node before it reports why it can't: about five seconds with one name node,
+# about twenty (as long as a failover takes) with two. A read that stalls continues on another replica. These values
+# take precedence over Hadoop's files, which are written for clients without deadlines; the settings override both.
 _RETRY: Final = "dfs.client.failover"
 _ONE_NAME_NODE: Final = {f"{_RETRY}.max.attempts": "6", f"{_RETRY}.sleep.base.millis": "50"}
 _NAME_SERVICE: Final = {f"{_RETRY}.max.attempts": "24", f"{_RETRY}.sleep.base.millis": "200"}
@@ -60,16 +60,16 @@ _NOT_REACHED: Final = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH
 
 
 class Kind(Enum):
-    """What a failed call tells. Only TIMEOUT and BROKEN leave open whether it took effect."""
+    """Why a call failed. Only TIMEOUT and BROKEN leave open whether it took effect."""
 
     ABSENT = auto()  # no such file, or no such parent
     EXISTS = auto()
-    NOT_A_FOLDER = auto()  # a file is on the way to the path
+    NOT_A_FOLDER = auto()  # a part of the path is a file
     NOT_EMPTY = auto()
     DENIED = auto()
     NOT_READY = auto()  # safe mode, standby
     QUOTA = auto()
-    UNREACHABLE = auto()  # nothing took the connection
+    UNREACHABLE = auto()  # nothing accepted the connection
     TIMEOUT = auto()
     BROKEN = auto()
 
@@ -90,7 +90,7 @@ _KIND_OF_CLASS: Final = {
 
 
 class CallFailed(Exception):
-    """A call to HDFS failed; `reason` says what was found, in one line."""
+    """A call to HDFS failed; `reason` says why, in one line."""
 
     def __init__(self, kind: Kind, reason: str) -> None:
         super().__init__(f"{kind.name}: {reason}")
@@ -100,10 +100,10 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """Which file system, as whom, and how long to wait for it.
+    """The file system, the user, and how long to wait for an answer.
 
-    `authority` is host:port, a name service of Hadoop's configuration, or empty (its fs.defaultFS). `hadoop` are
-    keys of that configuration that take precedence over its files.
+    `authority` is host:port, a name service of Hadoop's configuration, or empty (its fs.defaultFS). `hadoop` holds
+    keys of that configuration, which take precedence over its files.
     """
 
     authority: str
@@ -113,7 +113,7 @@ class HdfsAddress:
 
     @classmethod
     def parse(cls, authority: str, settings: Mapping[str, str]) -> HdfsAddress:
-        """Raises InvalidInput for a setting that is unknown or has no legal value."""
+        """Raises InvalidInput for an unknown setting or an illegal value."""
         hadoop = {name: value for name, value in settings.items() if name.startswith(_HADOOP_PREFIXES)}
         for name in settings.keys() - hadoop.keys() - {*SETTINGS}:
             own = ", ".join(f"{prefix}*" for prefix in _HADOOP_PREFIXES)
@@ -128,25 +128,25 @@ class HdfsAddress:
         return cls(authority, timeout_ms, settings.get("user"), tuple(sorted(hadoop.items())))
 
     def deadline(self, moved_bytes: int = 0) -> Deadline:
-        """That of a call that begins now and moves so many bytes."""
+        """The deadline of a call that begins now and moves `moved_bytes`."""
         return Deadline(self.timeout_ms + moved_bytes // _SLOWEST_BYTES_PER_MS)
 
 
 class HdfsCalls:
-    """Calls to one file system. Cheap; safe for threads and across forks."""
+    """Calls to one file system. Cheap, thread-safe, and safe across forks."""
 
     def __init__(self, address: HdfsAddress) -> None:
         self._address = address
 
     def call(self, function: Callable[[Client], T], deadline: Deadline) -> T:
-        """What `function` makes of a client. Raises CallFailed, also at the deadline."""
+        """The result of `function`, called with a client. Raises CallFailed, also at the deadline."""
         client = _client(self._address)
         return self._run([partial(function, client)], deadline)[0]
 
     def read(self, parts: Sequence[Callable[[], bytes]], deadline: Deadline) -> list[bytes]:
-        """What each of `parts` reads from data nodes, some at the same time. Raises CallFailed.
+        """What each of `parts` reads from data nodes, several at the same time. Raises CallFailed.
 
-        Reads go this way and no other: a process that is forked soon after is to know of their connections.
+        All reads must come through here: a process forked soon afterwards has to know about their connections.
         """
         process = _process
         lanes = [partial(_each, parts[lane::_LANES]) for lane in range(min(_LANES, len(parts)))]
@@ -178,7 +178,7 @@ class HdfsCalls:
 
 
 class _Answer(Generic[T]):
-    """The result of a function that runs in another thread."""
+    """The answer of a function that runs in another thread."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
@@ -188,7 +188,7 @@ class _Answer(Generic[T]):
     def run(self) -> None:
         try:
             self._result = self._function()
-        except BaseException as error:  # a panic of Rust is no Exception
+        except BaseException as error:  # a Rust panic is not an Exception
             self._error = error
         self._there.set()
 
@@ -217,7 +217,7 @@ class _Worker:
         return answer
 
     def end(self) -> None:
-        """Let the thread end after what it is at, whose result nobody wants any more."""
+        """End the thread after its current function, whose result nobody needs any more."""
         self._given.put(None)
 
     def _run(self) -> None:
@@ -226,15 +226,15 @@ class _Worker:
 
 
 class _Process:
-    """What belongs to one process; a forked one starts anew."""
+    """The state of one process; a forked process starts with a new one."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # guards `clients`
         self.clients: dict[HdfsAddress, Client] = {}
         self.idle: list[_Worker] = []
-        self.user: str | None = None  # as which this process is known to HDFS, if a setting said so
+        self.user: str | None = None  # this process's user of HDFS, if a setting named one
         self.last_read_s: float | None = None  # monotonic time of the last read from data nodes
-        self.first_client_s = 0.0  # not before this monotonic time
+        self.first_client_s = 0.0  # no client is made before this monotonic time
 
     def worker(self) -> _Worker:
         try:
@@ -246,7 +246,7 @@ class _Process:
 _process = _Process()
 
 
-def _start_anew_after_fork() -> None:
+def _reset_after_fork() -> None:
     global _process
     parent, _process = _process, _Process()
     _process.user = parent.user
@@ -256,18 +256,18 @@ def _start_anew_after_fork() -> None:
         _process.first_client_s = parent.last_read_s + _KEPT_CONNECTIONS_S
 
 
-after_fork_in_child(_start_anew_after_fork)
+after_fork_in_child(_reset_after_fork)
 
 
 def _client(address: HdfsAddress) -> Client:
     process = _process
     with process.lock:
-        found = process.clients.get(address)
-        if found is None:
+        client = process.clients.get(address)
+        if client is None:
             sleep_s(process.first_client_s - monotonic_s())
             _be(process, address.user)
-            found = process.clients[address] = _new_client(address)
-        return found
+            client = process.clients[address] = _new_client(address)
+        return client
 
 
 def _new_client(address: HdfsAddress) -> Client:
@@ -286,7 +286,7 @@ def _new_client(address: HdfsAddress) -> Client:
 
 
 def _be(process: _Process, user: str | None) -> None:
-    """hdfs-native asks the environment for the user whenever it connects, so a process is one user."""
+    """Become `user`. hdfs-native reads the user from the environment at each connection, so a process has only one."""
     if user is None or user == process.user:
         return
     if process.user is not None:
@@ -307,16 +307,16 @@ def _call_failed(error: BaseException) -> CallFailed:
     answered = _RPC_ERROR.search(text)
     if answered:
         java_class = answered[1].rpartition(".")[2]
-        # Written by Rust as a literal: a line break is a backslash and an n.
+        # Rust writes it as a literal: a line break is a backslash and an n.
         reason = _first_line(answered[2].replace("\\n", "\n").replace('\\"', '"'))
         return CallFailed(_KIND_OF_CLASS.get(java_class, Kind.BROKEN), f"{reason} ({java_class})")
     number = _OS_ERROR.search(text)
     reached = number is None or int(number[1]) not in _NOT_REACHED
     if isinstance(error, OSError) and (not reached or "lookup address" in text):
         return CallFailed(Kind.UNREACHABLE, _first_line(text))
-    told = _RUST_ERROR.fullmatch(text)
-    if told:
-        return CallFailed(Kind.BROKEN, f"{_first_line(told[2].partition(': [Datanode')[0])} ({told[1]})")
+    rust_error = _RUST_ERROR.fullmatch(text)
+    if rust_error:
+        return CallFailed(Kind.BROKEN, f"{_first_line(rust_error[2].partition(': [Datanode')[0])} ({rust_error[1]})")
     return CallFailed(Kind.BROKEN, f"{_first_line(text)} ({type(error).__name__})")
 
 

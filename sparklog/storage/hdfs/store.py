@@ -3,14 +3,17 @@
     <root>/<key>              the objects
     <root>/.tmp/<32 hex>      uploads that are not published (yet)
 
-put-if-absent: a temporary of its own name -> write -> close -> rename to the key without overwriting, which the name
-node decides alone: it refuses if the name is taken. A writer that dies leaves a temporary, open or closed, which
-blocks nobody; the key is absent or whole wherever that was.
+put-if-absent: create a temporary file with a name of its own -> write -> close -> rename it to the key without
+overwriting. The name node alone decides: it refuses the rename if the name is taken. A writer that dies leaves a
+temporary file, open or closed, which blocks nobody. Wherever it died, the key is absent or its object is whole.
 
-Durable (F-01) means, after a put: every data node of the file's pipeline has synced its blocks to disk (hdfs-native
-asks for that with the last packet of each block), the name node counts each block as complete, that is on at least
-dfs.namenode.replication.min data nodes, and it has synced the rename to its own journal. Set
-dfs.namenode.replication.min=2 where one disk may be lost with a data node at once, dfs.replication=3, and
+After a put, durable (F-01) means:
+- every data node of the file's pipeline has synced its blocks to disk (hdfs-native asks for that with the last packet
+  of each block);
+- the name node counts each block as complete, that is, on at least dfs.namenode.replication.min data nodes;
+- the name node has synced the rename to its own journal.
+
+Set dfs.replication=3, dfs.namenode.replication.min=2 if a data node and its disk may be lost at the same moment, and
 dfs.namenode.file.close.num-committed-allowed=1: without that a close often takes half a second.
 """
 
@@ -34,28 +37,28 @@ if TYPE_CHECKING:
 
 _URL: Final = re.compile(r"(?i:hdfs)://([A-Za-z0-9._-]+(?::[0-9]+)?|)(/.*|)", re.DOTALL)
 _PATH_PART: Final = re.compile(r"(?!\.\.?$)[^\x00-\x1f\x7f:]+")
-_READ_BYTES: Final = 4 << 20  # of one read; larger ranges are read in such parts, some at the same time
+_READ_BYTES: Final = 4 << 20  # of one read; larger ranges are read in parts of this size, several at the same time
 
 
 def parse_hdfs_url(url: str) -> tuple[str, str]:
-    """(authority, path) of hdfs://host:port/path; the path has no '/' at its end. Raises InvalidInput."""
-    found = _URL.fullmatch(url)
-    parts = [part for part in found[2].split("/") if part] if found else []
-    if found is None or not all(map(_PATH_PART.fullmatch, parts)):
+    """(authority, path) of hdfs://host:port/path; the path does not end with '/'. Raises InvalidInput."""
+    match = _URL.fullmatch(url)
+    parts = [part for part in match[2].split("/") if part] if match else []
+    if match is None or not all(map(_PATH_PART.fullmatch, parts)):
         raise InvalidInput(
             f"a store on HDFS is hdfs://host:port/path, hdfs://service/path or hdfs:///path (fs.defaultFS), not {url!r}"
         )
-    return found[1], "".join(f"/{part}" for part in parts)
+    return match[1], "".join(f"/{part}" for part in parts)
 
 
 class HdfsStore:
-    """Objects as files under one directory, which is made by the first write.
+    """Objects as files under one directory. The first write creates the directory.
 
-    `settings`: timeout_ms (of one call of the port; one that moves bytes gets a second more for each MiB), user
-    (HADOOP_USER_NAME; of the whole process), and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*). High
-    availability and Kerberos come from core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR.
+    `settings`: timeout_ms (for one call of the port, plus a second for each MiB it moves), user (HADOOP_USER_NAME, for
+    the whole process), and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*). High availability and Kerberos
+    are configured by core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR.
 
-    Keys are paths, so here no key may continue another one with '/' (`a` and `a/b`): InvalidInput.
+    Keys are paths, so a key may not continue another one with '/' (`a` and `a/b`): InvalidInput.
     """
 
     url: str
@@ -71,16 +74,16 @@ class HdfsStore:
         return f"HdfsStore({self.url!r})"
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object, durably, if nothing is under `key`. Errors: see the port."""
+        """Write a whole object, durably, if `key` is free. Errors: see the port."""
         with self.upload(key) as upload:
             upload.publish_whole(body)
 
     def upload(self, key: str) -> HdfsUpload:
-        """Begin a put-if-absent whose body comes as a stream. Nothing is made before the first `write`."""
+        """Begin a put-if-absent with a streamed body. Nothing is created before the first `write`."""
         return HdfsUpload(self._calls, self._address, self._path(key), f"{self._root}/.tmp")
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """False: HDFS copies nothing by itself. See the port."""
+        """False: HDFS cannot copy by itself. See the port."""
         return False
 
     def get(self, key: str) -> memoryview:
@@ -92,7 +95,7 @@ class HdfsStore:
         return self._read(key, reader, [(0, len(reader))])[0]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range, some read at the same time. See the port."""
+        """The bytes [start, end) of each range, several read at the same time. See the port."""
         for start, end in ranges:
             if not 0 <= start <= end:
                 raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
@@ -111,25 +114,25 @@ class HdfsStore:
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
         """All objects whose key begins with `prefix`, in ascending order of key, one directory in memory at a time.
 
-        An object that comes or goes meanwhile may be in it or not. Files that no key can name are left out.
+        Objects that come or go meanwhile may or may not appear. Files whose names are not keys are left out.
         """
         folder, slash, begin = check_prefix(prefix).rpartition("/")
         return self._walk(f"{folder}{slash}", begin)
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        """The smallest key > `key` among those that begin with `prefix`, or None. `prefix` ends with '/'.
+        """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        Costs one listing of each directory on the way to it (for the chain: the blocks, and one block), one
-        more when `key` was the last of its directory, and one for each empty directory met.
+        Costs one listing for each directory on the way (for the chain: the blocks, then one block), one more if `key`
+        was the last in its directory, and one for each empty directory on the way.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
         return first_after(lambda folder: [name for name, _ in self._entries(folder)], prefix, key)
 
     def delete(self, key: str) -> None:
-        """Remove one object by its exact key. An absent key is no error. Errors: see the port.
+        """Remove one object by its exact key. An absent key is not an error. Errors: see the port.
 
-        The key of a directory is that of no object; if the directory is empty, HDFS takes it away.
+        The path of a directory is never an object's key; if the directory is empty, HDFS removes it.
         """
         path, deadline = self._path(key), self._address.deadline()
         try:
@@ -140,18 +143,18 @@ class HdfsStore:
             raise write_error(f"delete {self._named(key)}", failed) from failed
 
     def free_bytes(self) -> int | None:
-        """None: HDFS does not tell what is left of disks and quotas."""
+        """None: HDFS does not say what is left of disks and quotas."""
         return None
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Drop the temporaries that were begun before `before_ms` (ms since the epoch). Returns how many.
+        """Remove the temporary files last modified before `before_ms` (ms since the epoch). Returns how many.
 
-        An upload that is still open then fails at `publish` with StoreUnavailable.
+        If one of them belongs to an open upload, its `publish` raises StoreUnavailable.
         """
         removed = 0
-        for found in self._listed(f"{self._root}/.tmp"):
-            path = f"{self._root}/.tmp/{_name(found)}"
-            if found.isdir or found.modification_time >= before_ms:
+        for file in self._listed(f"{self._root}/.tmp"):
+            path = f"{self._root}/.tmp/{_name(file)}"
+            if file.isdir or file.modification_time >= before_ms:
                 continue
             try:
                 removed += self._calls.call(
@@ -174,15 +177,15 @@ class HdfsStore:
     def _status(self, key: str, deadline: Deadline) -> FileStatus:
         path = self._path(key)
         try:
-            found = self._calls.call(lambda client: client.get_file_info(path), deadline)
+            status = self._calls.call(lambda client: client.get_file_info(path), deadline)
         except CallFailed as failed:
             raise self._read_error(key, failed) from failed
-        if found.isdir:
+        if status.isdir:
             raise self._absent(key)
-        return found
+        return status
 
     def _read(self, key: str, reader: FileReader, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The ranges, all of which lie in the file."""
+        """The bytes of `ranges`, which must all lie within the file."""
         parts = [
             (number, begin, min(begin + _READ_BYTES, end))
             for number, (start, end) in enumerate(ranges)
@@ -217,7 +220,7 @@ class HdfsStore:
         return KeyNotFound(f"wanted {key}, found nothing at {self._named(key)}")
 
     def _is_below_a_file(self, failed: CallFailed, path: str) -> bool:
-        """Whether the name node said "denied" because a file is on the way to `path`, as it does for some calls."""
+        """Whether the name node said "denied" only because a part of `path` is a file, as it does for some calls."""
         if failed.kind is not Kind.DENIED:
             return False
         try:
@@ -229,35 +232,35 @@ class HdfsStore:
     # ---- listing --------------------------------------------------------------------------------
 
     def _listed(self, path: str) -> list[FileStatus]:
-        """What lies in a directory, nothing if it is none."""
+        """The contents of a directory; empty if the path is not a directory."""
         try:
-            found = self._calls.call(lambda client: list(client.list_status(path or "/")), self._address.deadline())
+            listed = self._calls.call(lambda client: list(client.list_status(path or "/")), self._address.deadline())
         except CallFailed as failed:
             if failed.kind in (Kind.ABSENT, Kind.NOT_A_FOLDER) or self._is_below_a_file(failed, path):
                 return []
             raise self._unavailable(f"list hdfs://{self._address.authority}{path}", failed) from failed
-        return [each for each in found if each.path != path]  # a file lists itself
+        return [status for status in listed if status.path != path]  # a file lists itself
 
     def _entries(self, folder: str) -> list[tuple[str, FileStatus]]:
-        """What lies in a folder of keys ('' or ending with '/'), in the order of keys; directories end with '/'.
+        """The contents of a folder of keys ('' or ending with '/'), in the order of keys; directories end with '/'.
 
-        Sorting with the '/' gives the order of the whole keys, also below: `a-b` < `a/b`, though `a` < `a-b`.
+        Sorting with the '/' gives the order of whole keys, subfolders included: `a-b` < `a/b`, although `a` < `a-b`.
         """
         path = f"{self._root}/{folder}".rstrip("/")
-        found = [(_name(each), each) for each in self._listed(path)]
+        listed = [(_name(status), status) for status in self._listed(path)]
         return sorted(
-            ((f"{name}/" if each.isdir else name, each) for name, each in found if is_key_part(name)),
+            ((f"{name}/" if status.isdir else name, status) for name, status in listed if is_key_part(name)),
             key=lambda entry: entry[0],
         )
 
     def _walk(self, folder: str, begin: str) -> Iterator[StoredKey]:
-        for name, found in self._entries(folder):
+        for name, status in self._entries(folder):
             if not name.startswith(begin):
                 continue
-            if found.isdir:
+            if status.isdir:
                 yield from self._walk(folder + name, "")
             else:
-                yield StoredKey(folder + name, found.length, found.modification_time)
+                yield StoredKey(folder + name, status.length, status.modification_time)
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{check_key(key)}"
@@ -266,5 +269,5 @@ class HdfsStore:
         return f"hdfs://{self._address.authority}{self._path(key)}"
 
 
-def _name(found: FileStatus) -> str:
-    return found.path.rpartition("/")[2]
+def _name(status: FileStatus) -> str:
+    return status.path.rpartition("/")[2]

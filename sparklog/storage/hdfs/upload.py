@@ -1,4 +1,4 @@
-"""put-if-absent on HDFS: a temporary that is written, closed and renamed to its key. See `hdfs.py`."""
+"""put-if-absent on HDFS: a temporary file that is written, closed and renamed to its key. See `store.py`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from hdfs_native import Client
     from hdfs_native._internal import RawFileWriter
 
-_WRITE_BYTES: Final = 4 << 20  # of one call, so that each has a deadline it can keep
-_TIDY_MS: Final = 2_000  # for taking away what `remove_abandoned` takes away as well
+_WRITE_BYTES: Final = 4 << 20  # of one call, so that each can meet its deadline
+_TIDY_MS: Final = 2_000  # for removing what `remove_abandoned` would remove anyway
 _HARMLESS_TRIES: Final = 3
 _SETTLE_MS: Final = 5_000  # for finding out what became of a rename
 
-# With these a call has surely changed nothing, and would not the next time either.
+# With these a call has certainly changed nothing, and a repeat would not either.
 _REFUSED: Final = {Kind.NOT_A_FOLDER, Kind.DENIED, Kind.NOT_READY, Kind.QUOTA, Kind.UNREACHABLE, Kind.NOT_EMPTY}
 
 
 class HdfsUpload:
-    """A put-if-absent as a stream. One thread at a time."""
+    """A put-if-absent with a streamed body. One thread at a time."""
 
     def __init__(self, calls: HdfsCalls, address: HdfsAddress, path: str, temporaries: str) -> None:
         self._calls = calls
@@ -44,12 +44,12 @@ class HdfsUpload:
         self._temporary: str | None = None
         self._writer: RawFileWriter | None = None
         self._written_bytes = 0
-        self._whole: memoryview | None = None  # the body, where all of it is in hand
-        self._closed = False  # or tried to
+        self._whole: memoryview | None = None  # the body, if `publish_whole` was given all of it
+        self._closed = False  # true once a close was tried
         self._ended = False
 
     def write(self, body: Bytes) -> None:
-        """Add bytes to the end. Raises StoreFull, StoreReadOnly, StoreUnavailable; then only `abort` is legal."""
+        """Append bytes. Raises StoreFull, StoreReadOnly, StoreUnavailable; after an error only `abort` is legal."""
         whole = memoryview(body).cast("B")
         deadline = self._address.deadline(len(whole))
         try:
@@ -62,7 +62,7 @@ class HdfsUpload:
             raise write_error(f"write {self._named()}", failed) from failed
 
     def publish(self) -> None:
-        """Make the whole object durable and visible under its key, if the key is absent. Errors: see the port."""
+        """Make the whole object durable and visible under its key, if the key is free. Errors: see the port."""
         deadline = self._address.deadline()
         try:
             try:
@@ -77,7 +77,7 @@ class HdfsUpload:
             self.abort()
 
     def publish_whole(self, body: Bytes) -> None:
-        """`write` and `publish` in one: with the whole body in hand more faults of data nodes are got over."""
+        """`write` and `publish` in one. With the whole body at hand it survives more faults of data nodes."""
         self._whole = whole = memoryview(body).cast("B")
         deadline = self._address.deadline(len(whole))
         try:
@@ -90,7 +90,7 @@ class HdfsUpload:
             self.abort()
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time, also twice; after `publish` it does nothing."""
+        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
         self._ended = True
         self._drop_temporary()
 
@@ -108,8 +108,10 @@ class HdfsUpload:
         return self._writer is not None
 
     def _begin(self, body: memoryview, deadline: Deadline, *, close: bool = False) -> None:
-        """Make a temporary with `body` in it, another one if that fails: the name node goes on naming a data node
-        that died until it has missed it for a while, and hdfs-native gives up with the first one it can't reach.
+        """Create a temporary file with `body` in it, and another one if that fails.
+
+        The name node keeps handing out a dead data node until it notices the loss, and hdfs-native gives up at the
+        first data node it can't reach.
         """
         failed: CallFailed | None = None
         for number in tries(deadline):
@@ -140,16 +142,16 @@ class HdfsUpload:
         writer = self._writer
         assert writer is not None
         for begin in range(0, len(body), _WRITE_BYTES):
-            # Of anything but `bytes` hdfs-native takes one byte after the other, at a fifth of the speed.
+            # hdfs-native copies anything but `bytes` byte by byte, at a fifth of the speed.
             part = bytes(body[begin : begin + _WRITE_BYTES])
             self._calls.call(lambda _, part=part: writer.write(part), deadline)  # type: ignore[misc]
             self._written_bytes += len(part)
 
     def _close(self, deadline: Deadline) -> None:
-        """Close the temporary, and wait until all of it can be read.
+        """Close the temporary file, and wait until all of it can be read.
 
-        A file that is closed may still lack its last block for a moment, and hdfs-native then reads it as shorter
-        than it is, without an error. Under its key no object is ever seen like that.
+        A closed file may lack its last block for a moment, and hdfs-native then reads it short, without an error.
+        This wait makes sure that an object under its key is never read short.
         """
         writer, temporary = self._writer, self._temporary
         assert writer is not None
@@ -167,7 +169,7 @@ class HdfsUpload:
         return write_error(f"write {self._named()}", failed)
 
     def _drop_temporary(self) -> None:
-        """What can't be removed now is what `remove_abandoned` is for."""
+        """Remove the temporary file. `remove_abandoned` takes care of what can't be removed now."""
         writer, self._writer = self._writer, None
         temporary, self._temporary = self._temporary, None
         if temporary is None:
@@ -182,7 +184,7 @@ class HdfsUpload:
     # ---- the key --------------------------------------------------------------------------------
 
     def _rename(self, deadline: Deadline) -> None:
-        """Give the temporary its name. Raises what `put_if_absent` raises."""
+        """Rename the temporary file to the key. Raises the errors of `put_if_absent`."""
         temporary = self._temporary
         assert temporary is not None
         parent = self._path.rpartition("/")[0]
@@ -218,10 +220,10 @@ class HdfsUpload:
     def _settle(self, temporary: str, failed: CallFailed) -> None:
         """Find out whether a rename that failed has landed: return if so, raise otherwise.
 
-        Deleting the temporary decides it. If it was there, the rename has not landed, and never will, even if
-        its request still hangs somewhere. If it was not, the rename took it away, or `remove_abandoned` did: so what
-        is under the key has to be what was written (of a stream, whose key nobody else writes, as long as that). The
-        delete is sent only once: an answer that is lost leaves all open.
+        Deleting the temporary file decides it. If the file was there, the rename has not landed and never will, even
+        if its request is still on its way. If it was not there, either the rename or `remove_abandoned` took it, so
+        compare what is under the key with what was written: by content, or only by length for a stream, whose key
+        nobody else writes. The delete is sent only once: if its answer is lost, the outcome stays unknown.
         """
         self._temporary = None
         deadline = Deadline(max(_SETTLE_MS, self._address.timeout_ms))
@@ -229,20 +231,20 @@ class HdfsUpload:
         try:
             was_there = self._calls.call(lambda client: client.delete(temporary, recursive=False), deadline)
             if not was_there:
-                found = self._is_written(deadline)
-        except (CallFailed, SparklogError) as error:  # the latter if there is no client any more
+                is_ours = self._is_written(deadline)
+        except (CallFailed, SparklogError) as error:  # the latter if no client could be made
             raise OutcomeUnknown(f"{unknown}; then: {error}") from error
         if was_there:
             if failed.kind is Kind.BROKEN and self._is_folder(deadline):
                 raise InvalidInput(f"a key may not be the folder of other keys, found a directory at {self._named()}")
             raise StoreUnavailable(f"{unknown}; it was not carried out") from failed
-        if not found:
+        if not is_ours:
             raise OutcomeUnknown(f"{unknown}; then another object was there") from failed
 
     def _is_written(self, deadline: Deadline) -> bool:
-        """Whether what is under the key is what this upload wrote. Raises CallFailed."""
-        found = self._calls.call(lambda client: client.get_file_info(self._path), deadline)
-        if found.isdir or found.length != self._written_bytes:
+        """Whether the object under the key is what this upload wrote. Raises CallFailed."""
+        status = self._calls.call(lambda client: client.get_file_info(self._path), deadline)
+        if status.isdir or status.length != self._written_bytes:
             return False
         if not self._whole:
             return True
@@ -262,15 +264,15 @@ class HdfsUpload:
 
 
 def _may_repeat(failed: CallFailed, number: int) -> bool:
-    """Whether a call that does no harm twice is worth another try: a connection was lost."""
+    """Whether to try a call again that does no harm twice: only after a lost connection."""
     return failed.kind is Kind.BROKEN and number < _HARMLESS_TRIES
 
 
 def _create(client: Client, path: str) -> RawFileWriter:
-    """Make a file, and its folder if need be.
+    """Create a file, and its folder if need be.
 
-    Not `client.create`: its writer closes itself when it is collected as garbage, in whichever thread that is, and
-    with a name node that hangs for ever.
+    This avoids `client.create`: its writer closes itself when it is garbage-collected, in whatever thread that
+    happens, and if the name node hangs, that thread hangs for ever.
     """
     from hdfs_native import WriteOptions
 
@@ -278,7 +280,7 @@ def _create(client: Client, path: str) -> RawFileWriter:
 
 
 def write_error(wanted: str, failed: CallFailed) -> SparklogError:
-    """The error for a change that has surely not landed."""
+    """The error for a change that has certainly not landed."""
     message = f"wanted to {wanted}, found: {failed.reason}"
     match failed.kind:
         case Kind.QUOTA:
@@ -288,5 +290,5 @@ def write_error(wanted: str, failed: CallFailed) -> SparklogError:
         case Kind.NOT_A_FOLDER:
             return InvalidInput(f"{message}; a key may not continue another key")
         case Kind.UNREACHABLE:
-            return StoreUnavailable(f"{message}; no name node or data node took the connection")
+            return StoreUnavailable(f"{message}; no name node or data node accepted the connection")
     return StoreUnavailable(message)

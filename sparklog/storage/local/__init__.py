@@ -1,1 +1,1 @@
-"""Stores in directories. Read store.py first; names.py is where an object becomes durable, by one link."""
+"""Stores in directories. Read store.py first; names.py is where one link makes an object durable."""

@@ -1,4 +1,4 @@
-"""What an errno of a file system means to the writer of an object."""
+"""From an errno of the file system to the error for the caller."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _DENIED = {errno.EACCES, errno.EPERM}
 _READ_ONLY = {errno.EROFS} | _DENIED
 _BAD_PATH = {errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 _NO_LINKS = {errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
-# With these `link` has surely not made the name. Others (EIO, ESTALE, ETIMEDOUT, …) do not say.
+# With these, `link` has certainly not created the name. Others (EIO, ESTALE, ETIMEDOUT, …) leave that open.
 LINK_REFUSED = _FULL | _READ_ONLY | _BAD_PATH | _NO_LINKS | {errno.ENOENT, errno.ENOMEM}
 
 
 def reason(error: OSError) -> str:
-    """One line for people, with errno's name."""
+    """One line for people, with the name of the errno."""
     name = errno.errorcode.get(error.errno or 0, "no errno")
     return f"{error.strerror or error} ({name})"
 
 
 def read_error(wanted: str, error: OSError) -> SparklogError:
-    """The error for a read that failed, of what is not known to be absent."""
+    """The error for a failed read, unless the object is known to be absent."""
     message = f"wanted to {wanted}, found: {reason(error)}"
     if error.errno in _BAD_PATH:
-        return InvalidInput(f"{message}; a store is in a directory, its path is no longer than the file system takes")
+        return InvalidInput(f"{message}; a store is a directory whose path is no longer than the file system allows")
     if error.errno in _DENIED:
         return StoreAccessDenied(f"{message}; the user of this process may not read there")
     return StoreUnavailable(message)
 
 
 def write_error(wanted: str, error: OSError) -> SparklogError:
-    """The error for a change that has surely not landed."""
+    """The error for a change that has certainly not landed."""
     message = f"wanted to {wanted}, found: {reason(error)}"
     if error.errno in _FULL:
         return StoreFull(message)
     if error.errno in _READ_ONLY:
         return StoreReadOnly(message)
     if error.errno in _BAD_PATH or error.errno == errno.EEXIST:
-        return InvalidInput(f"{message}; a key may not continue another key, nor be longer than the file system takes")
+        return InvalidInput(f"{message}; a key may not continue another key, nor be longer than the file system allows")
     return StoreUnavailable(message)

@@ -1,4 +1,4 @@
-"""Names on a disk that survive a power loss: a temporary file becomes an object by one link into a synced directory."""
+"""Names on a disk that survive a power loss: one link into a synced directory turns a temporary file into an object."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sparklog.storage.local.errors import ABSENT, LINK_REFUSED, reason, write_er
 
 
 class DurableNames:
-    """The temporaries and the names of objects below one directory. Paths are absolute."""
+    """The temporary files and the object names below one directory. Paths are absolute."""
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._durable_folders: set[str] = set()  # directories whose own names were fsynced by this process
+        self._durable_folders: set[str] = set()  # directories whose own names this process has made durable
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Drop the temporaries last written before `before_ms` (ms since the epoch). Returns how many."""
+        """Remove the temporary files last written before `before_ms` (ms since the epoch). Returns how many."""
         removed = 0
         folder = self._temporaries()
         try:
@@ -44,12 +44,12 @@ class DurableNames:
         try:
             return os.open(path, flags, 0o666), path
         except FileNotFoundError:
-            self._durable_folders.clear()  # the root may be new, too
+            self._durable_folders.clear()  # the root may be new as well
             os.makedirs(self._temporaries(), exist_ok=True)
             return os.open(path, flags, 0o666), path
 
     def link(self, temporary: str, path: str) -> None:
-        """Give the durable file `temporary` the name `path`, durably. Raises what `put_if_absent` raises."""
+        """Give the durable file `temporary` the name `path`, durably. Raises the errors of `put_if_absent`."""
         folder, name = os.path.split(path)
         for attempt in range(2):
             try:
@@ -57,7 +57,7 @@ class DurableNames:
             except OSError as error:
                 raise write_error(f"write {path}", error) from error
             try:
-                # By descriptor, so that the directory that gets the name is the one that is fsynced.
+                # By descriptor, so that the directory that gets the name is the one that is synced.
                 os.link(temporary, name, dst_dir_fd=folder_fd)
             except FileExistsError as error:
                 raise self._taken(path, folder_fd) from error
@@ -82,13 +82,13 @@ class DurableNames:
                     ) from error
                 return
             finally:
-                with suppress(OSError):  # what counts is done
+                with suppress(OSError):  # nothing depends on it
                     os.close(folder_fd)
 
     def _taken(self, path: str, folder_fd: int) -> SparklogError:
         if os.path.isdir(path):
             return InvalidInput(f"a key may not be the folder of other keys, found a directory at {path}")
-        # Its writer may not have come to this yet, and the caller will build on what it reads there.
+        # The other writer may not have synced the directory yet, and the caller will build on what it reads there.
         try:
             os.fsync(folder_fd)
         except OSError as error:
@@ -96,7 +96,7 @@ class DurableNames:
         return KeyExists(f"wanted to put {path} if absent, found an object there")
 
     def _open_folder(self, folder: str) -> int:
-        """A descriptor of a directory for objects, which is made if need be, and whose own name is durable."""
+        """A descriptor of a directory for objects. It is created if need be, and its own name is made durable."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
             fd = os.open(folder, flags)
@@ -116,19 +116,19 @@ class DurableNames:
         return fd
 
     def _sync_names_down_to(self, folder: str) -> None:
-        """Make the name of `folder` and of every directory above it durable, whoever made them (maybe just now)."""
+        """Make the names of `folder` and all directories above it durable, whoever created them, maybe just now."""
         above: list[str] = []
         while folder not in self._durable_folders and folder != "/":
             above.append(folder)
             folder = os.path.dirname(folder)
-        for each in reversed(above):
+        for directory in reversed(above):
             try:
-                sync_folder(os.path.dirname(each))
+                sync_folder(os.path.dirname(directory))
             except PermissionError:
-                # A directory above the root that this process may not even list is not one that it made.
-                if each.startswith(f"{self._root}/"):
+                # This process may not even list that directory above the root, so it did not create this one.
+                if directory.startswith(f"{self._root}/"):
                     raise
-            self._durable_folders.add(each)
+            self._durable_folders.add(directory)
 
 
 def sync_folder(path: str) -> None:

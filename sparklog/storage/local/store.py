@@ -1,11 +1,11 @@
-"""A store in a directory of this machine, or of a file system that every process mounts and that has hard links.
+"""A store in a directory of this machine, or of a file system with hard links that every process mounts.
 
     <root>/<key>              the objects
     <root>/.tmp/<32 hex>      uploads that are not published (yet)
 
-put-if-absent: temporary (O_EXCL) -> write -> fsync -> link to the key -> fsync of the directory -> unlink the
-temporary. `link` is the one step that decides: it fails if the name is taken, and before it the name does not
-exist, so an object is never seen in part, wherever the process is killed. sparklog never removes a directory.
+put-if-absent: create a temporary file (O_EXCL) -> write -> fsync -> link it to the key -> fsync the directory ->
+unlink the temporary file. `link` alone decides: it fails if the name is taken, and the name does not exist before it.
+So nobody ever sees part of an object, wherever the process is killed. sparklog never removes a directory.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from sparklog.storage.local.names import DurableNames, sync_folder
 from sparklog.storage.local.upload import LocalUpload
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
-# Below this size a read into memory is quicker than a map with its page faults (measured: equal near 1 MiB).
+# Below this size, reading into memory is faster than a map with its page faults (measured: equal near 1 MiB).
 _MAP_FROM_BYTES = 1 << 20
-# Each map holds a file descriptor, of which a process often has 1,024. What is read beyond this is copied.
+# Each map holds a file descriptor, and a process often has only 1,024. Reads beyond this number are copied.
 _MOST_MAPS = 256
 _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
 def local_path(url_or_path: str) -> str:
-    """The absolute path of a `file:` URL or of a bare path (also relative, also with ~). Links are not resolved.
+    """The absolute path of a `file:` URL or of a bare path, which may be relative or begin with ~.
 
-    Raises InvalidInput for a URL that names another host or a relative path. %xx is decoded in URLs only.
+    Links are not resolved. %xx is decoded in URLs only. Raises InvalidInput for a URL with another host or a relative
+    path.
     """
     path = url_or_path
     if url_or_path[:5].lower() == "file:":
@@ -64,9 +65,9 @@ def local_path(url_or_path: str) -> str:
 
 
 class LocalStore:
-    """Objects as files under one directory, which is made by the first write.
+    """Objects as files under one directory. The first write creates the directory.
 
-    Keys are paths, so here no key may continue another one with '/' (`a` and `a/b`): InvalidInput.
+    Keys are paths, so a key may not continue another one with '/' (`a` and `a/b`): InvalidInput.
     """
 
     url: str
@@ -81,20 +82,20 @@ class LocalStore:
         return f"LocalStore({self.url!r})"
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object, durably, if nothing is under `key`. Errors: see the port.
+        """Write a whole object, durably, if `key` is free. Errors: see the port.
 
-        KeyExists means that the other object is durable too.
+        After KeyExists the other object is durable too.
         """
         with self.upload(key) as upload:
             upload.write(body)
             upload.publish()
 
     def upload(self, key: str) -> LocalUpload:
-        """Begin a put-if-absent whose body comes as a stream. Nothing is made before the first `write`."""
+        """Begin a put-if-absent with a streamed body. Nothing is created before the first `write`."""
         return LocalUpload(self._names, self._path(key))
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Put an object of another directory under `key` if it is absent: the kernel copies the bytes. See the port."""
+        """Put an object of another directory under `key` if that is free; the kernel copies the bytes. See the port."""
         if not isinstance(source, LocalStore) or not hasattr(os, "copy_file_range"):
             return False
         size_bytes = source.size(source_key)
@@ -114,14 +115,14 @@ class LocalStore:
     def get(self, key: str) -> memoryview:
         """The whole object, read-only: mapped, or copied if it is small. Raises KeyNotFound, StoreUnavailable.
 
-        A map costs no copy and stays valid after a delete. It holds a file descriptor until it is dropped, so only
-        `_MOST_MAPS` of them are alive at once in a process; beyond that the bytes are copied. A file that is cut while
-        it is mapped ends the process (SIGBUS): docs/stores.md says when.
+        A map costs no copy and stays valid after a delete. It holds a file descriptor until it is dropped, so a process
+        has at most `_MOST_MAPS` at once; beyond that the bytes are copied. Truncating a mapped file kills the process
+        (SIGBUS): docs/stores.md says when.
         """
         return self._read(key, None)[0]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range: slices of one map, or copies (as `get` says). See the port."""
+        """The bytes [start, end) of each range: slices of one map, or copies (see `get`). See the port."""
         for start, end in ranges:
             if not 0 <= start <= end:
                 raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
@@ -131,33 +132,33 @@ class LocalStore:
         """Length in bytes. Raises KeyNotFound, StoreUnavailable."""
         path = self._path(key)
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError as error:
             raise self._read_error(key, error) from error
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise self._absent(key)
-        return found.st_size
+        return status.st_size
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
         """All objects whose key begins with `prefix`, in ascending order of key, one directory in memory at a time.
 
-        An object that comes or goes meanwhile may be in it or not. Files that no key can name are left out.
+        Objects that come or go meanwhile may or may not appear. Files whose names are not keys are left out.
         """
         folder, slash, begin = check_prefix(prefix).rpartition("/")
         return self._walk(f"{folder}{slash}", begin)
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        """The smallest key > `key` among those that begin with `prefix`, or None. `prefix` ends with '/'.
+        """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        Costs one listing of each directory on the way to it (for the chain: the blocks, and one block), one
-        more when `key` was the last of its directory, and one for each empty directory met; no object is opened.
+        Costs one listing for each directory on the way (for the chain: the blocks, then one block), one more if `key`
+        was the last in its directory, and one for each empty directory on the way. Opens no object.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
         return first_after(self._names_in, prefix, key)
 
     def delete(self, key: str) -> None:
-        """Remove one object by its exact key, durably. An absent key is no error. Errors: see the port."""
+        """Remove one object by its exact key, durably. An absent key is not an error. Errors: see the port."""
         path = self._path(key)
         try:
             os.unlink(path)
@@ -168,14 +169,14 @@ class LocalStore:
             raise write_error(f"delete {path}", error) from error
 
     def free_bytes(self) -> int | None:
-        """What this user may still write on the disk, None if the directory is not there or can't be asked."""
+        """How much this user may still write to the disk; None if the directory is absent or can't be queried."""
         try:
             return shutil.disk_usage(self._root).free
         except OSError:
             return None
 
     def unwritable(self, folders: Iterable[str]) -> list[str]:
-        """The paths of those folders of keys that are there, but take no new names from this user."""
+        """The paths of those folders of keys that exist, but in which this user can't create files."""
         paths = (os.path.join(self._root, check_prefix(folder).rstrip("/")) for folder in folders)
         effective = os.access in os.supports_effective_ids
         return [
@@ -185,9 +186,9 @@ class LocalStore:
         ]
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Drop the temporaries last written before `before_ms` (ms since the epoch). Returns how many.
+        """Remove the temporary files last written before `before_ms` (ms since the epoch). Returns how many.
 
-        An upload that is still open then fails at `publish` with StoreUnavailable.
+        If one of them belongs to an open upload, its `publish` raises StoreUnavailable.
         """
         return self._names.remove_abandoned(before_ms)
 
@@ -200,36 +201,36 @@ class LocalStore:
         except OSError as error:
             raise self._read_error(key, error) from error
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
                 raise self._absent(key)
-            wanted = [(0, found.st_size)] if ranges is None else ranges
-            # Checked first: touching a map beyond the end of its file would kill the process (SIGBUS).
+            wanted = [(0, status.st_size)] if ranges is None else ranges
+            # Check first: touching a map beyond the end of its file would kill the process (SIGBUS).
             for start, end in wanted:
-                if end > found.st_size:
-                    raise _too_short(path, start, end, found.st_size)
+                if end > status.st_size:
+                    raise _too_short(path, start, end, status.st_size)
             if sum(end - start for start, end in wanted) < _MAP_FROM_BYTES or len(_maps) >= _MOST_MAPS:
                 return [_read_range(fd, path, start, end) for start, end in wanted]
-            mapped = mmap.mmap(fd, found.st_size, access=mmap.ACCESS_READ)
+            mapped = mmap.mmap(fd, status.st_size, access=mmap.ACCESS_READ)
             _maps.add(mapped)
             whole = memoryview(mapped)
             return [whole[start:end] for start, end in wanted]
         except OSError as error:
             raise self._read_error(key, error) from error
-        except ValueError as error:  # what mmap says to a file that was cut since fstat
-            raise Damaged(f"wanted {found.st_size} bytes of {path}, found: {error}") from error
+        except ValueError as error:  # mmap raises it if the file was truncated after fstat
+            raise Damaged(f"wanted {status.st_size} bytes of {path}, found: {error}") from error
         finally:
             os.close(fd)
 
     def _read_error(self, key: str, error: OSError) -> SparklogError:
-        if isinstance(error, NotADirectoryError) and (found := self._no_directory()):
-            return found
+        if isinstance(error, NotADirectoryError) and (not_a_directory := self._no_directory()):
+            return not_a_directory
         if isinstance(error, ABSENT):
             return self._absent(key)
         return read_error(f"read {self._path(key)}", error)
 
     def _no_directory(self) -> InvalidInput | None:
-        """The error if a file is where the store's directory should be, or on the way to it."""
+        """The error if a file is in the place of the store's directory, or of one above it."""
         try:
             if stat.S_ISDIR(os.stat(self._root).st_mode):
                 return None
@@ -245,9 +246,9 @@ class LocalStore:
     # ---- listing --------------------------------------------------------------------------------
 
     def _names_in(self, folder: str) -> list[str]:
-        """What lies in a folder of keys ('' or ending with '/'), in the order of keys; directories end with '/'.
+        """The names in a folder of keys ('' or ending with '/'), in the order of keys; directories end with '/'.
 
-        Sorting with the '/' gives the order of the whole keys, also below: `a-b` < `a/b`, though `a` < `a-b`.
+        Sorting with the '/' gives the order of whole keys, subfolders included: `a-b` < `a/b`, although `a` < `a-b`.
         """
         path = os.path.join(self._root, folder)
         try:
@@ -256,8 +257,8 @@ class LocalStore:
                     f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if is_key_part(entry.name)
                 )
         except ABSENT as error:
-            if isinstance(error, NotADirectoryError) and (found := self._no_directory()):
-                raise found from error
+            if isinstance(error, NotADirectoryError) and (not_a_directory := self._no_directory()):
+                raise not_a_directory from error
             return []
         except OSError as error:
             raise read_error(f"list {path}", error) from error
@@ -271,12 +272,12 @@ class LocalStore:
                 yield from self._walk(key, "")
                 continue
             try:
-                found = os.stat(os.path.join(self._root, key))
+                status = os.stat(os.path.join(self._root, key))
             except FileNotFoundError:
                 continue  # deleted since the directory was read
             except OSError as error:
                 raise self._read_error(key, error) from error
-            yield StoredKey(key, found.st_size, found.st_mtime_ns // 1_000_000)
+            yield StoredKey(key, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def _path(self, key: str) -> str:
         return os.path.join(self._root, check_key(key))
@@ -288,7 +289,7 @@ def _read_range(fd: int, path: str, start: int, end: int) -> memoryview:
         if len(body) != end - start:
             raise _too_short(path, start, end, start + len(body))
         return memoryview(body)
-    import pyarrow as pa  # its pool keeps pages: fresh ones, zeroed first, cost as much as the reading
+    import pyarrow as pa  # its pool reuses pages: zeroing fresh ones costs as much as the read
 
     view = memoryview(pa.allocate_buffer(end - start)).cast("B")
     at = 0

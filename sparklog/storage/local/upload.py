@@ -1,4 +1,4 @@
-"""A put-if-absent on a disk as a stream: a temporary file that gets its name at the end."""
+"""A put-if-absent on a disk with a streamed body: a temporary file that gets its name at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CAN_NOT_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class LocalUpload:
-    """A put-if-absent as a stream: a temporary that `publish` links to its path. One thread at a time."""
+    """A put-if-absent with a streamed body: `publish` links a temporary file to its path. One thread at a time."""
 
     def __init__(self, names: DurableNames, path: str) -> None:
         self._names = names
@@ -25,7 +25,7 @@ class LocalUpload:
         self._ended = False
 
     def write(self, body: Bytes) -> None:
-        """Add bytes to the end. Raises StoreFull, StoreReadOnly, StoreUnavailable; then only `abort` is legal."""
+        """Append bytes. Raises StoreFull, StoreReadOnly, StoreUnavailable; after an error only `abort` is legal."""
         rest = memoryview(body).cast("B")
         try:
             fd = self._open()
@@ -36,7 +36,7 @@ class LocalUpload:
             raise write_error(f"write {self._path}", error) from error
 
     def copy(self, fd: int, size_bytes: int) -> bool:
-        """Add the file's bytes to the end, from one file to the other in the kernel; False if these two can't."""
+        """Append the bytes of a file by a copy in the kernel; False if it can't copy between these two files."""
         try:
             to = self._open()
             at = 0
@@ -53,7 +53,7 @@ class LocalUpload:
         return True
 
     def publish(self) -> None:
-        """Make the whole object durable and visible under its key, if the key is absent. Errors: see the port."""
+        """Make the whole object durable and visible under its key, if the key is free. Errors: see the port."""
         try:
             try:
                 fd = self._open()
@@ -68,11 +68,11 @@ class LocalUpload:
             self.abort()
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time, also twice; after `publish` it does nothing."""
+        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
         self._ended = True
         fd, self._fd = self._fd, None
         temporary, self._temporary = self._temporary, None
-        # What can't be removed now is what `remove_abandoned` is for.
+        # `remove_abandoned` takes care of what can't be removed now.
         with suppress(OSError):
             if fd is not None:
                 os.close(fd)

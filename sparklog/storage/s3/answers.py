@@ -1,4 +1,4 @@
-"""What came of one request to S3, sorted by HTTP status and error code, never by the text of an error."""
+"""The outcome of one request to S3, classified by HTTP status and error code, never by the text of an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparklog.core.errors import (
 
 _LONGEST_REASON = 200
 
-# The server took the request and may do it at another time: 408 and 429 say so, 409 is another write at work.
+# The server got the request but can't do it now. 409 means that another write to the key is in progress.
 _BUSY: Final = frozenset({408, 409, 425, 429})
 _ABSENT: Final = frozenset({"NoSuchKey", "NoSuchVersion", "NoSuchUpload"})
 _KEYS_WRONG: Final = frozenset(
@@ -38,10 +38,10 @@ _FULL: Final = frozenset({"QuotaExceeded", "XMinioStorageFull", "InsufficientSto
 
 
 class Failed(Exception):
-    """One request that did not do what it was for.
+    """One request that did not succeed.
 
-    `status`: of the answer, None if there was none. `code`: S3's name for it, if it gave one. `sent`: False if the
-    request surely never reached a server. `reason`: one line without secrets.
+    `status`: of the answer; None if there was none. `code`: S3's name for the error, if it gave one. `sent`: False if
+    the request certainly never reached a server. `reason`: one line without secrets.
     """
 
     def __init__(self, reason: str, *, status: int | None = None, code: str | None = None, sent: bool = True) -> None:
@@ -51,36 +51,36 @@ class Failed(Exception):
         self.code = code
         self.sent = sent
         self.not_s3 = False  # something answered, but not as S3 does
-        self.hopeless = False  # a repeat fails the same way
+        self.hopeless = False  # a repeat would fail the same way
 
     @property
     def exists(self) -> bool:
-        """The key was taken when a write arrived that wanted it absent."""
+        """Whether a conditional write found its key taken."""
         return self.status == 412
 
     @property
     def absent(self) -> bool:
-        """Nothing is under the key, or the upload is gone: S3 itself says so, not just anybody's 404."""
+        """Whether S3 itself says that the key, or the upload, is not there: any other server's 404 does not count."""
         return self.status == 404 and self.code in _ABSENT
 
     @property
     def may_pass(self) -> bool:
-        """The same request may work when it is sent again."""
+        """Whether the same request may succeed when it is sent again."""
         if self.hopeless:
             return False
         if self.status is None or self.not_s3 or self.status in _BUSY or self.code == "RequestTimeout":
             return True
-        if self.status == 404:  # what S3 says of a write, or of a read, is NoSuchBucket or NoSuchKey
+        if self.status == 404:  # S3 itself would give one of its codes; a 404 without one comes from elsewhere
             return self.code not in _ABSENT and self.code != "NoSuchBucket"
         return self.status >= 500 and self.status not in (501, 507)
 
     @property
     def in_doubt(self) -> bool:
-        """A write may have been done: only an answer that refuses it for good, or no connection, rules that out."""
+        """Whether a write may have been done. Only a final refusal, or no connection at all, rules that out."""
         return self.sent and self.may_pass
 
     def error(self, wanted: str, bucket: str, endpoint: str, *, writing: bool) -> SparklogError:
-        """The error for a caller: one sentence. Nothing was written."""
+        """The error for the caller, in one sentence, if nothing was written."""
         where = f"wanted to {wanted} at {endpoint}"
         if self.code == "NoSuchBucket":
             return InvalidInput(f"{where}, found no bucket {bucket!r} there: make it first, or correct the address")
@@ -97,7 +97,7 @@ class Failed(Exception):
                 return StoreReadOnly(f"{where}, found that these access keys may not write there ({self.reason})")
             return StoreAccessDenied(
                 f"{where}, found that these access keys may not read there ({self.reason}); "
-                "S3 says so of an absent object, too, if they may not list the bucket"
+                "S3 also answers this for an absent object if they may not list the bucket"
             )
         if self.status in (301, 307, 308):
             return InvalidInput(
@@ -109,31 +109,31 @@ class Failed(Exception):
 
 
 def not_s3(reason: str, status: int | None = None) -> Failed:
-    """The answer is none that an S3 server gives; it may have come from something in between."""
+    """The failure for an answer that no S3 server gives. It may have come from something in between."""
     failed = Failed(reason, status=status)
     failed.not_s3 = True
     return failed
 
 
 def sorted_failure(error: BaseException) -> Failed:
-    """What an exception of s3fs, aiobotocore, asyncio, http.client or a socket means."""
+    """Classify an exception of s3fs, aiobotocore, asyncio, http.client or a socket."""
     from botocore import exceptions
 
     if isinstance(error, Failed):
         return error
     if isinstance(error.__cause__, exceptions.ClientError):
-        error = error.__cause__  # s3fs makes it an OSError, which hides the status
+        error = error.__cause__  # s3fs turns it into an OSError, which hides the status
     if isinstance(error, exceptions.ClientError):
         return _of_answer(error.response)
     if isinstance(error, TimeoutError):
         return Failed("no answer in time")
     if isinstance(error, http.client.HTTPException) and not isinstance(error, ConnectionError):
         return not_s3("an answer that is not HTTP")
-    # EndpointConnectionError, too, comes of a connection that was reset after the whole request was sent.
+    # Even EndpointConnectionError can come from a connection that was reset after the whole request was sent.
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError | OSError):
         cause = error.kwargs.get("error") if isinstance(error, exceptions.BotoCoreError) else error
         return Failed(_cause_of(cause, error), sent=not _is_unconnected(cause, error))
-    # What fails the same way the next time: no credentials, no such profile, an illegal parameter.
+    # These fail the same way every time: no credentials, no such profile, an illegal parameter.
     if isinstance(error, exceptions.BotoCoreError) and not _is_of_answer(error):
         failed = Failed(_shortened(str(error)), sent=False)
         failed.hopeless = True
@@ -146,7 +146,7 @@ def _of_answer(response: dict[str, Any]) -> Failed:
     code = str(response.get("Error", {}).get("Code", ""))
     message = str(response.get("Error", {}).get("Message", ""))
     failed = Failed(_shortened(f"HTTP {status} {code}: {message}"), status=status, code=code)
-    # botocore puts the status where a body had no code that it could read.
+    # A success with an error is no answer of S3: botocore found no error code in its body.
     if status is not None and status < 300:
         failed.not_s3 = True
     return failed
@@ -165,24 +165,24 @@ def _is_of_answer(error: Exception) -> bool:
 
 
 def _is_unconnected(cause: object, error: BaseException) -> bool:
-    """Whether it failed before a byte of the request could be sent."""
+    """Whether the connection failed before a byte of the request could be sent."""
     import aiohttp
     from botocore import exceptions
 
     return isinstance(error, exceptions.ProxyConnectionError) or isinstance(
         cause,
-        # The first one also of TLS, if it fails before the request: a certificate that is refused.
+        # ClientConnectorError also covers TLS that fails before the request, such as a refused certificate.
         aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | socket.gaierror | ConnectionRefusedError,
     )
 
 
 def _cause_of(cause: object, error: BaseException) -> str:
-    """One line about a connection, without the address that was asked for (it may carry a signature)."""
+    """One line about a failed connection, without the requested address, which may contain a signature."""
     os_error = getattr(cause, "os_error", cause)
     if not isinstance(os_error, OSError):
         os_error = getattr(os_error, "__cause__", None) or getattr(os_error, "__context__", None)
     if isinstance(os_error, OSError) and os_error.errno is not None:
-        own = isinstance(os_error, socket.gaierror | ssl.SSLError)  # numbers of their own
+        own = isinstance(os_error, socket.gaierror | ssl.SSLError)  # their numbers are not errnos
         text = os_error.strerror if own else os.strerror(os_error.errno)
         return f"{text or type(os_error).__name__} ({type(error).__name__})"
     return type(error).__name__ if cause in (None, error) else f"{type(error).__name__} ({type(cause).__name__})"

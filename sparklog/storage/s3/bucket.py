@@ -1,4 +1,4 @@
-"""One bucket as it is reached by one store: what every request carries, and writes that must not overwrite."""
+"""One bucket as one store reaches it: what every request carries, and writes that must not overwrite."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sparklog.storage.s3.settings import S3Settings
 if TYPE_CHECKING:
     from sparklog.storage.s3.bulk import Answer
 
-# Tries of a request that surely did nothing, or may be repeated at will; then the caller decides about more.
+# Tries of a request that certainly did nothing, or that is safe to repeat. After these the caller decides.
 HARMLESS_TRIES: Final = 6
-_WRITE_ID: Final = "sparklog-write"  # in an object's metadata: whose put made it
+_WRITE_ID: Final = "sparklog-write"  # in an object's metadata: the id of the put that made it
 _CONTROL_BYTES: Final = 512 * 1024  # larger bodies are bulk
 
-# A web page is parsed as an answer in which nothing is said.
+# Fields that every real answer has. A web page in place of an answer is parsed as an answer without any fields.
 _ALWAYS_IN: Final = {
     "head_object": "ETag",
     "create_multipart_upload": "UploadId",
@@ -35,18 +35,18 @@ Result = TypeVar("Result")
 
 
 def whose(write_id: str) -> dict[str, str]:
-    """The metadata of an object by which the writer of `write_id` knows it."""
+    """The metadata by which the writer with `write_id` recognizes its object."""
     return {_WRITE_ID: write_id}
 
 
 class Bucket:
-    """A bucket, and how it is reached. Safe to keep over a fork."""
+    """A bucket, and how to reach it. Safe to keep across a fork."""
 
     def __init__(self, name: str, settings: S3Settings) -> None:
         self.name = name
         self.settings = settings
-        self._client: tuple[int, S3Client] | None = None  # and the process that it belongs to
-        # Of bulk requests; s3fs gives the others theirs.
+        self._client: tuple[int, S3Client] | None = None  # with the id of the process that it belongs to
+        # Headers of bulk requests; s3fs adds its own to the others.
         self._always = {"x-amz-request-payer": settings.request_payer} if settings.request_payer else {}
         encryption = {
             "x-amz-server-side-encryption": settings.encryption,
@@ -56,13 +56,13 @@ class Bucket:
 
     @property
     def client(self) -> S3Client:
-        """This process's client, from the first use on the same."""
+        """This process's client, made at the first use."""
         if self._client is None or self._client[0] != os.getpid():
             self._client = os.getpid(), client_of(self.settings)
         return self._client[1]
 
     def deadline(self, more_ms: int = 0) -> Deadline:
-        """The end of a call that begins now, once there is a client: its making is no part of it."""
+        """The deadline of a call that begins now. The time it takes to make the client does not count."""
         _ = self.client
         return Deadline(self.settings.timeout_ms + more_ms)
 
@@ -72,7 +72,7 @@ class Bucket:
             answer = self.client.control.call(operation, deadline, Bucket=self.name, **parameters)
         except Failed as failed:
             if operation == "head_object" and failed.status == 404:
-                failed.code = "NoSuchKey"  # the answer to a HEAD has no body that could say so
+                failed.code = "NoSuchKey"  # the answer to a HEAD has no body to hold the code
             raise
         if (field := _ALWAYS_IN.get(operation)) and field not in answer:
             raise not_s3(f"an answer without {field}", 200)
@@ -94,7 +94,7 @@ class Bucket:
         self._sent(key, body, deadline, headers={"If-None-Match": "*", **named, **self._new_object, **self._always})
 
     def send_part(self, key: str, upload_id: str, number: int, body: bytes | bytearray, deadline: Deadline) -> str:
-        """Send one part of an upload, once; its ETag. Raises Failed."""
+        """Send one part of an upload, once. Returns its ETag. Raises Failed."""
         query = {"partNumber": str(number), "uploadId": upload_id}
         return self._sent(key, body, deadline, headers=self._always, query=query)
 
@@ -116,9 +116,9 @@ class Bucket:
     def harmless(
         self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
     ) -> dict[str, Any]:
-        """One small request that may be repeated, and is. Raises the caller's error.
+        """One small request that is safe to repeat; it is repeated as needed. Raises the caller's error.
 
-        `absent`: Failed is raised if the answer says that the key, or the upload, is not there.
+        With `absent`, raises Failed if the answer says that the key, or the upload, is not there.
         """
         deadline = self.deadline()
         try:
@@ -131,7 +131,7 @@ class Bucket:
             raise self.error(failed, wanted, writing=writing) from failed
 
     def repeated(self, wanted: str, send: Callable[[], Result], deadline: Deadline, *, writing: bool) -> Result:
-        """The answer to a request that may be repeated. Raises Failed if it says that the key (or upload) is absent."""
+        """The answer to a request that is safe to repeat. Raises Failed if the key (or the upload) is absent."""
         for number in tries(deadline):
             try:
                 return send()
@@ -152,11 +152,12 @@ class Bucket:
         more_ms: int = 0,
         sole_writer: bool = False,
     ) -> None:
-        """Send a conditional write until it has a definite answer, or the deadline passed.
+        """Send a conditional write until it gets a definite answer or the deadline passes.
 
         The same bytes are sent each time. If an earlier attempt got no answer and the key is now taken, compare
-        `write_id` to learn whether the object is ours. A `sole_writer` of the key compares it after the first attempt
-        too: something in between may have sent the request twice. Raises what the port's `put_if_absent` raises.
+        `write_id` to learn whether the object is ours. The `sole_writer` of a key compares it after the first attempt
+        too, because something in between may have sent the request twice. Raises the errors of the port's
+        `put_if_absent`.
         """
         wanted = f"put {key} if absent"
         deadline = self.deadline(more_ms)
@@ -174,7 +175,8 @@ class Bucket:
                 raise KeyExists(f"wanted to {wanted}, found an object there") from last
             if last.code == "NoSuchUpload":
                 raise StoreUnavailable(f"wanted to {wanted}, found that its upload was removed as abandoned") from last
-            # A write has no key that could be absent: who says so stands in between, and the write may have been done.
+            # S3 never answers a write with "no such key". If that came back, something in between said it, and the
+            # write may have been done.
             if not (last.may_pass or last.absent):
                 if in_doubt:
                     break
@@ -190,14 +192,14 @@ class Bucket:
         raise self.error(last, wanted, writing=True) from last
 
     def _is_own(self, key: str, write_id: str, deadline: Deadline, *, taken: bool) -> bool:
-        """Whether the object under `key` is the one of this write; False also if that can't be learnt.
+        """Whether the object under `key` comes from this write. False also if that can't be determined.
 
-        Raises StoreUnavailable if nothing is there and nothing can come any more (`taken` is False).
+        Raises StoreUnavailable if nothing is there and nothing can arrive any more (`taken` is False).
         """
         for number in tries(deadline):
             try:
-                found = self.control("head_object", deadline, Key=key).get("Metadata", {})
-                return {name.lower(): value for name, value in found.items()}.get(_WRITE_ID) == write_id
+                metadata = self.control("head_object", deadline, Key=key).get("Metadata", {})
+                return {name.lower(): value for name, value in metadata.items()}.get(_WRITE_ID) == write_id
             except Failed as failed:
                 if failed.absent and not taken:
                     raise StoreUnavailable(
@@ -208,5 +210,5 @@ class Bucket:
         return False
 
     def error(self, failed: Failed, wanted: str, *, writing: bool) -> SparklogError:
-        """What the caller of a store is told."""
+        """The error for the caller of the store."""
         return failed.error(wanted, self.name, self.client.endpoint, writing=writing)

@@ -1,7 +1,8 @@
 """Bulk bodies: one request over a plain connection, sent once, from and into the caller's memory, with a deadline.
 
-docs/benchmarks-s3.md has it beside other clients. What decided, beside the least processor time per MiB: connections
-can be left behind by a fork, every wait has an end of its own, and an answer is judged before its body is read.
+docs/benchmarks-s3.md compares it with other clients. It was chosen because it takes the least processor time per MiB,
+its connections can be left behind by a fork, every wait has its own limit, and an answer is checked before its body is
+read.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Bulk:
         headers: Mapping[str, str],
         body: bytes | bytearray | None = None,
     ) -> Answer:
-        """One request; its answer is below 300. Raises Failed."""
+        """Send one request. The answer has a status below 300. Raises Failed."""
         path = f"{place.path}{quote(key, safe='/')}"
         if query:
             path += f"?{urlencode(query, quote_via=quote, safe='')}"
@@ -68,14 +69,14 @@ class Bulk:
                 connection.timeout = _at_most(self._try_s, deadline)
                 connection.connect()
             connected = True
-            # A body has until the deadline; every other wait is a try's.
+            # Sending a body may take until the deadline; every other wait has the limit of one try.
             connection.sock.settimeout(_at_most(self._try_s if body is None else None, deadline))
-            with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused before the body's end
+            with suppress(BrokenPipeError, ConnectionResetError):  # the server may refuse before the body ends
                 connection.request(method, server.target(path), body=body, headers={**signed, **server.headers})
                 whole = True
             connection.sock.settimeout(_at_most(self._try_s, deadline))
             response = connection.getresponse()
-            response.will_close |= not whole  # so that it is not kept
+            response.will_close |= not whole  # so that the connection is not reused
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             failed = sorted_failure(error)
@@ -87,12 +88,12 @@ class Bulk:
         return answer
 
     def close(self) -> None:
-        """End the connections that nobody uses."""
-        for each in self._servers.values():
-            each.close()
+        """Close the idle connections."""
+        for server in self._servers.values():
+            server.close()
 
     def _signed(self, method: str, place: Place, path: str, headers: Mapping[str, str]) -> dict[str, str]:
-        """All headers of a request."""
+        """The headers of a request, with its signature."""
         if self._credentials is None:
             raise NoCredentialsError
         request = AWSRequest(method=method, url=f"{place.server}{path}", headers=headers)
@@ -104,7 +105,7 @@ class Bulk:
 
 
 class _Server:
-    """Connections to a server, by way of the proxy that the environment names, kept for the next request."""
+    """Connections to a server, kept for the next request. They use the proxy that the environment names, if any."""
 
     def __init__(self, url: str, ca_bundle: str | None) -> None:
         self._url = url
@@ -119,15 +120,15 @@ class _Server:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What each request bears for the proxy, if that reads it."""
+        """Headers for the proxy, if it reads the requests (not under TLS)."""
         return {} if self._tls else self._proxy_headers
 
     def target(self, path: str) -> str:
-        """What to ask for on a connection."""
+        """The target of a request line."""
         return f"{self._url}{path}" if self._proxy and not self._tls else path
 
     def taken(self) -> http.client.HTTPConnection:
-        """A connection; give it back."""
+        """A connection, idle until now or new. Give it back after use."""
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
@@ -145,7 +146,7 @@ class _Server:
         return connection
 
     def give_back(self, connection: http.client.HTTPConnection) -> None:
-        """Keep a connection whose answer was read to its end."""
+        """Keep a connection for reuse. Its last answer must have been read to the end."""
         with self._lock:
             if len(self._idle) < _IDLE:
                 self._idle.append(connection)
@@ -153,20 +154,20 @@ class _Server:
         connection.close()
 
     def close(self) -> None:
-        """End the connections that nobody uses."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for each in idle:
-            each.close()
+        for connection in idle:
+            connection.close()
 
 
 class Place:
-    """Where a bucket is: its server, what the paths of its keys begin with, and the region to sign for."""
+    """Where a bucket is: its server, the path before its keys, and the region to sign for."""
 
     __slots__ = ("path", "region", "server")
 
     def __init__(self, signed_url: str) -> None:
-        """`signed_url`: of the key `k`, as botocore's rules make it."""
+        """`signed_url` is the address of the key `k`, built by botocore's rules."""
         parts = urlsplit(signed_url)
         self.server = f"{parts.scheme}://{parts.netloc}"
         self.path = parts.path.removesuffix("k")
@@ -174,7 +175,7 @@ class Place:
 
 
 class Answer:
-    """An answer whose body is still to be read. Close it; the connection is kept if the body was read to its end."""
+    """An answer whose body is still to be read. Close it: the connection is kept if the body was read to its end."""
 
     def __init__(
         self,
@@ -186,7 +187,7 @@ class Answer:
         self._server = server
         self._connection = connection
         self._response = response
-        self._wait_s = wait_s  # what the connection waits for bytes
+        self._wait_s = wait_s  # how long to wait for the next bytes
         self.status = response.status
 
     def header(self, name: str) -> str | None:
@@ -194,7 +195,7 @@ class Answer:
         return self._response.getheader(name)
 
     def read_into(self, into: memoryview, deadline: Deadline) -> int:
-        """Fill `into`, or as much of it as the body has; how much. Raises Failed."""
+        """Fill `into` as far as the body goes. Returns how many bytes were filled. Raises Failed."""
         at = 0
         response = self._response
         try:
@@ -203,7 +204,7 @@ class Answer:
                 if response.length is None or response.chunked:
                     count = response.readinto(into[at : at + _CHUNK_BYTES])
                 else:
-                    # `readinto` would wait for the whole chunk, however slowly it comes.
+                    # `readinto` would wait for the whole chunk, however slowly it arrives.
                     room = min(len(into) - at, response.length, _CHUNK_BYTES)
                     count = response.fp.readinto1(into[at : at + room]) if room else 0
                     response.length -= count
@@ -215,7 +216,7 @@ class Answer:
         return at
 
     def close(self) -> None:
-        """Give the connection back, or end it if a part of the body is still to come."""
+        """Give the connection back, or close it if part of the body is still to come."""
         whole = self._response.length == 0 and not self._response.chunked and not self._response.will_close
         self._response.close()
         if whole:
@@ -230,22 +231,22 @@ class Answer:
 
 
 class _UnsignedBodyAuth(S3SigV4Auth):  # type: ignore[misc]
-    """Signature version 4 over address and headers. Hashing the body too would cost more than sending it."""
+    """Signature version 4 over the address and headers only. Hashing the body would cost more than sending it."""
 
     def payload(self, request: Any) -> str:
-        """What stands for the body's hash: the bodies bear checksums of their own."""
+        """The placeholder for the body's hash: bodies carry their own checksums."""
         return str(UNSIGNED_PAYLOAD)
 
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:
-    """Whether the server ended it while nobody looked: a write that is sent all the same would be in doubt."""
+    """Whether the server closed an idle connection. A write sent over it would have an unknown outcome."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _at_most(wait_s: float | None, deadline: Deadline) -> float:
-    """How long to wait: `wait_s`, but not beyond the deadline. Raises TimeoutError if that passed."""
+    """How long to wait: `wait_s`, but not beyond the deadline. Raises TimeoutError if the deadline has passed."""
     left_s = deadline.left_s()
     if left_s == 0:
         raise TimeoutError
@@ -258,8 +259,8 @@ def _refused(response: http.client.HTTPResponse, answer: Answer, deadline: Deadl
         answer.read_into(memoryview(body), deadline)
     answer.close()
     code, message = _CODE.search(body), _MESSAGE.search(body)
-    found = code[1].decode() if code else str(response.status)
+    name = code[1].decode() if code else str(response.status)
     text = message[1].decode(errors="replace") if message else response.reason
     if region := answer.header("x-amz-bucket-region"):
         text = f"{text} (the bucket's region is {region})"
-    return Failed(f"HTTP {response.status} {found}: {text}"[:300], status=response.status, code=found)
+    return Failed(f"HTTP {response.status} {name}: {text}"[:300], status=response.status, code=name)

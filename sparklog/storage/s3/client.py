@@ -1,12 +1,11 @@
-"""What this process has open towards S3: one client for each set of settings.
+"""This process's S3 clients: one for each set of settings.
 
-Small requests go through s3fs (control.py), on fsspec's event loop; bulk bodies over plain connections (bulk.py), in
-the caller's thread or those of a client, so that neither waits behind the other. Both resolve keys, endpoint and region
-in the same places, and send each request exactly once: repeating is the business of whoever knows whether a repeat is
-harmless.
+Small requests go through s3fs (control.py), on fsspec's event loop. Bulk bodies go over plain connections (bulk.py), in
+the caller's thread or in a client's. So neither waits for the other. Both take keys, endpoint and region from the same
+places, and both send each request exactly once: only the caller knows whether a repeat is harmless.
 
-All are made anew in each process, also in one that was forked from a process that had them: sockets and event
-loops can't be shared.
+Each process makes its own clients. A forked process does not use its parent's, because sockets and event loops can't
+be shared.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from sparklog.storage.s3.settings import S3Settings
 if TYPE_CHECKING:
     from sparklog.storage.s3.bulk import Answer, Place
 
-_TRIES_PER_TIMEOUT: Final = 3  # one silent connection leaves time for another try
+_TRIES_PER_TIMEOUT: Final = 3  # so that a silent connection leaves time for another try
 _THREADS: Final = 32
 
 Result = TypeVar("Result")
 
 
 class S3Client:
-    """Both ways to S3 for one set of settings in this process. Safe for threads."""
+    """Both ways to S3 for one set of settings in this process. Thread-safe."""
 
     def __init__(self, settings: S3Settings) -> None:
-        """Raises InvalidInput if the machine lacks what it needs, or its places hold something illegal."""
+        """Raises InvalidInput if packages are missing or the machine's own configuration of S3 is illegal."""
         try_s = settings.timeout_ms / 1000 / _TRIES_PER_TIMEOUT
         try:
             from sparklog.storage.s3.bulk import Bulk
@@ -60,7 +59,7 @@ class S3Client:
 
     @property
     def endpoint(self) -> str:
-        """The address in use, for messages."""
+        """The endpoint in use, for messages."""
         return self.control.endpoint
 
     def bulk(
@@ -74,16 +73,16 @@ class S3Client:
         headers: dict[str, str],
         body: bytes | bytearray | None = None,
     ) -> Answer:
-        """The answer to one request whose body, or answer, is bulk: from this thread. Raises Failed."""
+        """Send one request with a bulk body or a bulk answer, from the calling thread. Raises Failed."""
         place = self._places.get(bucket) or self._place(bucket)
         return self._bulk.send(method, place, key, deadline, query=query, headers=headers, body=body)
 
     def in_thread(self, work: Callable[[], Result]) -> concurrent.futures.Future[Result]:
-        """Begin `work` in one of this client's threads; it must not wait for another one of them."""
+        """Run `work` in one of this client's threads. It must not wait for another of these threads."""
         return self._threads.submit(work)
 
     def close(self) -> None:
-        """End the connections; at the end of the process."""
+        """Close the connections, at the end of the process."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._bulk.close()
         self.control.close()
@@ -94,27 +93,27 @@ class S3Client:
         return self._places.setdefault(bucket, Place(self.control.signed_url(bucket)))
 
 
-# What is looked up in the environment belongs to a client as its settings do.
+# A client also depends on the environment variables that botocore looks up.
 _Surroundings = tuple[S3Settings, tuple[tuple[str, str], ...]]
 _clients: dict[_Surroundings, S3Client] = {}
 _clients_lock = threading.Lock()
-# A client that came by fork is neither used nor closed: its event loop watches sockets by a descriptor that both
-# processes share, so closing one here would blind the parent.
+# Clients inherited by a fork are neither used nor closed. Their event loop watches sockets through a descriptor that
+# both processes share: closing one here would break the parent's.
 _of_parents: list[dict[_Surroundings, S3Client]] = []
 
 
 def client_of(settings: S3Settings) -> S3Client:
-    """This process's client for `settings`, and for what its environment says of AWS now."""
-    key = settings, tuple(sorted(each for each in os.environ.items() if each[0].startswith("AWS_")))
+    """This process's client for `settings` and for the AWS variables in its environment now."""
+    key = settings, tuple(sorted(variable for variable in os.environ.items() if variable[0].startswith("AWS_")))
     with _clients_lock:
-        found = _clients.get(key)
-        if found is None:
-            found = _clients[key] = S3Client(settings)
-        return found
+        client = _clients.get(key)
+        if client is None:
+            client = _clients[key] = S3Client(settings)
+        return client
 
 
 def forget_clients() -> None:
-    """Close this process's clients; what is asked next makes new ones."""
+    """Close this process's clients. The next request makes new ones."""
     global _clients
     with _clients_lock:
         ended, _clients = _clients, {}
@@ -122,11 +121,11 @@ def forget_clients() -> None:
         client.close()
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     global _clients, _clients_lock
     _of_parents.append(_clients)
     _clients, _clients_lock = {}, threading.Lock()
 
 
-after_fork_in_child(_begin_anew)
+after_fork_in_child(_reset_after_fork)
 atexit.register(forget_clients)

@@ -1,8 +1,8 @@
-"""Requests with small bodies by s3fs's public calls: conditional puts, listings, uploads begun and completed.
+"""Requests with small bodies through s3fs's public calls: conditional puts, listings, uploads begun and completed.
 
-s3fs sends each of them once. What it says of an answer is not enough to tell its outcome, so the answer itself is
-looked at: botocore's error is the cause of s3fs's. Objects are not read by `cat_file`, nor listed by `find`: both take
-a web page for an answer (docs/stores.md).
+s3fs sends each of them once. Its own errors do not say enough about the outcome, so this module looks at botocore's
+error, which is the cause of s3fs's. It does not read objects with `cat_file` or list them with `find`: both mistake a
+web page for an answer (docs/stores.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLOSE_S: Final = 1.0
 
 
 class Control:
-    """s3fs for one set of settings. Safe for threads; belongs to one process."""
+    """s3fs for one set of settings. Thread-safe; belongs to one process."""
 
     def __init__(self, settings: S3Settings, try_s: float) -> None:
         session = new_async_session(settings.profile)
@@ -47,7 +47,7 @@ class Control:
                 "retries": {"mode": "standard", "total_max_attempts": 1},
                 "max_pool_connections": _CONNECTIONS,
                 "signature_version": "s3v4",
-                # Bodies bear checksums of their own, and older servers refuse a second one.
+                # Bodies carry their own checksums, and older servers refuse a second one.
                 "request_checksum_calculation": "when_required",
                 "response_checksum_validation": "when_required",
                 "http_session_cls": SendOnceSession,
@@ -56,35 +56,35 @@ class Control:
             session=session,
         )
         self._files.connect()
-        # Without `Expect: 100-continue`, for which a client may wait for ever.
+        # Drop `Expect: 100-continue`: a client may wait for that answer for ever.
         self._files.s3.meta.events.unregister("before-call.s3", add_expect_header)
         self.endpoint = str(self._files.s3.meta.endpoint_url)
 
     def put_if_absent(
         self, bucket: str, key: str, body: bytes | bytearray, metadata: dict[str, str], deadline: Deadline
     ) -> dict[str, Any]:
-        """The answer to one conditional PUT. Raises Failed, at the latest at the deadline."""
+        """Send one conditional PUT and return its answer. Raises Failed, at the latest at the deadline."""
         return self._sent(self._files.pipe_file, deadline, f"{bucket}/{key}", body, mode="create", Metadata=metadata)
 
     def call(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
-        """The answer to one request of any other kind. Raises Failed, at the latest at the deadline."""
+        """Send one request of any other kind and return its answer. Raises Failed, at the latest at the deadline."""
         return self._sent(self._files.call_s3, deadline, operation, **parameters)
 
     def signed_url(self, bucket: str) -> str:
-        """An address of the key `k`: its server, path and region are those of the bucket. Raises Failed."""
+        """A signed address of the key `k`, from which to take the bucket's server, path and region. Raises Failed."""
         try:
             return str(self._files.url(f"{bucket}/k"))
         except Exception as error:
             raise sorted_failure(error) from error
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         with suppress(Exception):
             fsspec.asyn.sync(self._files.loop, self._files.s3.close, timeout=_CLOSE_S)
 
     def _sent(self, call: Any, deadline: Deadline, *given: object, **named: object) -> dict[str, Any]:
         try:
-            # 0 would be no limit at all.
+            # A timeout of 0 would mean no limit at all.
             answer = call(*given, timeout=max(0.001, min(deadline.left_s(), self._try_s)), **named)
         except Exception as error:
             raise sorted_failure(error) from error
@@ -92,15 +92,15 @@ class Control:
 
 
 class _SendOnceFiles(s3fs.S3FileSystem):  # type: ignore[misc]
-    """s3fs without repeats, which may be left behind by a fork."""
+    """s3fs without repeats, and safe to leave behind in a fork."""
 
     retries = 1
 
     @staticmethod
     def close_session(loop: Any, s3: Any) -> None:
-        """What s3fs does at the end of a process, but not for connections of the process that this one came from.
+        """Close the connections at the end of the process, as s3fs does, but not those of a parent process.
 
-        Their event loop does not run here, and watches sockets by a descriptor that both processes share.
+        The parent's event loop does not run here, and watches sockets through a descriptor that both processes share.
         """
         if loop is fsspec.asyn.loop[0]:
             s3fs.S3FileSystem.close_session(loop, s3)

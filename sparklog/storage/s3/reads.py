@@ -1,4 +1,4 @@
-"""Bulk reads from S3: ranges, put together into few requests and cut into pieces that are read side by side."""
+"""Bulk reads from S3: ranges are merged into few requests, and large ones are cut into pieces read in parallel."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from sparklog.storage.s3.bucket import HARMLESS_TRIES, Bucket
 if TYPE_CHECKING:
     from sparklog.storage.s3.bulk import Answer
 
-_GAP_BYTES: Final = 64 * 1024  # reading so much in vain costs less than a request
-_PIECE_BYTES: Final = 32 * 1024 * 1024  # smaller ones cost more than they gain where the link is fast
-_FIRST_BYTES: Final = 8 * 1024 * 1024  # of an object whose size is not known
+_GAP_BYTES: Final = 64 * 1024  # reading this much for nothing costs less than another request
+_PIECE_BYTES: Final = 32 * 1024 * 1024  # on a fast link, smaller pieces cost more than they gain
+_FIRST_BYTES: Final = 8 * 1024 * 1024  # the first read of an object of unknown size
 _SMALL_BYTES: Final = 256 * 1024
-_MS_PER_MIB: Final = 1000  # how slow a link may be before a long read is given up
+_MS_PER_MIB: Final = 1000  # a long read is given up on a link slower than this
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+)")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Bytes [start, start + length) of an object, wanted in one request."""
+    """Bytes [start, end) of an object, to be read into `into` by one request."""
 
     start: int
     into: memoryview
@@ -39,7 +39,7 @@ class _Piece:
 
 
 def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
-    """The whole object: the first answer tells its size, and the rest is read meanwhile. Raises as the port's get."""
+    """The whole object: the first answer gives its size, and the rest is read in parallel. Errors: the port's `get`."""
     wanted = f"read {shown_key}"
     deadline = bucket.deadline(more_ms=_more_ms(_FIRST_BYTES))
     whole: memoryview | None = None
@@ -50,20 +50,20 @@ def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
         with _opened(bucket, key, 0, _FIRST_BYTES, deadline) as opened:
             if whole is None:
                 whole = _memory(opened.size_bytes)
-                deadline.extend(_more_ms(len(whole[_FIRST_BYTES:])))  # it shares the link with the rest
-                behind = _cut([_Piece(_FIRST_BYTES, whole[_FIRST_BYTES:])])
-                rest.extend(_begin(bucket, key, wanted, behind))
+                deadline.extend(_more_ms(len(whole[_FIRST_BYTES:])))  # this read shares the link with the rest
+                following = _cut([_Piece(_FIRST_BYTES, whole[_FIRST_BYTES:])])
+                rest.extend(_begin(bucket, key, wanted, following))
             check_size(opened.size_bytes)
             opened.fill(whole[:_FIRST_BYTES], deadline)
 
-    def check_size(found: int) -> None:
-        if whole is not None and found != len(whole):
-            raise Damaged(f"wanted {len(whole)} bytes of {shown_key} in bucket {bucket.name}, found {found}")
+    def check_size(size_bytes: int) -> None:
+        if whole is not None and size_bytes != len(whole):
+            raise Damaged(f"wanted {len(whole)} bytes of {shown_key} in bucket {bucket.name}, found {size_bytes}")
 
     try:
         _retried(bucket, wanted, deadline, read_first)
-        for each in rest:
-            check_size(each.result())
+        for read in rest:
+            check_size(read.result())
     finally:
         _cancel(rest)
     assert whole is not None
@@ -71,9 +71,9 @@ def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
 
 
 def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-    """The bytes of each range [start, end), at full length. Raises as the port's get_ranges, but checks no key."""
+    """The bytes of each range [start, end), at full length. Errors: the port's `get_ranges`; the key is not checked."""
     spans: list[_Piece] = []
-    for start, end in _united([each for each in ranges if each[0] < each[1]]):
+    for start, end in _united([(start, end) for start, end in ranges if start < end]):
         spans.append(_Piece(start, _memory(end - start)))
     size_bytes = _read_all(bucket, key, shown_key, spans) if spans else read_size(bucket, key, shown_key)
     for start, end in ranges:
@@ -82,28 +82,28 @@ def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple
                 f"wanted bytes [{start}, {end}) of {shown_key} in bucket {bucket.name}, "
                 f"found that it ends at byte {size_bytes}"
             )
-    found = []
+    bodies = []
     for start, end in ranges:
-        span = next((each for each in spans if each.start <= start and end <= each.end), None)
-        found.append(
+        span = next((span for span in spans if span.start <= start and end <= span.end), None)
+        bodies.append(
             memoryview(b"")
             if span is None or start == end
             else span.into[start - span.start : end - span.start].toreadonly()
         )
-    return found
+    return bodies
 
 
 def read_size(bucket: Bucket, key: str, shown_key: str) -> int:
     """Length of an object in bytes. Raises KeyNotFound, StoreUnavailable.
 
-    Asks for its first byte: the refusal of a HEAD has no body, which would say what is missing, or why.
+    Reads its first byte rather than asking with HEAD: a refused HEAD has no body to say what is missing, or why.
     """
     first = _Piece(0, memoryview(bytearray(1)))
     return _read(bucket, key, f"read the size of {shown_key}", first, bucket.deadline())
 
 
 def _united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges that cover `ranges`, in order, without those that overlap or lie close together."""
+    """The ranges in order; those that overlap or lie close together are merged."""
     united: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if united and start <= united[-1][1] + _GAP_BYTES:
@@ -114,14 +114,14 @@ def _united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _read_all(bucket: Bucket, key: str, shown_key: str, spans: Sequence[_Piece]) -> int:
-    """Fill all spans, cut into pieces, side by side; gives the object's size. Its end may come before theirs."""
+    """Fill all spans in parallel pieces, as far as the object goes. Returns the object's size."""
     wanted = f"read {shown_key}"
     pieces = _cut(spans)
     if len(pieces) == 1:
         return _read(bucket, key, wanted, pieces[0], bucket.deadline(more_ms=_more_ms(len(pieces[0].into))))
     reading = _begin(bucket, key, wanted, pieces)
     try:
-        return max(each.result() for each in reading)
+        return max(read.result() for read in reading)
     finally:
         _cancel(reading)
 
@@ -135,7 +135,7 @@ def _cut(spans: Sequence[_Piece]) -> list[_Piece]:
 
 
 def _begin(bucket: Bucket, key: str, wanted: str, pieces: Sequence[_Piece]) -> list[Future[int]]:
-    deadline = bucket.deadline(more_ms=_more_ms(sum(len(each.into) for each in pieces)))
+    deadline = bucket.deadline(more_ms=_more_ms(sum(len(piece.into) for piece in pieces)))
     return [
         bucket.client.in_thread(lambda piece=piece: _read(bucket, key, wanted, piece, deadline))  # type: ignore[misc]
         for piece in pieces
@@ -143,12 +143,12 @@ def _begin(bucket: Bucket, key: str, wanted: str, pieces: Sequence[_Piece]) -> l
 
 
 def _cancel(reading: Sequence[Future[int]]) -> None:
-    for each in reading:
-        each.cancel()
+    for read in reading:
+        read.cancel()
 
 
 def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadline) -> int:
-    """Fill a piece, or as much of it as the object has; gives the object's size."""
+    """Fill a piece as far as the object goes. Returns the object's size."""
 
     def read() -> int:
         with _opened(bucket, key, piece.start, piece.end, deadline) as opened:
@@ -159,7 +159,7 @@ def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadli
 
 
 def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[], T]) -> T:
-    """What `read` gives, after as many tries as are worth it."""
+    """The result of `read`, tried again while that may help. Raises the caller's error."""
     last: Failed | None = None
     for number in tries(deadline):
         try:
@@ -176,14 +176,14 @@ def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[],
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An answer that is about to bring an object's bytes from `start` on; None if the object ends before."""
+    """An answer whose body is an object's bytes from `start` on; None if the object ends before `start`."""
 
     answer: Answer | None
     start: int
     size_bytes: int
 
     def fill(self, into: memoryview, deadline: Deadline) -> None:
-        """Fill `into`, or as much of it as the object has. Raises Failed."""
+        """Fill `into` as far as the object goes. Raises Failed."""
         into = into[: max(0, self.size_bytes - self.start)]
         count = self.answer.read_into(into, deadline) if self.answer is not None else 0
         if count < len(into):
@@ -198,18 +198,18 @@ def _opened(bucket: Bucket, key: str, start: int, end: int, deadline: Deadline) 
     except Failed as failed:
         if failed.status != 416:
             raise
-        # It ends before the range begins, or is empty.
+        # The object ends before the range begins, or is empty.
         yield _Opened(None, start, int(bucket.control("head_object", deadline, Key=key)["ContentLength"]))
         return
     try:
-        found = _CONTENT_RANGE.fullmatch(answer.header("Content-Range") or "")
+        content_range = _CONTENT_RANGE.fullmatch(answer.header("Content-Range") or "")
         length = answer.header("Content-Length") or ""
-        if not answer.header("ETag") or not (found or (length.isdecimal() and answer.status == 200)):
+        if not answer.header("ETag") or not (content_range or (length.isdecimal() and answer.status == 200)):
             raise not_s3("an answer without ETag or length", answer.status)
-        if found and int(found[1]) != start:
-            raise not_s3(f"bytes from {found[1]} on instead of {start}", answer.status)
-        size_bytes = int(found[2]) if found else int(length)
-        if not found:  # the server does not know ranges, and sends all
+        if content_range and int(content_range[1]) != start:
+            raise not_s3(f"bytes from {content_range[1]} on instead of {start}", answer.status)
+        size_bytes = int(content_range[2]) if content_range else int(length)
+        if not content_range:  # the server does not support ranges and sends the whole object
             _Opened(answer, 0, size_bytes).fill(memoryview(bytearray(start)), deadline)
         yield _Opened(answer, start, size_bytes)
     finally:
@@ -217,7 +217,7 @@ def _opened(bucket: Bucket, key: str, start: int, end: int, deadline: Deadline) 
 
 
 def _memory(size_bytes: int) -> memoryview:
-    """Memory to read into. Arrow's pool keeps its pages: fresh ones, zeroed first, cost as much as the reading."""
+    """Memory to read into. Arrow's pool reuses pages: zeroing fresh ones costs as much as the read."""
     if size_bytes <= _SMALL_BYTES:
         return memoryview(bytearray(size_bytes))
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Where keys, endpoint, region and certificates come from: sessions of botocore. Imported only to build a client."""
+"""Where keys, endpoint, region and certificates come from: botocore's sessions. Imported only to build a client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparklog.storage.s3.settings import S3Settings, check_endpoint
 
 
 def new_async_session(profile: str | None) -> AioSession:
-    """A session for s3fs, with the parsed description of S3 in common: reading it takes longer than all the rest."""
+    """A session for s3fs. All share one parsed description of S3: parsing it takes longer than everything else."""
     session = AioSession(profile=profile)
     session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
     return session
@@ -33,8 +33,8 @@ def _loader(data_path: str | None) -> botocore.loaders.Loader:
 class SendOnceSession(AIOHTTPSession):  # type: ignore[misc]
     """Sends each request once.
 
-    aiohttp repeats a PUT by itself when a kept connection was closed before the answer came: the first one may have
-    been done, and the second then finds the key taken by its own object.
+    aiohttp itself repeats a PUT if a reused connection closes before the answer arrives. The first PUT may have
+    succeeded, and then the second finds the key taken by its own object.
     """
 
     async def _get_session(self, proxy_url: str | None) -> Any:
@@ -44,7 +44,7 @@ class SendOnceSession(AIOHTTPSession):  # type: ignore[misc]
 
 
 def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
-    """The access keys, or None, which are renewed where they expire; and the file of certificates, if one is set."""
+    """The access keys (renewed if they expire), or None; and the file of certificates, if one is set."""
     session = botocore.session.Session(profile=settings.profile)
     ca_bundle = _ca_bundle(session)
     if settings.access_key_id:
@@ -53,7 +53,7 @@ def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
 
 
 def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
-    """Path style for endpoints that are not AWS's, where names of buckets are seldom names of hosts."""
+    """Path style for endpoints other than AWS's: there, names of buckets are seldom names of hosts."""
     chosen = settings.path_style
     if chosen is None:
         if (session.get_scoped_config().get("s3") or {}).get("addressing_style"):
@@ -68,22 +68,22 @@ def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
 
 def _endpoint_of(session: Any) -> str | None:
     """The endpoint in AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile."""
-    found = ConfiguredEndpointProvider(
+    endpoint = ConfiguredEndpointProvider(
         full_config=session.full_config, scoped_config=session.get_scoped_config(), client_name="s3"
     ).provide()
-    if found is None:
+    if endpoint is None:
         return None
-    check_endpoint(str(found), "AWS_ENDPOINT_URL")
-    return str(found)
+    check_endpoint(str(endpoint), "AWS_ENDPOINT_URL")
+    return str(endpoint)
 
 
 def _ca_bundle(session: Any) -> str | None:
-    """The file of AWS_CA_BUNDLE or of the profile, tried here: a request would only fail without naming it."""
+    """The file named by AWS_CA_BUNDLE or the profile. It is loaded here once: a failing request would not name it."""
     path: str | None = session.get_config_variable("ca_bundle")
     if path:
         try:
             ssl.create_default_context(cafile=path)
-        except OSError as error:  # also of ssl
+        except OSError as error:  # ssl's errors are OSErrors
             found = "no certificate in it" if isinstance(error, ssl.SSLError) else error.strerror
             raise InvalidInput(
                 f"ca_bundle (AWS_CA_BUNDLE or the profile): wanted a file of certificates in PEM, found {path}: {found}"

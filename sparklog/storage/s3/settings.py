@@ -1,4 +1,4 @@
-"""How an S3 store is reached: its address, and the settings that are no part of it."""
+"""How to reach an S3 store: its address, and the settings that are not part of the address."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHOICES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """Settings of one store. What is None is taken from the platform's own places, as botocore finds it there."""
+    """Settings of one store. For None, botocore looks in the platform's own places (environment, profile, role)."""
 
     endpoint_url: str | None = None
     region: str | None = None
@@ -45,24 +45,24 @@ SETTINGS: Final = tuple(S3Settings.__dataclass_fields__)
 
 
 def read_s3_settings(given: Mapping[str, str]) -> S3Settings:
-    """Settings from their texts. Raises InvalidInput, which never shows a value of a secret."""
+    """Parse settings from text. Raises InvalidInput, which never shows the value of a secret."""
     for name in given:
         if name not in SETTINGS:
             raise InvalidInput(
                 f"an S3 store has the settings {', '.join(SETTINGS)}, not {name!r}{did_you_mean(name, SETTINGS)}"
             )
-    found: dict[str, str | bool | int] = dict(given)
+    values: dict[str, str | bool | int] = dict(given)
     for key in (_TIMEOUT, _PATH_STYLE):
         if key.name in given:
             value = key.read(given[key.name])
             if value is None:
                 raise InvalidInput(f"{key.name}: wanted {key.legal()}, found {given[key.name]!r}")
-            found[key.name] = value  # type: ignore[assignment]
+            values[key.name] = value  # type: ignore[assignment]
     for name, choices in _CHOICES.items():
         if name in given and given[name] not in choices:
             raise InvalidInput(f"{name}: wanted one of {', '.join(choices)}, found {given[name]!r}")
     _check_together(given)
-    return S3Settings(**found)  # type: ignore[arg-type]
+    return S3Settings(**values)  # type: ignore[arg-type]
 
 
 def _check_together(given: Mapping[str, str]) -> None:
@@ -79,8 +79,8 @@ def _check_together(given: Mapping[str, str]) -> None:
 
 
 def check_endpoint(url: str, named_by: str) -> None:
-    """Raises InvalidInput, which does not show a password, if `url` is no http or https address of a server."""
-    if "@" in url:  # also where urlsplit sees no user: without a scheme, or with '/' in the password
+    """Raises InvalidInput if `url` isn't the http or https address of a server. The error never shows a password."""
+    if "@" in url:  # urlsplit misses the user if there is no scheme, or a '/' in the password
         raise InvalidInput(f"{named_by} holds no user and password: keys are access_key_id and secret_access_key")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -89,12 +89,12 @@ def check_endpoint(url: str, named_by: str) -> None:
 
 def parse_s3_url(url: str) -> tuple[str, str]:
     """(bucket, prefix) of s3://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
-    if "@" in url:  # no bucket and no prefix has one; keys before it may hold '/', so that they look like both
+    if "@" in url:  # legal in neither bucket nor prefix; secret keys before it may hold '/', and look like both
         raise InvalidInput("an S3 store is s3://bucket/prefix, without keys (or any other '@') in it")
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         raise InvalidInput(f"an S3 store is s3://bucket/prefix, not {url!r}")
-    bucket, path = found[1], (found[2] or "").rstrip("/")
+    bucket, path = match[1], (match[2] or "").rstrip("/")
     if _BUCKET.fullmatch(bucket) is None:
         raise InvalidInput(f"an S3 store is s3://bucket/prefix, found the bucket {bucket!r} in {url!r}")
     if not path:
@@ -102,4 +102,4 @@ def parse_s3_url(url: str) -> tuple[str, str]:
     try:
         return bucket, f"{check_key(path)}/"
     except InvalidInput as error:
-        raise InvalidInput(f"in an S3 store s3://bucket/prefix the prefix is as a key: {error.message}") from error
+        raise InvalidInput(f"in an S3 store s3://bucket/prefix the prefix is a legal key: {error.message}") from error

@@ -1,13 +1,13 @@
 """A store under a prefix of an S3 bucket, or of a server that speaks S3's protocol.
 
-put-if-absent is one PUT with `If-None-Match: *` (for large bodies: parts, completed with that condition). S3 answers
-200 to one writer and 412 to the others, and is durable when it answers. Nothing else is asked of it: no lock, no
-versioning, no rename, no order of listings but that of keys. Objects carry a write id in their metadata, by which a
-writer whose answer was lost knows its own object.
+put-if-absent is one PUT with `If-None-Match: *`; large bodies are sent in parts and completed under that condition. S3
+answers 200 to one writer and 412 to the others, and the object is durable when S3 answers. Nothing else is needed: no
+lock, no versioning, no rename, and listings in the order of keys only. The metadata of an object carries a write id, by
+which a writer whose answer was lost recognizes its own object.
 
-Small requests go through s3fs; everything that is read, and bodies of more than 512 KiB that are written, over plain
-connections (bulk.py), which take the least processor time per MiB of all clients that work in a process that was forked
-from one that had used them (docs/benchmarks-s3.md).
+Small requests go through s3fs. All reads of objects, and writes of more than 512 KiB, go over plain connections
+(bulk.py). Of all clients that still work in a forked process after the parent has used them, these take the least
+processor time per MiB (docs/benchmarks-s3.md).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEY_BYTES = 1024  # the longest key of S3, with the prefix
 
 
 class S3Store:
-    """Objects in a bucket, below a prefix. Opening it reads nothing; settings: see settings.py."""
+    """Objects in a bucket, below a prefix. Opening one reads nothing; for its settings see settings.py."""
 
     url: str
     read_ahead: int = 4
@@ -46,10 +46,10 @@ class S3Store:
         return f"S3Store({self.url!r})"
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object, durably, if nothing is under `key`. Errors: see the port.
+        """Write a whole object, durably, if `key` is free. Errors: see the port.
 
-        KeyExists is certain to be another's object if the first try was answered; after a lost answer the object
-        was looked at, and is another's, or could not be looked at.
+        KeyExists means another writer's object if the first try was answered. After a lost answer the object was
+        compared with this write: it is another writer's, or the comparison failed.
         """
         if memoryview(body).nbytes > PART_BYTES:
             with self.upload(key) as upload:
@@ -60,16 +60,16 @@ class S3Store:
         put_whole(self._bucket, self._full(key), whole)
 
     def upload(self, key: str) -> S3Upload:
-        """Begin a put-if-absent whose body comes as a stream. Up to 8 MiB nothing is sent before `publish`."""
+        """Begin a put-if-absent with a streamed body. A body of up to 8 MiB is sent only by `publish`."""
         upload = S3Upload(self._bucket, self._full(key))
         with self._uploads_lock:
             self._uploads.add(upload)
         return upload
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Put an object under `key` if it is absent, in parts that S3 copies itself. See the port.
+        """Put an object under `key` if that is free, in parts that S3 copies itself. See the port.
 
-        Between stores that are reached with the same settings; not where the server can't, nor of an empty object.
+        Works between stores with the same settings; False for an empty object, or if the server can't copy.
         """
         if not isinstance(source, S3Store) or source._bucket.client is not self._bucket.client:
             return False
@@ -87,14 +87,14 @@ class S3Store:
         return read_whole(self._bucket, self._full(key), key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range. Ranges that touch share a request, and memory. See the port."""
+        """The bytes [start, end) of each range. Ranges close together share a request and its memory. See the port."""
         for start, end in ranges:
             if not 0 <= start <= end:
                 raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
         return read_ranges(self._bucket, self._full(key), key, ranges)
 
     def size(self, key: str) -> int:
-        """Length in bytes. Raises KeyNotFound (also if the bucket is not there), StoreUnavailable."""
+        """Length in bytes. Raises KeyNotFound, StoreUnavailable."""
         return read_size(self._bucket, self._full(key), key)
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
@@ -103,29 +103,29 @@ class S3Store:
         return self._list(prefix)
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        """The smallest key > `key` among those that begin with `prefix`, or None. One request, for one key."""
+        """The smallest key > `key` that begins with `prefix`, or None. One request, for one key."""
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
-        # StartAfter below the prefix is ignored by some servers, and refused by others.
+        # Some servers ignore a StartAfter below the prefix, others refuse it.
         after = {"StartAfter": f"{self._prefix}{key}"} if key > prefix else {}
-        return next((each.key for each in self._list(prefix, MaxKeys=1, **after)), None)
+        return next((stored.key for stored in self._list(prefix, MaxKeys=1, **after)), None)
 
     def delete(self, key: str) -> None:
-        """Remove one object by its exact key. An absent key is no error. Raises StoreUnavailable, StoreReadOnly."""
+        """Remove one object by its exact key. An absent key is not an error. Raises StoreUnavailable, StoreReadOnly."""
         try:
             self._bucket.harmless(f"delete {key}", "delete_object", writing=True, absent=True, Key=self._full(key))
         except Failed:
-            return  # absent: S3 itself does not say so, others do
+            return  # the key was absent: some servers say so, S3 itself does not
 
     def free_bytes(self) -> int | None:
-        """None: a bucket has no end."""
+        """None: a bucket has no limit."""
         return None
 
     def remove_abandoned(self, before_ms: int) -> int:
         """Abort the uploads below the prefix that began before `before_ms` (ms since the epoch). Returns how many.
 
-        An upload that is still open then fails at `publish` with StoreUnavailable; one of another process that has
-        sent nothing yet is not found.
+        If one of them is still open, its `publish` raises StoreUnavailable. Uploads of other processes that have sent
+        nothing yet are not found.
         """
         with self._uploads_lock:
             own = list(self._uploads)
@@ -157,13 +157,13 @@ class S3Store:
         return 1
 
     def _list(self, prefix: str, **parameters: Any) -> Iterator[StoredKey]:
-        """Page by page; one that is empty need not be the last."""
+        """The objects of all pages. An empty page need not be the last."""
         token: dict[str, str] = {}
         while True:
             page = self._page(prefix, **parameters, **token)
-            for each in page.get("Contents", []):
-                key = str(each["Key"])[len(self._prefix) :]
-                yield StoredKey(key, int(each["Size"]), int(each["LastModified"].timestamp() * 1000))
+            for entry in page.get("Contents", []):
+                key = str(entry["Key"])[len(self._prefix) :]
+                yield StoredKey(key, int(entry["Size"]), int(entry["LastModified"].timestamp() * 1000))
             if not page.get("IsTruncated"):
                 return
             token = {"ContinuationToken": page["NextContinuationToken"]}
@@ -172,7 +172,7 @@ class S3Store:
         wanted = f"list {prefix!r} of {self.url}"
         try:
             return self._bucket.harmless(wanted, "list_objects_v2", Prefix=f"{self._prefix}{prefix}", **parameters)
-        except Failed as failed:  # a listing names no key that could be absent
+        except Failed as failed:  # S3 never answers a listing with "no such key"
             raise self._bucket.error(failed, wanted, writing=False) from failed
 
     def _full(self, key: str) -> str:

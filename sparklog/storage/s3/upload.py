@@ -1,4 +1,4 @@
-"""A put-if-absent as a stream: one conditional PUT if it stays small, else parts that are completed conditionally."""
+"""A put-if-absent with a streamed body: one conditional PUT if it is small, else parts and a conditional completion."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sparklog.storage.s3.bucket import Bucket, whose
 
 PART_BYTES: Final = 8 * 1024 * 1024
 PARTS_AT_ONCE: Final = 4
-COPIED_BYTES: Final = 16 * 1024 * 1024  # of one part that S3 copies itself, within one try
-# What servers say that don't know the request, or may not read the source: another region, or keys that can't.
+COPIED_BYTES: Final = 16 * 1024 * 1024  # of one part that S3 copies itself, so that one try is long enough
+# Answers of servers that don't know the request or may not read the source (another region, or keys without the right).
 _CAN_NOT_COPY: Final = frozenset({301, 307, 308, 400, 403, 405, 501})
 _MOST_PARTS: Final = 10_000
-_MS_PER_MIB: Final = 1000  # how slow a link may be before a large PUT is given up
+_MS_PER_MIB: Final = 1000  # a large PUT is given up on a link slower than this
 
 
 def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer: bool = False) -> None:
-    """One conditional PUT, repeated with the same bytes until its outcome is known. Raises as `put_if_absent`."""
+    """One conditional PUT, repeated with the same bytes until its outcome is known. Errors: see `put_if_absent`."""
     write_id = new_id()
     bucket.write_if_absent(
         key,
@@ -40,8 +40,8 @@ def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer:
 class S3Upload:
     """An object being written. One thread at a time.
 
-    Holds at most 5 parts of 8 MiB: one that fills, four that are being sent. An object of one part or less is
-    sent by `publish`, in one request.
+    Holds at most 5 parts of 8 MiB: one being filled and four being sent. `publish` sends an object of one part or
+    less in one request.
     """
 
     def __init__(self, bucket: Bucket, key: str) -> None:
@@ -57,7 +57,7 @@ class S3Upload:
         self._removed = False
 
     def write(self, body: Bytes) -> None:
-        """Add bytes to the end. Raises StoreFull, StoreReadOnly, StoreUnavailable; then only `abort` is legal."""
+        """Append bytes. Raises StoreFull, StoreReadOnly, StoreUnavailable; after an error only `abort` is legal."""
         self._check_open()
         rest = memoryview(body).cast("B")
         try:
@@ -72,9 +72,9 @@ class S3Upload:
             raise
 
     def copy(self, bucket: str, full_key: str, size_bytes: int) -> bool:
-        """Let S3 copy an object that is not empty, instead of `write`; False if this server can't.
+        """Let S3 copy an object that is not empty, in place of `write`. False if this server can't.
 
-        Raises KeyNotFound if it is not there, and what `write` raises.
+        Raises KeyNotFound if the object is absent, and the errors of `write`.
         """
         self._check_open()
         source = {"CopySource": {"Bucket": bucket, "Key": full_key}}
@@ -100,7 +100,7 @@ class S3Upload:
         return True
 
     def publish(self) -> None:
-        """Make the whole object durable and visible under its key, if the key is absent. Errors: see the port."""
+        """Make the whole object durable and visible under its key, if the key is free. Errors: see the port."""
         self._check_open()
         try:
             if self._removed:
@@ -129,17 +129,17 @@ class S3Upload:
             self.abort()
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time, also twice; after `publish` it does nothing."""
+        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
         self._ended = True
         self._part = bytearray()
         upload_id, self._upload_id = self._upload_id, None
         for part in self._sending:
             part.cancel()
-        while self._sending:  # a part that arrives after the abort would be kept, and paid for
+        while self._sending:  # S3 would keep, and bill, a part that arrives after the abort
             with suppress(Exception):
                 self._sending.popleft().exception()
         if upload_id is not None:
-            # What can't be removed now is what `remove_abandoned` is for.
+            # `remove_abandoned` takes care of what can't be removed now.
             with suppress(SparklogError):
                 self._bucket.harmless(
                     f"abort the upload of {self._key}",
@@ -150,7 +150,7 @@ class S3Upload:
                 )
 
     def remove(self, before_ms: int) -> bool:
-        """Let `publish` fail, if it began before and nothing of it is in the store yet; whether it did."""
+        """Make `publish` fail if the upload began before `before_ms` and has sent nothing. Returns whether it will."""
         if self._ended or self._removed or self._upload_id is not None or self.began_ms >= before_ms:
             return False
         self._removed = True
@@ -167,7 +167,7 @@ class S3Upload:
             raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")
 
     def _send_part(self) -> None:
-        """Hand the part over to a thread, once fewer than the most are being sent."""
+        """Hand the part over to a thread, once fewer than PARTS_AT_ONCE are being sent."""
         if self._upload_id is None:
             self._upload_id = self._begin()
         while len(self._sending) >= PARTS_AT_ONCE:
