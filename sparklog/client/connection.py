@@ -114,12 +114,5 @@ def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
         return found
 
 
-def forget_shared(url: str) -> None:
-    """Drop the process's connections to the cluster at `url`, so that the next use opens it anew."""
-    with _shared_lock:
-        for key in [each for each in _shared if each[:2] == _key(url, _PLATFORMS_OWN)[:2]]:
-            del _shared[key]
-
-
 def _key(url: str, settings: StorageSettings) -> _Key:
     return os.getpid(), absolute_url(url), msgspec.msgpack.encode(settings, order="deterministic")
