@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sparklog.maintenance.retention import run_retention
-from sparklog.spark.job_arguments import main
+from sparklog.cli.main import run_job
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            "retention",
-            "Forget what retention.ms and retention.bytes don't keep; objects are deleted after file.delete.delay.ms.",
-            run_retention,
-        )
-    )
+    sys.exit(run_job("retention"))

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sparklog.maintenance.roll import run_roll
-from sparklog.spark.job_arguments import main
+from sparklog.cli.main import run_job
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            "roll",
-            "Rewrite what writers appended into sealed segments, one partition each, by segment.bytes and segment.ms.",
-            run_roll,
-            flags={"--all": ("everything", "seal everything, also what is neither full nor old")},
-        )
-    )
+    sys.exit(run_job("roll"))

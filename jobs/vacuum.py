@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sparklog.maintenance.vacuum import run_vacuum
-from sparklog.spark.job_arguments import main
+from sparklog.cli.main import run_job
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            "vacuum",
-            "Raise FLOOR (floor.delay.ms), and delete what failed writers left behind below it.",
-            run_vacuum,
-        )
-    )
+    sys.exit(run_job("vacuum"))

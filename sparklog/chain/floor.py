@@ -6,10 +6,8 @@ from the FLOOR record itself.
 
 from __future__ import annotations
 
-from sparklog.chain.entry import decode_entry
-from sparklog.core.errors import KeyNotFound
+from sparklog.chain.stored_entries import read_entry
 from sparklog.core.types import EntryNumber
-from sparklog.storage.keys import entry_key
 from sparklog.storage.object_store import ObjectStore
 
 
@@ -30,8 +28,5 @@ def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) 
 
 
 def _is_older(store: ObjectStore, n: int, before_ms: int) -> bool:
-    try:
-        body = store.get(entry_key(n))
-    except KeyNotFound:
-        return True
-    return decode_entry(n, body).time_ms < before_ms
+    found = read_entry(store, n)
+    return found is None or found.entry.time_ms < before_ms

@@ -33,9 +33,8 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
 
     Exit 5 if one is damaged; the others are shown all the same.
     """
-    from sparklog.chain.entry import decode_entry
-    from sparklog.core.errors import ChainDamaged, KeyNotFound
-    from sparklog.storage.keys import entry_key
+    from sparklog.chain.stored_entries import read_entry
+    from sparklog.core.errors import ChainDamaged
 
     rows: list[dict[str, Any]] = []
     damaged: list[ChainDamaged] = []
@@ -45,12 +44,13 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
             last, names = state.n, _names(state)
         for n in range(max(0, last - num + 1), last + 1):
             try:
-                entry = decode_entry(n, follower.store.get(entry_key(n)), follower.store.url)
-            except KeyNotFound:
-                continue  # a snapshot covers it, and it was deleted
+                found = read_entry(follower.store, n)
             except ChainDamaged as error:  # a snapshot covers it: the state was built without it
                 damaged.append(error)
                 continue
+            if found is None:
+                continue  # a snapshot covers it, and it was deleted
+            entry = found.entry
             if settings.json:
                 print_json(entry)
                 continue

@@ -182,7 +182,7 @@ def _installed() -> Iterator[dict[str, Any]]:
     """What differs between this process and Spark's tasks."""
     from sparklog.core.errors import SparklogError
     from sparklog.spark.installations import installation_here, installations
-    from sparklog.spark.job_arguments import job_session
+    from sparklog.spark.session import job_session
 
     status("starting Spark to see what is installed where its tasks run")
     driver = installation_here()

@@ -143,11 +143,10 @@ class _Reader:
 
     def _partitions(self) -> list[Partition]:
         """The partitions as they are now, ascending. Raises UnknownTopicOrPartition."""
-        from sparklog.core.plan import partition_of, topic_of
+        from sparklog.core.plan import chosen_partitions, topic_of
 
         with self._cluster.connection.follower.current() as state:
-            topic = topic_of(state, self._topic)
-            return [partition_of(state, topic, index) for index in self._chosen or range(topic.partitions)]
+            return chosen_partitions(state, topic_of(state, self._topic), self._chosen)
 
 
 # ---- --offset -----------------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
-"""`sparklog job …`: the maintenance jobs on a local Spark, the same code as `jobs/NAME.py`."""
+"""`sparklog job …`: the maintenance jobs on a local Spark. `spark-submit jobs/NAME.py …` runs the same verbs."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sparklog.cli.job_run import run_to_report
 from sparklog.cli.output import connect, ending, show_rows
 from sparklog.cli.settings import settings
 
@@ -21,7 +21,11 @@ TOPICS = typer.Option(
     [], "--topic", "-t", metavar="T", help="Only this topic; may be given several times. Default: all."
 )
 NOW = typer.Option(
-    None, "--now", metavar="TIME", help="Count ages from this time, not from now: ISO 8601 with a zone, or ms."
+    None,
+    "--now",
+    metavar="TIME",
+    help="Count ages from this time, not from now: ISO 8601 with a zone, or ms since the epoch. Delays before a "
+    "deletion are always counted by the machine's clock.",
 )
 DRY_RUN = typer.Option(False, "--dry-run", help="Print the plan with its bytes and requests; change nothing.")
 REPORT = typer.Option(None, "--report", metavar="FILE", help="Write the report there, as JSON (- is stdout).")
@@ -101,25 +105,21 @@ def _run(
     report_file: str | None,
 ) -> None:
     """Run a job. stdout is for the plan of --dry-run, or for the report as JSON if that is asked for."""
-    from sparklog.maintenance.output import plan_console
-    from sparklog.spark.job_arguments import INTERRUPTED, check_report_file, job_session, parse_now_ms, write_report
-    from sparklog.spark.tasks import SparkTasks
 
-    check_report_file(report_file)
-    try:
-        report = run(
-            cluster_url=settings.cluster(),
+    def run_on_spark() -> JobReport:
+        from sparklog.maintenance.output import plan_console
+        from sparklog.options.starting_offsets import parse_timestamp_us
+        from sparklog.spark.session import job_session
+        from sparklog.spark.tasks import SparkTasks
+
+        cluster = settings.cluster()
+        return run(
+            cluster_url=cluster,
             topics=topics or None,
-            now_ms=None if now is None else parse_now_ms(now),
+            now_ms=None if now is None else parse_timestamp_us("--now", now) // 1000,
             dry_run=dry_run,
-            tasks=SparkTasks(lambda: job_session(name), settings.cluster()),
+            tasks=SparkTasks(lambda: job_session(name), cluster),
             console=plan_console(dry_run=dry_run, stdout_taken=settings.json or report_file == "-"),
         )
-    except KeyboardInterrupt:
-        print(INTERRUPTED, file=sys.stderr)
-        raise
-    if settings.json and report_file != "-":
-        print(report.to_json())
-    write_report(report, report_file)
-    if report.exit_code:
-        raise typer.Exit(report.exit_code)
+
+    run_to_report(run_on_spark, report_file)

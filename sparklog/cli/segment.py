@@ -39,18 +39,17 @@ def list_segments(
     num: int | None = typer.Option(None, "--num", "-n", min=1, metavar="N", help="At most so many of a partition."),
 ) -> None:
     """Every slice of a topic in offset order, and the object it lies in: an append object, or a sealed segment."""
-    from sparklog.core.plan import partition_of, topic_of
+    from sparklog.core.plan import chosen_partitions, topic_of
     from sparklog.storage.keys import data_key
 
     rows = []
     with connect() as cluster, cluster.connection.follower.current() as state:
-        found_topic = topic_of(state, topic)
-        for index in partition or range(found_topic.partitions):
-            for each in _slices(state, partition_of(state, found_topic, index), offset, num):
+        for found in chosen_partitions(state, topic_of(state, topic), partition):
+            for each in _slices(state, found, offset, num):
                 named = each.object.object
                 rows.append(
                     {
-                        "partition": index,
+                        "partition": found.partition,
                         "start": each.slice.start,
                         "end": each.slice.end,
                         "records": each.slice.records,

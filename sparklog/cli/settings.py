@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-from sparklog.core.errors import InvalidOption
+from sparklog.core.errors import InvalidInput, InvalidOption
 from sparklog.storage.config_file import CONFIG_VARIABLE, read_config_file
 
 NAMES = ("--cluster", "--config", "--format")
@@ -23,8 +23,10 @@ class Settings:
     def __init__(self) -> None:
         self._given: dict[str, str] = {}
 
-    def take(self, arguments: Sequence[str]) -> list[str]:
-        """Remember the options of `NAMES`, and return the other arguments. What follows `--` is left alone.
+    def take(self, arguments: Sequence[str], names: Sequence[str] = NAMES) -> list[str]:
+        """Remember the options of `names`, and return the other arguments. What follows `--` is left alone.
+
+        A command that has options of its own by one of these names does without ours.
 
         Raises InvalidOption for a missing value or an unknown format.
         """
@@ -35,7 +37,7 @@ class Settings:
             if each == "--":
                 return [*rest, each, *pending]
             name, has_value, value = each.partition("=")
-            if name not in NAMES:
+            if name not in names:
                 rest.append(each)
                 continue
             found = value if has_value else next(pending, None)
@@ -70,7 +72,7 @@ class Settings:
     def cluster(self) -> str:
         """The address: --cluster, `cluster` in --config, SPARKLOG_CLUSTER, `cluster` in SPARKLOG_CONFIG.
 
-        A config file that is named is read, so that a wrong one never goes unseen. Raises InvalidOption.
+        A config file that is named is read, so that a wrong one never goes unseen. Raises InvalidInput.
         """
         given = self._given.get("--config")
         in_given = read_config_file(given, "--config").cluster if given else None
@@ -78,9 +80,9 @@ class Settings:
         if not found and not given and (named := os.environ.get(CONFIG_VARIABLE)):
             found = read_config_file(named, CONFIG_VARIABLE).cluster
         if not found:
-            raise InvalidOption("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER (for example file:///path)")
+            raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER (for example file:///path)")
         if found.startswith("memory:"):
-            raise InvalidOption(f"{found} lives in one process and would end with this one: use file:///path")
+            raise InvalidInput(f"{found} lives in one process and would end with this one: use file:///path")
         return found
 
 

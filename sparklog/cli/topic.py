@@ -86,7 +86,7 @@ def list_topics() -> None:
         rows = []
         for name in sorted(state.topic_ids):
             topic = state.topics[state.topic_ids[name]]
-            partitions = _partitions(state, topic)
+            partitions = state.partitions_of(topic)
             rows.append(
                 {
                     "topic": name,
@@ -116,7 +116,7 @@ def describe(topic: str = NAME) -> None:
     with connect() as cluster, cluster.connection.follower.current() as state:
         found = topic_of(state, topic)
         at_ms = now_ms()
-        partitions = [_partition_row(state, found, each, at_ms) for each in _partitions(state, found)]
+        partitions = [_partition_row(state, found, each, at_ms) for each in state.partitions_of(found)]
         values = topic_values(found.config, topic_defaults(state.config))
     config = {key: text_of(value) for key, (value, _) in values.items()}
     sources = {key: source for key, (_, source) in values.items() if source != "default"}
@@ -302,20 +302,12 @@ def _topic(cluster: Cluster, name: str) -> Topic:
         return topic_of(state, name)
 
 
-def _partitions(state: ClusterState, topic: Topic) -> list[Partition]:
-    from sparklog.core.plan import partition_of
-
-    return [partition_of(state, topic, index) for index in range(topic.partitions)]
-
-
 def _decided(cluster: Cluster, command: Command) -> tuple[Record, ...]:
     """What the command would lead to now. Raises what committing it would raise; nothing is changed."""
-    from sparklog.chain.committer import new_command_id
-    from sparklog.core.commands import Submission
     from sparklog.core.decide import decide
     from sparklog.core.records import At
     from sparklog.core.types import EntryNumber
 
+    submission = cluster.connection.committer.begin(command)
     with cluster.connection.follower.current() as state:
-        submission = Submission(new_command_id(), EntryNumber(state.n), command)
         return decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records

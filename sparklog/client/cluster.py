@@ -225,8 +225,8 @@ class Cluster:
     def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
         """For each partition the lowest offset whose record is at or after the time; None if there is none."""
         with self.connection.follower.current() as state:
-            count = topic_of(state, topic).partitions
-        return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in range(count)}
+            indexes = [each.partition for each in state.partitions_of(topic_of(state, topic))]
+        return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in indexes}
 
     def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:
         """The lowest offset of a partition whose timestamp is at or after `timestamp_us`, or None (S-05).

@@ -118,12 +118,5 @@ def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
         return connection
 
 
-def forget_shared(url: str) -> None:
-    """Drop the process's connections to the cluster at `url`, so that the next use opens a new one."""
-    with _shared_lock:
-        for key in [key for key in _shared if key[:2] == _key(url, _PLATFORMS_OWN)[:2]]:
-            del _shared[key]
-
-
 def _key(url: str, settings: StorageSettings) -> _Key:
     return os.getpid(), absolute_url(url), msgspec.msgpack.encode(settings, order="deterministic")

@@ -79,7 +79,7 @@ def _partitions(state: ClusterState, subscription: Subscription) -> list[tuple[T
     else:
         names = [name for name in state.topic_ids if re.fullmatch(subscription.pattern, name)]
     topics = [topic_of(state, name) for name in sorted(names)]
-    return [(topic, partition_of(state, topic, index)) for topic in topics for index in range(topic.partitions)]
+    return [(topic, partition) for topic in topics for partition in state.partitions_of(topic)]
 
 
 def _look_up(

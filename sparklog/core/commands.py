@@ -24,7 +24,10 @@ from sparklog.core.types import (
 
 
 class NewStore(msgspec.Struct, frozen=True):
-    """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its INCARNATION."""
+    """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its INCARNATION.
+
+    `zone` is not used yet.
+    """
 
     store: StoreId
     url: str

@@ -1,7 +1,7 @@
 """Kafka's murmur2, so that a key lands in the partition where a Java Kafka producer puts it.
 
-Source: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`.
-One function for one key, and the same for all keys of an Arrow binary column without a loop over its rows.
+Source: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`, here for all keys of an
+Arrow binary column without a loop over its rows.
 """
 
 from __future__ import annotations
@@ -20,19 +20,8 @@ _FEW_ROWS: Final = 16  # below this many keys a step of numpy costs more than th
 OffsetArray = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
-def murmur2(key: bytes) -> int:
-    """The hash of `key` as Java sees it: a signed 32-bit integer."""
-    hashed = _finish(_absorb((_SEED ^ len(key)) & _MASK, key, 0), key)
-    return hashed - (1 << 32) if hashed >> 31 else hashed
-
-
-def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition, from 0, of a key in a topic of `partitions` partitions (Kafka's `toPositive(hash) % n`)."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
 def murmur2_of_keys(offsets: OffsetArray, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-    """`murmur2` of n keys at once, as int32[n].
+    """The hashes of n keys as Java sees them: signed, int32[n].
 
     Key i is `data[offsets[i]:offsets[i + 1]]`: the offsets (n + 1 of them, not falling) and the value buffer of an
     Arrow binary array. The first offset need not be 0 and the data may go on after the last: slices work as they
@@ -44,11 +33,11 @@ def murmur2_of_keys(offsets: OffsetArray, data: npt.NDArray[np.uint8]) -> npt.ND
 def partitions_for_keys(
     offsets: OffsetArray, data: npt.NDArray[np.uint8], partitions: int
 ) -> npt.NDArray[np.uint16] | npt.NDArray[np.int32]:
-    """`partition_for_key` of n keys at once; arguments as in `murmur2_of_keys`.
+    """The partitions, from 0, of n keys (`toPositive(hash) % partitions`); arguments as in `murmur2_of_keys`.
 
     Returns uint16[n] (which numpy sorts by radix) if every partition number fits, else int32[n].
     """
-    positive = _hash(np.asarray(offsets, dtype=np.int64), data) & np.uint32(0x7FFFFFFF)
+    positive = murmur2_of_keys(offsets, data).view(np.uint32) & np.uint32(0x7FFFFFFF)
     chosen = positive % np.uint32(partitions)
     return chosen.astype(np.uint16) if partitions <= 1 << 16 else chosen.view(np.int32)
 
@@ -60,15 +49,6 @@ def _absorb(hashed: int, key: bytes, start: int) -> int:
         word = ((word ^ (word >> _R)) * _M) & _MASK
         hashed = ((hashed * _M) & _MASK) ^ word
     return hashed
-
-
-def _finish(hashed: int, key: bytes) -> int:
-    """Mix the last 0 to 3 bytes of `key` in, then stir."""
-    rest = len(key) & 3
-    if rest:
-        hashed = ((hashed ^ int.from_bytes(key[len(key) - rest :], "little")) * _M) & _MASK
-    hashed = ((hashed ^ (hashed >> 13)) * _M) & _MASK
-    return hashed ^ (hashed >> 15)
 
 
 def _hash(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:

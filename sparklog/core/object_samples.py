@@ -9,7 +9,7 @@ import msgspec
 
 from sparklog.core.plan import named_object
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, PartitionIndex, Slice, TopicPartition
+from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, Slice, TopicPartition
 
 
 class ObjectSample(msgspec.Struct, frozen=True):
@@ -45,9 +45,8 @@ def live_slices(state: ClusterState, number: ObjectNumber) -> int:
 def _of_topic(state: ClusterState, topic: Topic) -> Iterator[ObjectSample]:
     """The newest slice of each partition, then the oldest of each, then the newest but one of each, and so on."""
     partitions = []
-    for index in range(topic.partitions):
-        key = TopicPartition(topic.topic_id, PartitionIndex(index))
-        partition = state.partitions[key]
+    for partition in state.partitions_of(topic):
+        key = TopicPartition(topic.topic_id, partition.partition)
         slices = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset))
         if len(slices):
             partitions.append(slices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -71,6 +71,11 @@ def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition
             f"wanted partition {partition} of topic {topic.name}, it has {numbered(topic.partitions)}"
         )
     return found
+
+
+def chosen_partitions(state: ClusterState, topic: Topic, chosen: Collection[int]) -> list[Partition]:
+    """The partitions of these numbers, all if there are none. Raises UnknownTopicOrPartition."""
+    return [partition_of(state, topic, each) for each in chosen] if chosen else state.partitions_of(topic)
 
 
 def check_range(topic: str, partition: Partition, start: int, end: int) -> OffsetRange:

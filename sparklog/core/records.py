@@ -8,7 +8,6 @@ from sparklog.core.commands import Application
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
-    LeaderEpoch,
     NamedObject,
     ObjectNumber,
     Offset,
@@ -28,7 +27,7 @@ class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster-created"):
 
 
 class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
-    """A store is a home of replicas from now on, under this registration number."""
+    """A store is a home of replicas from now on, under this registration number. `zone` is not used yet: ""."""
 
     store: StoreId
     registration: int
@@ -210,4 +209,3 @@ class CommandResult(msgspec.Struct, frozen=True, array_like=True):
     topic_id: TopicId | None = None
     producer_id: ProducerId | None = None
     producer_epoch: int | None = None
-    leader_epoch: LeaderEpoch | None = None

@@ -37,7 +37,7 @@ FORMAT = 1  # version of entries, snapshots and objects; a cluster of another is
 
 
 class Store(msgspec.Struct, frozen=True):
-    """A registered store. `url` is "." for the cluster's own root."""
+    """A registered store. `url` is "." for the cluster's own root; `zone` is not used yet: ""."""
 
     store: StoreId
     registration: int

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from sparklog.chain.committer import new_command_id
 from sparklog.chain.entry import Author
 from sparklog.chain.floor import newest_older_than
 from sparklog.client.connection import Connection
@@ -123,13 +122,14 @@ class JobFrame:
 
     def commit(self, command: Command) -> CommandResult:
         """Commit a command that names no objects. It begins again if FLOOR has passed it meanwhile."""
+        committer = self.connection.committer
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
-                return self.connection.committer.submit(self._begin(command))
+                return committer.submit(committer.begin(command))
             except WriteExpired as error:
                 if error.landed is not Landed.NO:
                     raise
-        return self.connection.committer.submit(self._begin(command))
+        return committer.submit(committer.begin(command))
 
     def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
         """Commit many such commands; those that wait together share an entry. Errors are returned as values."""
@@ -138,10 +138,6 @@ class JobFrame:
     def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
         """Commit commands that began earlier, before the objects that they name. Errors are returned as values."""
         return _each(self.connection.committer.submit, submissions)
-
-    def _begin(self, command: Command) -> Submission:
-        with self.connection.follower.current() as state:
-            return Submission(new_command_id(), EntryNumber(state.n), command)
 
     # ---- FLOOR ----------------------------------------------------------------------------------
 

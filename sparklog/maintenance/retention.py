@@ -9,7 +9,6 @@ import msgspec
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.retention import RetentionCut, plan_retention
-from sparklog.core.types import PartitionIndex, TopicPartition
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
 
@@ -39,8 +38,8 @@ class RetentionJob:
         """The segments to drop, by partition."""
         with frame.connection.follower.current() as state:
             for topic in frame.chosen_topics(state):
-                for index in range(topic.partitions):
-                    partition = state.partitions[TopicPartition(topic.topic_id, PartitionIndex(index))]
+                for partition in state.partitions_of(topic):
+                    index = partition.partition
                     cut = plan_retention(state, topic, partition, frame.now_ms)
                     if cut is not None:
                         planned = Work(cut.segments, cut.records, cut.size_bytes, _CHAIN_REQUESTS)

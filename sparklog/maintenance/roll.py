@@ -55,10 +55,7 @@ class RollJob:
         """The segments that are due, by partition."""
         with frame.connection.follower.current() as state:
             for topic in frame.chosen_topics(state):
-                for index in range(topic.partitions):
-                    partition = state.partition(topic.topic_id, index)
-                    if partition is None:
-                        raise AssertionError(f"{topic.name} has no partition {index}")
+                for partition in state.partitions_of(topic):
                     due = plan_roll(state, topic, partition, frame.now_ms, everything=self._everything)
                     if due:
                         segment_bytes = state.topic_config(topic).segment_bytes
@@ -66,9 +63,9 @@ class RollJob:
                         if any(each.size_bytes > segment_bytes for each in due) and not self.notes:
                             self.notes.append(MORE_SEGMENTS)
                         self._rows[_key(due[0])] = PartitionResult(
-                            f"{topic.name}-{index}",
+                            f"{topic.name}-{partition.partition}",
                             topic.name,
-                            index,
+                            partition.partition,
                             ", ".join(dict.fromkeys(each.reason for each in due)),
                             total(_planned(each, segment_bytes) for each in due),
                         )

@@ -85,7 +85,8 @@ _DECLARED: Final = (
             "cluster.token",
             _STRING,
             None,
-            "The token for a cluster that is reached through coordinators. Secret: never logged or stored.",
+            "The token for a cluster that is reached through coordinators. Without effect in this version, "
+            "which has none. Secret: never logged or stored.",
         ),
         _BOTH,
     ),

@@ -7,7 +7,6 @@ are read by the tasks, also those that say what was written.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Final
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from sparklog.chain.entry import decode_entry
+from sparklog.chain.stored_entries import read_entries
 from sparklog.client.connection import shared
 from sparklog.core.errors import KeyNotFound
 from sparklog.log.stores import StorePlaces, open_metadata
@@ -25,12 +24,11 @@ from sparklog.spark.metadata_tables import batch_of, entry_rows, metadata_schema
 from sparklog.spark.metadata_writes import WritesToRead, plan_writes, rows_of_writes
 from sparklog.spark.schema import columns_of
 from sparklog.storage.config_file import settings_here
-from sparklog.storage.keys import ENTRIES_PER_BLOCK, entry_key, void_key
+from sparklog.storage.keys import ENTRIES_PER_BLOCK, void_key
 from sparklog.storage.object_store import ObjectStore
 
 ROWS_PER_TASK: Final = 50_000
 ENTRIES_PER_TASK: Final = 1_024
-_READ_WIDTH: Final = 16
 
 
 class EntriesToRead(msgspec.Struct, frozen=True):
@@ -106,15 +104,5 @@ def _is_void(store: ObjectStore, first: int) -> bool:
 
 def _entries(wanted: EntriesToRead) -> pa.RecordBatch:
     store = open_metadata(wanted.places.cluster, settings_here(wanted.places.settings))
-    with ThreadPoolExecutor(_READ_WIDTH) as pool:
-        bodies = list(pool.map(lambda n: (n, _body(store, n)), range(wanted.first, wanted.end)))
-    rows = [row for n, body in bodies if body is not None for row in entry_rows(decode_entry(n, body), len(body))]
-    return batch_of("chain", rows)
-
-
-def _body(store: ObjectStore, n: int) -> memoryview | None:
-    """The body of entry `n`; None if its block was deleted after this read was planned."""
-    try:
-        return store.get(entry_key(n))
-    except KeyNotFound:
-        return None
+    found = read_entries(store, wanted.first, wanted.end)  # a block may have been deleted since this was planned
+    return batch_of("chain", (row for each in found for row in entry_rows(each.entry, each.size_bytes)))

@@ -56,7 +56,6 @@ _HEX_64 = re.compile(r"[0-9a-f]{64}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ENTRY = re.compile(r"meta/log/([0-9]{16})/([0-9]{20})")
 _SNAPSHOT = re.compile(r"meta/snapshot/([0-9]{20})")
-_VOID = re.compile(r"meta/void/([0-9]{16})")
 _COMMAND = re.compile(r"meta/commands/([0-9]{20})-([0-9a-f]{32})")
 _APPEND = re.compile(r"append/([0-9a-f]{2})/([0-9]{20})-(\1[0-9a-f]{30})\.(arrow|index)")
 _SEGMENT = re.compile(
@@ -173,16 +172,6 @@ def parse_command_key(key: str) -> tuple[EntryNumber, CommandId] | None:
 def void_key(block: int) -> str:
     """Key of the mark that says that a block of entries is being deleted, or is gone."""
     return f"{VOID}{_block_digits(block)}"
-
-
-def parse_void_key(key: str) -> int:
-    """The block that the mark under `key` is for. Raises ChainDamaged if it isn't a mark's key."""
-    match = _VOID.fullmatch(key)
-    if match is None:
-        raise ChainDamaged(
-            f"a void mark is named {VOID}<16 digits>, found {key!r}: if it is not sparklog's, move it away"
-        )
-    return int(match[1])
 
 
 # ---- data objects -------------------------------------------------------------------------------

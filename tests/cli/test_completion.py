@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.cli.main import COMPLETE, run
+from sparklog.cli.command_line import COMPLETE
+from sparklog.cli.main import run
 from tests.cli.test_main import HEAVY
 
 

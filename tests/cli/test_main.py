@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -170,6 +171,26 @@ def test_a_pipe_that_is_closed_early_is_no_error(sparklog: Cli) -> None:
     process.stdout.close()
     assert (process.wait(), process.stderr.read()) == (0, b"")
     process.stderr.close()
+
+
+def test_a_closed_pipe_does_not_hide_that_a_verb_failed(
+    sparklog: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Closed(io.StringIO):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+        def fileno(self) -> int:
+            return spare.fileno()
+
+    def failed() -> None:
+        raise typer.Exit(5)
+
+    monkeypatch.setattr("sparklog.cli.job.connect", failed)
+    with (tmp_path / "spare").open("w") as spare, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", Closed())
+        code = run(["--cluster", sparklog.url, "job", "status"])
+    assert code == 5
 
 
 def test_control_c_ends_a_follower_quietly(orders: Cli) -> None:

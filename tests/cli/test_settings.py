@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.cli.settings import Settings
-from sparklog.core.errors import InvalidOption
+from sparklog.core.errors import InvalidInput, InvalidOption
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_config_key_in_the_place_of_the_file_is_explained() -> None:
 def test_a_cluster_in_memory_is_refused() -> None:
     settings = Settings()
     settings.take(["--cluster", "memory://x"])
-    with pytest.raises(InvalidOption, match="lives in one process"):
+    with pytest.raises(InvalidInput, match="lives in one process"):
         settings.cluster()
 
 
@@ -93,3 +93,11 @@ def test_the_example_under_conf_is_legal() -> None:
     settings = Settings()
     settings.take(["--config", str(Path(__file__).parents[2] / "conf" / "sparklog.toml")])
     assert settings.cluster().startswith("file:///")
+
+
+def test_a_command_may_have_options_of_its_own_by_these_names() -> None:
+    settings = Settings()
+    assert settings.take(["--format", "csv", "--cluster", "/c", "--config", "a=1"], ["--cluster"]) == [
+        *("--format", "csv", "--config", "a=1")
+    ]
+    assert (settings.cluster(), settings.json) == ("/c", False)

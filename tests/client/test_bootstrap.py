@@ -13,7 +13,7 @@ from sparklog.chain.committer import Committer
 from sparklog.chain.framing import frame
 from sparklog.client.bootstrap import Incarnation, init_cluster
 from sparklog.client.cluster import connect
-from sparklog.client.connection import Connection, forget_shared, shared
+from sparklog.client.connection import Connection, shared
 from sparklog.core.errors import (
     ChainDamaged,
     ClusterAlreadyExists,
@@ -24,6 +24,7 @@ from sparklog.core.errors import (
     UnsupportedVersion,
 )
 from sparklog.storage.keys import INCARNATION, entry_key
+from tests.client.shared_connections import forget_shared
 
 
 def test_a_cluster_is_made_once(tmp_path: Path) -> None:
@@ -129,10 +130,10 @@ def test_a_process_shares_one_connection_per_cluster(tmp_path: Path) -> None:
     init_cluster(str(tmp_path))
     first = shared(str(tmp_path))
     assert shared(f"file://{tmp_path}") is first
-    forget_shared(str(tmp_path))
+    forget_shared()
     assert isinstance(shared(str(tmp_path)), Connection)
     assert shared(str(tmp_path)) is not first
-    forget_shared(str(tmp_path))
+    forget_shared()
 
 
 def test_a_shared_connection_to_a_wiped_and_remade_cluster_is_opened_anew(tmp_path: Path) -> None:
@@ -143,4 +144,4 @@ def test_a_shared_connection_to_a_wiped_and_remade_cluster_is_opened_anew(tmp_pa
     chain_id = init_cluster(url)
     assert shared(url) is not first
     assert shared(url).follower.state.chain_id == chain_id
-    forget_shared(url)
+    forget_shared()

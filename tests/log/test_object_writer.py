@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.core.errors import KeyExists, OutcomeUnknown, RecordTooLarge, StoreFull, UnknownTopicOrPartition
-from sparklog.core.murmur2 import partition_for_key
 from sparklog.core.types import ObjectKind
 from sparklog.log.index import decode_index
 from sparklog.log.object_writer import MIB, ObjectWriter, WriterLimits, cuts
@@ -25,6 +24,7 @@ from sparklog.log.records_schema import canonical
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
+from tests.core.java_murmur2 import partition_for_key
 from tests.log.failing_store import WatchedStore
 from tests.log.peak_memory import LOADS
 from tests.log.record_strategies import EPOCH, WRITTEN, batches

@@ -29,11 +29,11 @@ from pyspark.sql import DataFrame, SparkSession
 import sparklog
 from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
-from sparklog.client.connection import forget_shared
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import SparklogError
 from sparklog.log.stores import Stores
 from sparklog.spark.source import SparklogDataSource
+from tests.client.shared_connections import forget_shared
 
 LARGE = 20_000  # bytes of a value: batches above 16 KiB are compressed
 INCOMPRESSIBLE = 900_000  # so that its object goes by the client for bulk
@@ -169,7 +169,7 @@ class Program:
             self.fails(f"{name}: Spark {way}", calls[way])
 
     def fails(self, where: str, call: Callable[[], object]) -> None:
-        forget_shared(self.scenario.url)
+        forget_shared()
         try:
             call()
         except (SparklogError, PySparkException, Py4JJavaError) as error:
@@ -192,12 +192,12 @@ class Program:
         """The config file, which driver and executors are told of from the start, holds these keys meanwhile."""
         file = Path(self.scenario.config_file)
         file.write_text("[storage.metadata]\n" + "\n".join(f"{key} = {json.dumps(keys[key])}" for key in keys))
-        forget_shared(self.scenario.url)
+        forget_shared()
         try:
             yield
         finally:
             file.write_text("")
-            forget_shared(self.scenario.url)
+            forget_shared()
 
 
 def _session(work: Path) -> SparkSession:

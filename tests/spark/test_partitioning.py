@@ -9,9 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
-from sparklog.core.murmur2 import partition_for_key
 from sparklog.spark import by_partition
 from sparklog.spark.partitioning import partitions_of
+from tests.core.java_murmur2 import partition_for_key
 from tests.spark.conftest import Read, Write
 
 pytestmark = pytest.mark.spark

@@ -77,7 +77,6 @@ def test_chain_keys_read_back(n: int) -> None:
     assert keys.parse_entry_key(keys.entry_key(n)) == n
     assert keys.entry_key(n).startswith(keys.entry_block_prefix(keys.entry_block(n)))
     assert keys.parse_snapshot_key(keys.snapshot_key(n)) == n
-    assert keys.parse_void_key(keys.void_key(keys.entry_block(n))) == n // keys.ENTRIES_PER_BLOCK
 
 
 @given(n0=entry_numbers, command_id=hex_32)
@@ -210,7 +209,6 @@ def test_no_key_is_built_from_what_has_none(build: Callable[[], str]) -> None:
         (keys.parse_entry_key, "meta/log/0000000000000000/00000000000000000001\n"),
         (keys.parse_entry_key, "meta/snapshot/00000000000000000001"),
         (keys.parse_snapshot_key, "meta/snapshot/1"),
-        (keys.parse_void_key, "meta/void/x"),
     ],
 )
 def test_a_foreign_name_in_the_chain_is_damage_and_is_named(parse: Callable[[str], int], key: str) -> None:

@@ -66,9 +66,10 @@ _OWN: Final = (
         _INT,
         0,
         "How many further stores hold an entry of the metadata chain before its write is acknowledged (sparklog's "
-        "own key). Only 0 in this version.",
+        "own key). Without effect in this version: only 0 is legal.",
         minimum=0,
         maximum=0,
+        effect=False,
     ),
     ConfigKey(
         "num.partitions",
@@ -98,8 +99,10 @@ _OWN: Final = (
         "writes.retention.ms",
         _LONG,
         7 * _DAY_MS,
-        'How long `metadata = "writes"` lists a write, up to a million rows (sparklog\'s own key).',
+        'How long `metadata = "writes"` lists a write, up to a million rows (sparklog\'s own key). Without effect '
+        "in this version: a write is listed until FLOOR passes it (`floor.delay.ms`).",
         minimum=0,
+        effect=False,
     ),
 )
 
@@ -119,10 +122,8 @@ class ClusterConfig(msgspec.Struct, frozen=True):
 
     default_replication_factor: int
     floor_delay_ms: int
-    metadata_copies: int
     num_partitions: int
     producer_id_expiration_ms: int
-    writes_retention_ms: int
     topic_defaults: Mapping[str, str]
 
 
@@ -168,10 +169,8 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
     return ClusterConfig(
         default_replication_factor=_integer(values, "default.replication.factor"),
         floor_delay_ms=_integer(values, "floor.delay.ms"),
-        metadata_copies=_integer(values, "metadata.copies"),
         num_partitions=_integer(values, "num.partitions"),
         producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
-        writes_retention_ms=_integer(values, "writes.retention.ms"),
         topic_defaults=topic_defaults(dict(config)),
     )
 

@@ -22,7 +22,7 @@ import msgspec
 from sparklog.chain.entry import Author
 from sparklog.client.connection import Connection
 from sparklog.core.errors import InvalidOption, SparklogError, UnknownTopicOrPartition
-from sparklog.core.readable import amount, counted
+from sparklog.core.readable import amount, counted, duration
 from sparklog.core.records import AppendedRange, CommandResult
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
@@ -197,7 +197,7 @@ class _Produce:
             self._say(f"{counted(report.bad_rows, 'bad row')} written to topic {self.bad_rows.topic}")
         self._say(
             f"{counted(report.records, 'record')}, {amount(report.size_bytes)} stored, committed in entry "
-            f"{report.entry} as write {self.write_id}, {(report.ended_ms - report.started_ms) / 1000:.1f} s in all"
+            f"{report.entry} as write {self.write_id}, {duration(report.ended_ms - report.started_ms)} in all"
         )
         return report
 

@@ -4,6 +4,8 @@ import pytest
 
 from sparklog.core.config.cluster import (
     CLUSTER_KEYS,
+    TOPIC_DEFAULT_KEYS,
+    ClusterConfig,
     effective_cluster,
     merge_cluster_config,
     parse_cluster_config,
@@ -55,11 +57,17 @@ def test_cluster_keys_are_the_defaults_of_topics_under_the_brokers_names() -> No
 
 
 def test_effective_values_are_typed() -> None:
-    config = effective_cluster({"writes.retention.ms": "5"})
-    assert config.writes_retention_ms == 5
+    config = effective_cluster({"producer.id.expiration.ms": "5"})
+    assert config.producer_id_expiration_ms == 5
     assert config.floor_delay_ms == 7 * 86_400_000
-    assert config.producer_id_expiration_ms == 86_400_000
-    assert (config.num_partitions, config.default_replication_factor, config.metadata_copies) == (1, 1, 0)
+    assert (config.num_partitions, config.default_replication_factor) == (1, 1)
+
+
+def test_a_key_that_nothing_reads_says_that_it_has_no_effect() -> None:
+    typed = {name.replace("_", ".") for name in ClusterConfig.__struct_fields__} - {"topic.defaults"}
+    assert {name for name, key in CLUSTER_KEYS.items() if key.effect} == typed | set(TOPIC_DEFAULT_KEYS)
+    for key in CLUSTER_KEYS.values():
+        assert key.effect is ("ithout effect" not in key.doc), key.name
 
 
 @pytest.mark.parametrize(

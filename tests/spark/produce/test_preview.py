@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
+from sparklog.cli.produce_files import main
+from sparklog.client.bootstrap import init_cluster
 from sparklog.spark.produce.preview import CHARACTERS_SHOWN, ROWS_SHOWN, Preview, preview
 
 
@@ -38,3 +42,18 @@ def test_times_that_no_calendar_shows_are_counted_too() -> None:
 def test_rows_of_values_alone_have_no_keys_and_no_times(spark: SparkSession) -> None:
     seen = preview(spark.sql("select X'00' as value where false"))
     assert (seen.records, seen.size_bytes, seen.oldest_ms, seen.partitions, seen.first) == (0, 0, None, (), ())
+
+
+@pytest.mark.spark
+def test_the_plan_of_a_dry_run_goes_to_stdout(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sparklog.spark.session.job_session", lambda name: spark)
+    url, file = tmp_path / "cluster", tmp_path / "a.csv"
+    init_cluster(str(url))
+    file.write_text("a\n1\n")
+    assert main(f"--topic t --cluster {url} {file} --create --dry-run".split()) == 0
+    out, err = capfd.readouterr()
+    assert out.startswith(f"{file}: 1 row, columns a\n")
+    assert '  value={"a":"1"}' in out
+    assert err == ""

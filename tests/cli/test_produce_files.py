@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 import sparklog
+from sparklog.cli.produce_files import main
 from sparklog.client.bootstrap import init_cluster
-from sparklog.spark.produce.arguments import main
-from tests.spark.conftest import PROJECT
 
+PROJECT = Path(__file__).parents[2]
 DEAD_LETTERS = "--cluster {url} {file} --create --dry-run --on-bad-row dead-letter --dead-letter-topic"
 
 
@@ -41,6 +40,10 @@ DEAD_LETTERS = "--cluster {url} {file} --create --dry-run --on-bad-row dead-lett
         ("--topic t --cluster {url} {file} --txn-app-id a", 2, "together, found only one"),
         ("--topic t --cluster {url} {file} --txn-app-id a --txn-version x", 2, "txnVersion"),
         ("--topic t --cluster {url} {file} --compression gzip", 2, "compression"),
+        ("--cluster {url} {file}", 2, "Missing option '--topic'"),
+        ("--topic t --cluster {url} {file} --create --partitions x", 2, "Invalid value for '--partitions'"),
+        ("--topic t --cluster {url} {file} --format xml", 2, "--format: wanted csv, json, parquet, found 'xml'"),
+        ("--topic t --cluster {url} {file} --on-bad-row keep", 2, "wanted fail, skip, dead-letter, found 'keep'"),
         ("--topic t --cluster {url} {file} --option mode=FAILFAST", 2, "--on-bad-row says"),
         ("--topic t --cluster {url} {file} --create --on-bad-row dead-letter", 2, "--dead-letter-topic together"),
         ("--topic t --cluster {url} {file} --format parquet --on-bad-row skip", 2, "for CSV and JSON files"),
@@ -67,7 +70,7 @@ def test_mistakes_are_found_before_spark_starts(
     code: int,
     message: str,
 ) -> None:
-    monkeypatch.setattr("sparklog.spark.produce.arguments.job_session", lambda name: pytest.fail("Spark was started"))
+    monkeypatch.setattr("sparklog.spark.session.job_session", lambda name: pytest.fail("Spark was started"))
     url, file = tmp_path / "cluster", tmp_path / "a.csv"
     init_cluster(str(url))
     with sparklog.connect(str(url)) as cluster:
@@ -85,22 +88,8 @@ def test_help_lists_the_options_and_needs_neither_spark_nor_a_cluster() -> None:
     shown = subprocess.run(
         [sys.executable, "jobs/produce.py", "--help"], cwd=PROJECT, capture_output=True, text=True, check=True
     ).stdout
+    assert "Usage: spark-submit jobs/produce.py" in shown
     for option in ("SOURCE", "--key-expr", "--timestamp", "--create", "--txn-version", "--dry-run", "--report"):
         assert option in shown
-    for promise in ("--on-bad-row {fail,skip,dead-letter}", "as Python's csv module reads it", "multiLine=false lets"):
+    for promise in ("--on-bad-row fail|skip|dead-letter", "as Python's csv module reads it", "multiLine=false lets"):
         assert promise in shown
-
-
-@pytest.mark.spark
-def test_the_plan_of_a_dry_run_goes_to_stdout(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sparklog.spark.produce.arguments.job_session", lambda name: spark)
-    url, file = tmp_path / "cluster", tmp_path / "a.csv"
-    init_cluster(str(url))
-    file.write_text("a\n1\n")
-    assert main(f"--topic t --cluster {url} {file} --create --dry-run".split()) == 0
-    out, err = capfd.readouterr()
-    assert out.startswith(f"{file}: 1 row, columns a\n")
-    assert '  value={"a":"1"}' in out
-    assert err == ""

@@ -1,0 +1,38 @@
+"""Entries as the store has them, for those who look into the chain: no state is built from what is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+from sparklog.chain.entry import Entry, decode_entry
+from sparklog.core.errors import KeyNotFound
+from sparklog.storage.keys import entry_key
+from sparklog.storage.object_store import ObjectStore
+
+READ_WIDTH: Final = 16
+
+
+class StoredEntry(NamedTuple):
+    """An entry, and the size of its object."""
+
+    entry: Entry
+    size_bytes: int
+
+
+def read_entry(store: ObjectStore, n: int) -> StoredEntry | None:
+    """Entry `n`, or None if nothing is in its slot: it was deleted as old. Raises ChainDamaged, UnsupportedVersion."""
+    try:
+        body = store.get(entry_key(n))
+    except KeyNotFound:
+        return None
+    return StoredEntry(decode_entry(n, body, store.url), len(body))
+
+
+def read_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredEntry]:
+    """Entries [first, end) that are still there, in order; READ_WIDTH are read side by side. Raises ChainDamaged."""
+    with ThreadPoolExecutor(READ_WIDTH) as pool:
+        for found in pool.map(lambda n: read_entry(store, n), range(first, end)):
+            if found is not None:
+                yield found

@@ -1,0 +1,85 @@
+"""One command line from its arguments to its exit code: errors are one line on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import typer
+from typer.completion import shell_complete
+
+from sparklog.cli.settings import NAMES, settings
+from sparklog.client.failures import print_failure, unforeseen
+from sparklog.core.errors import SparklogError
+
+COMPLETE: Final = "_SPARKLOG_COMPLETE"  # set by the shell's completion: what it asks for
+STYLE: Final[dict[str, Any]] = {
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,  # with it, --help takes half as long again, and [a, b) is read as markup
+}
+CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+def run_command(
+    command: Callable[[], Any], program: str, argv: Sequence[str] | None, settings_taken: Sequence[str] = NAMES
+) -> int:
+    """Run a command and return its exit code: 0, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unhealthy.
+
+    `command` makes the click command, `program` is its name on help pages. Errors are one line on stderr. 130 after
+    Ctrl-C. A reader of a pipe who has seen enough changes no exit code.
+    """
+    code = 0
+    try:
+        arguments = settings.take(sys.argv[1:] if argv is None else argv, settings_taken)
+        with settings.in_force():
+            code = _invoke(command(), program, arguments)
+        sys.stdout.flush()
+        return code
+    except SparklogError as error:
+        return _failed(str(error), error.exit_code)
+    except typer.TyperException as error:
+        return _misused(getattr(error, "format_message", error.__str__)())
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
+        return code
+    except Exception as error:
+        return _failed(unforeseen(error, _text(error)), 1)
+
+
+def _invoke(command: Any, program: str, arguments: list[str]) -> int:
+    """Not `app()`: that answers a closed pipe by itself, with exit code 1."""
+    try:
+        if instruction := os.environ.get(COMPLETE):
+            return shell_complete(command, {}, program, COMPLETE, instruction)
+        with command.make_context(program, arguments, **CONTEXT) as context:
+            command.invoke(context)
+    except typer.Exit as exit_:
+        return exit_.exit_code
+    except SystemExit as exit_:  # typer ends so after --install-completion and --show-completion
+        return int(exit_.code or 0)
+    return 0
+
+
+def _misused(usage: str) -> int:
+    if usage.startswith("Usage:"):  # a noun alone: its help page
+        print(usage, file=sys.stderr)
+        return 2
+    return _failed(f"INVALID_REQUEST: {usage} (see --help)", 2)
+
+
+def _failed(line: str, exit_code: int) -> int:
+    print_failure(line)
+    return exit_code
+
+
+def _text(error: Exception) -> str:
+    """What an error says; Spark's without the stack traces in it."""
+    if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+        return str(error)
+    from sparklog.spark.spark_errors import brief
+
+    return brief(error)

@@ -1,0 +1,36 @@
+"""One run of a job from the command line: what --report says, and the line that Ctrl-C leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from sparklog.cli.settings import settings
+from sparklog.client.failures import print_failure
+
+if TYPE_CHECKING:
+    from sparklog.maintenance.report_file import Report
+
+INTERRUPTED: Final = "interrupted: what was committed stays, the rest was not done; it can be run again"
+
+
+def run_to_report(run: Callable[[], Report], report_file: str | None) -> None:
+    """Run a job and write its report, to stdout with --format json. Raises typer.Exit if the job failed in part.
+
+    A report file that can't be written is refused before the job begins.
+    """
+    from sparklog.maintenance.report_file import check_report_file, write_report
+
+    check_report_file(report_file)
+    try:
+        report = run()
+    except KeyboardInterrupt:
+        print_failure(INTERRUPTED)
+        raise
+    if settings.json and report_file != "-":
+        print(report.to_json())
+    write_report(report, report_file)
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)

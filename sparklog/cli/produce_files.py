@@ -1,0 +1,179 @@
+"""`spark-submit jobs/produce.py …`: the rows of files and tables into a topic. (`sparklog produce` reads stdin.)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from sparklog.cli.command_line import CONTEXT, STYLE, run_command
+from sparklog.cli.job_run import run_to_report
+from sparklog.cli.settings import settings
+from sparklog.core.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from sparklog.spark.produce.bad_rows import BadRows
+    from sparklog.spark.produce.report import ProduceReport
+
+OWN_SETTINGS: Final = ("--cluster",)  # --config and --format say something else here: of the topic, of the files
+_READING: Final = """\
+\b
+How files are read:
+  CSV      as Python's csv module reads it (RFC 4180): quotes doubled, values in quotes over several lines, a header,
+           every value a string ("007" stays 007), an empty value an empty string (nullValue= makes it null). All files
+           have the same header. A file is read by one task, because a value may span lines; if none does,
+           --option multiLine=false lets several tasks read a large file.
+  JSON     one object a line; the value of a record is the object as it stands in the file. multiLine=true: one object
+           or one array of objects in a file, which is read as a whole.
+  Parquet  the columns of all files, null where a file has not one of them.
+Folders named NAME=VALUE are columns of text. .gz and .bz2 are unpacked.
+
+\b
+If it fails: no record is written, and a topic that --create made is deleted again. Killed, it leaves that topic, empty;
+the next run goes on with it. Exit code 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 conflict, 130 Ctrl-C.
+"""
+
+app = typer.Typer(context_settings=CONTEXT, add_completion=False, **STYLE)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run produce from the command line and return the exit code: 0, or that of the error."""
+    return run_command(lambda: typer.main.get_command(app), "spark-submit jobs/produce.py", argv, OWN_SETTINGS)
+
+
+@app.command(epilog=_READING)
+def produce(
+    path: str | None = typer.Argument(None, metavar="SOURCE", help="A file, a directory or a glob, local or not."),
+    # ---- where to
+    cluster: str | None = typer.Option(
+        None,
+        metavar="URL",
+        help="Where the metadata lives: a path, file:///path, s3://bucket/prefix or hdfs://host/path. Default: "
+        "SPARKLOG_CLUSTER, SPARKLOG_CONFIG.",
+    ),
+    topic: str = typer.Option(..., "--topic", metavar="T", help="The topic to write to."),
+    create: bool = typer.Option(False, "--create", help="Create the topic if it is not there."),
+    partitions: int | None = typer.Option(None, metavar="N", help="With --create: how many partitions."),
+    config: list[str] = typer.Option([], metavar="KEY=VALUE", help="With --create: a config of the topic."),
+    compression: str | None = typer.Option(
+        None, metavar="zstd|lz4|none", help="Default: the topic's compression.type."
+    ),
+    on_bad_row: str = typer.Option(
+        "fail",
+        metavar="fail|skip|dead-letter",
+        help="A row of CSV or JSON that can't be read (too many or too few columns, a quote out of place, broken JSON, "
+        "other bytes than the encoding's): fail names its file and line and writes nothing; skip leaves it "
+        "out and counts it; dead-letter writes its text to --dead-letter-topic.",
+    ),
+    dead_letter_topic: str | None = typer.Option(
+        None,
+        metavar="T",
+        help="With --on-bad-row dead-letter: the topic for bad rows, in the same commit, with the headers file, row "
+        "and reason (--create creates it too, with one partition).",
+    ),
+    txn_app_id: str | None = typer.Option(
+        None, metavar="ID", help="With --txn-version: a version that was written before is not written again."
+    ),
+    txn_version: str | None = typer.Option(None, metavar="N", help="A number that rises from run to run."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Count, and show the first rows as they would be written."),
+    report: str | None = typer.Option(None, metavar="FILE", help="Write the report there, as JSON (- is stdout)."),
+    # ---- reading
+    table: str | None = typer.Option(None, metavar="NAME", help="Read this table instead of a SOURCE."),
+    format: str | None = typer.Option(None, metavar="csv|json|parquet", help="Of the files. Default: by their suffix."),
+    option: list[str] = typer.Option(
+        [],
+        metavar="KEY=VALUE",
+        help="How to read: Spark's names for CSV (header, sep, quote, escape, encoding, comment, nullValue, "
+        "inferSchema, multiLine, ignoreLeadingWhiteSpace), JSON (multiLine, encoding, …) and Parquet; for instance "
+        "inferSchema=true or nullValue=NA.",
+    ),
+    where: str | None = typer.Option(None, metavar="SQL", help="Only the rows for which this holds."),
+    order_by: str | None = typer.Option(
+        None, metavar="COL[,COL]", help="Sort the rows first: offsets then follow these columns."
+    ),
+    # ---- from rows to records
+    key: str | None = typer.Option(
+        None, metavar="COL[,COL]", help="The key: a column as text, or several as a JSON object. Default: none."
+    ),
+    key_expr: str | None = typer.Option(None, metavar="SQL", help="The key, as an expression over the row."),
+    partition_column: str | None = typer.Option(None, metavar="COL", help="The partition, instead of the key's."),
+    timestamp: str | None = typer.Option(
+        None, metavar="COL", help="A time (without a zone: UTC), or milliseconds. Default: when it is written."
+    ),
+    timestamp_expr: str | None = typer.Option(
+        None, metavar="SQL", help="The timestamp, as an expression over the row."
+    ),
+    value_columns: str | None = typer.Option(
+        None, metavar="COL[,COL]", help="These columns as a JSON object. Default: the whole row."
+    ),
+    value_expr: str | None = typer.Option(None, metavar="SQL", help="The value, as an expression over the row."),
+) -> None:
+    """Write the rows of a file, a directory or a table to a topic, in one commit: all or nothing."""
+    from sparklog.options.key_value import key_values
+    from sparklog.spark.produce.job import Target
+    from sparklog.spark.produce.rows import RowMapping
+    from sparklog.spark.produce.source import FORMATS, Source
+    from sparklog.spark.produce.topics import NewTopic
+
+    if format is not None:
+        _check_choice("--format", format, FORMATS)
+    if not create and (partitions is not None or config):
+        raise InvalidOption("--partitions and --config apply only to a topic that is created: add --create")
+    if (txn_app_id is None) != (txn_version is None):
+        raise InvalidOption("wanted --txn-app-id and --txn-version together, found only one")
+    source = Source(path, table, format, key_values(option, "--option"), where, _names("--order-by", order_by))
+    mapping = RowMapping(
+        key=_names("--key", key),
+        key_expr=key_expr,
+        partition=partition_column,
+        timestamp=timestamp,
+        timestamp_expr=timestamp_expr,
+        value_columns=_names("--value-columns", value_columns),
+        value_expr=value_expr,
+    )
+    target = Target(
+        settings.cluster(),
+        topic,
+        create=NewTopic(partitions, key_values(config, "--config")) if create else None,
+        transaction=None if txn_app_id is None or txn_version is None else (txn_app_id, txn_version),
+        compression=compression,
+        bad_rows=_bad_rows(on_bad_row, dead_letter_topic),
+    )
+
+    def run() -> ProduceReport:
+        from sparklog.maintenance.output import plan_console
+        from sparklog.spark.produce.job import run_produce
+        from sparklog.spark.produce.report_file import check_report_is_no_source
+        from sparklog.spark.session import job_session
+
+        check_report_is_no_source(report, path)
+        return run_produce(
+            source,
+            mapping,
+            target,
+            spark=lambda: job_session("produce"),
+            dry_run=dry_run,
+            plan=plan_console(dry_run=dry_run, stdout_taken=report == "-"),
+        )
+
+    run_to_report(run, report)
+
+
+def _bad_rows(then: str, topic: str | None) -> BadRows:
+    from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
+
+    _check_choice("--on-bad-row", then, list(OnBadRow))
+    return BadRows(OnBadRow(then), topic)
+
+
+def _check_choice(option: str, found: str, wanted: Sequence[str]) -> None:
+    if found not in wanted:
+        raise InvalidOption(f"{option}: wanted {', '.join(wanted)}, found {found!r}")
+
+
+def _names(option: str, text: str | None) -> tuple[str, ...]:
+    names = tuple(each.strip() for each in text.split(",")) if text is not None else ()
+    if not all(names):
+        raise InvalidOption(f"{option}: wanted names separated by commas, found {text!r}")
+    return names
