@@ -153,20 +153,20 @@ def _batches(
 ) -> Iterator[dict[str, Any]]:
     """A row for each batch of a slice, read from the first store that can.
 
-    `checksum` is "ok" or says what is wrong with its bytes on the last one: see `failures`.
+    `checksum` is "ok" or says why no store can give the right bytes: see `failures`.
     """
-    from sparklog.log.holders import first_answer
+    from sparklog.core.types import Offset
+    from sparklog.log.holders import NoHolderAnswers, first_answer
     from sparklog.storage.keys import data_key
 
-    key = data_key(part.object.object, topic)
     with cluster.connection.follower.current() as state:
         stores = cluster.connection.stores(state)
     holders = stores.holding(part.object)
-    last = {"store": stores.id_of(holders[-1]), "object": key}
+    last = {"store": holders[-1] if holders else None, "object": data_key(part.object.object, topic)}
     try:
-        index = first_answer(holders, partial(_index, key, part))
-    except SparklogError as error:  # neither the index nor the object can be used: all that is known is the slice
-        failures[part.slice.start] = error
+        index = first_answer(stores, part, topic, part.slice.start, partial(_index, part))
+    except NoHolderAnswers as unanswered:  # neither the index nor the object: all that is known is the slice
+        error = failures[part.slice.start] = unanswered.telling.error
         whole = (part.slice.start, part.slice.end, part.slice.position, part.slice.length)
         yield _row(*whole, part.slice.min_timestamp_us, part.slice.max_timestamp_us, None, str(error)) | last
         return
@@ -177,9 +177,11 @@ def _batches(
         bounds = int(index.min_timestamp_us[at]), int(index.max_timestamp_us[at])
         checksum, of = "ok", last
         try:
-            of = last | {"store": stores.id_of(first_answer(holders, partial(_verified, key, index, at)))}
-        except SparklogError as error:
-            failures[start], checksum = error, str(error)
+            read = first_answer(stores, part, topic, Offset(start), partial(_verified, index, at))
+            of = last | {"store": stores.id_of(read)}
+        except NoHolderAnswers as unanswered:
+            failures[start] = unanswered.telling.error
+            checksum = str(unanswered.telling.error)
         yield _row(*row, *bounds, int(index.crc32c[at]), checksum) | of
 
 
@@ -206,7 +208,7 @@ def _row(
     }
 
 
-def _index(key: str, part: SliceToRead, store: ObjectStore) -> Index:
+def _index(part: SliceToRead, store: ObjectStore, key: str) -> Index:
     """The index of the object; a warning says when it had to be rebuilt."""
     from sparklog.core.errors import Damaged, KeyNotFound
     from sparklog.log.index import decode_index
@@ -227,7 +229,7 @@ def _index(key: str, part: SliceToRead, store: ObjectStore) -> Index:
         return rebuilt
 
 
-def _verified(key: str, index: Index, at: int, store: ObjectStore) -> ObjectStore:
+def _verified(index: Index, at: int, store: ObjectStore, key: str) -> ObjectStore:
     """The store, if a batch can be read there; Damaged if its bytes are not those that its checksum was made of."""
     import pyarrow as pa
 

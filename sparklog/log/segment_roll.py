@@ -32,14 +32,13 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, decode, verify
-from sparklog.log.holders import NOT_FROM_HERE, from_first_holder
+from sparklog.log.holders import NoHolderAnswers, from_first_holder
 from sparklog.log.object_reader import RANGED_READ_BYTES, index_of_slice
 from sparklog.log.object_writer import cuts, joined, raw_sums
 from sparklog.log.open_object import OpenObject, slices_of
 from sparklog.log.read_errors import unreadable
 from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
 from sparklog.log.stores import Stores
-from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
 
 COPIED_BATCH_BYTES: Final = 256 << 10  # a stored batch from this size on is copied without decoding
@@ -129,20 +128,15 @@ class _StoredBatch:
 
 def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_StoredBatch]:
     """The batches of a slice in order, each from the first holder that has it whole."""
-    key = data_key(part.object.object, topic)
-    at = part.slice.start
-    holders = stores.holding(part.object)
     try:
-        for behind, stored in from_first_holder(holders, at, partial(_batches_from, key, part)):
+        for _, stored in from_first_holder(stores, part, topic, part.slice.start, partial(_batches_from, part)):
             yield stored
-            at = behind
-    except NOT_FROM_HERE as error:
-        place = f"{topic}-{part.slice.partition}"
-        raise unreadable(error, place, at, part.slice.end, stores.named(holders[-1])) from error
+    except NoHolderAnswers as unanswered:
+        raise unreadable(unanswered) from unanswered
 
 
 def _batches_from(
-    key: str, part: SliceToRead, store: ObjectStore, start: Offset
+    part: SliceToRead, store: ObjectStore, key: str, start: Offset
 ) -> Iterator[tuple[Offset, _StoredBatch]]:
     """The batches of a slice from offset `start` on, which begins one, in reads of about `RANGED_READ_BYTES`."""
     index = index_of_slice(store, key, part.object, part.slice)

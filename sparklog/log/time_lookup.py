@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
 from sparklog.core.plan import SliceToRead, named_object
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
-from sparklog.log.holders import NOT_FROM_HERE, first_answer
+from sparklog.log.holders import NoHolderAnswers, first_answer
 from sparklog.log.object_reader import first_offset_at_or_after
 from sparklog.log.read_errors import unreadable
 from sparklog.log.stores import Stores
-from sparklog.storage.keys import data_key
-from sparklog.storage.object_store import ObjectStore
 
 CANDIDATES = 64  # slices handed out at once; nearly always the first one answers
 
@@ -39,25 +38,20 @@ def first_in(
 ) -> Offset | None:
     """The first offset >= `start` at or after the time among these slices, or None. Reads as few batches as it can.
 
-    Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if no holder of an object can tell: the error of
-    the last one.
+    Raises what `unreadable` makes of it if no holder of an object can tell.
     """
     for part in found:
-        offset = _first_in(part, stores, topic, timestamp_us, start)
+        ask = partial(
+            first_offset_at_or_after,
+            named=part.object,
+            slice=part.slice,
+            timestamp_us=timestamp_us,
+            start=start,
+        )
+        try:
+            offset = first_answer(stores, part, topic, max(start, part.slice.start), ask)
+        except NoHolderAnswers as unanswered:
+            raise unreadable(unanswered) from unanswered
         if offset is not None:
             return offset
     return None
-
-
-def _first_in(part: SliceToRead, stores: Stores, topic: str, timestamp_us: int, start: Offset) -> Offset | None:
-    key = data_key(part.object.object, topic)
-    holders = stores.holding(part.object)
-
-    def ask(store: ObjectStore) -> Offset | None:
-        return first_offset_at_or_after(store, key, part.object, part.slice, timestamp_us, start)
-
-    try:
-        return first_answer(holders, ask)
-    except NOT_FROM_HERE as error:
-        place, at = f"{topic}-{part.slice.partition}", max(start, part.slice.start)
-        raise unreadable(error, place, at, part.slice.end, stores.named(holders[-1])) from error

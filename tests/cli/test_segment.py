@@ -12,12 +12,10 @@ import pytest
 
 import sparklog as library
 from sparklog.core.errors import Damaged, KeyNotFound, SparklogError, StoreUnavailable
-from sparklog.core.types import NamedObject
-from sparklog.log.stores import Stores
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
-from sparklog.storage.object_store import ObjectStore
 from tests.cli.conftest import Cli
+from tests.log.written_log import put_in_front
 
 
 def test_slices_are_listed_in_offset_order_with_their_objects(orders: Cli) -> None:
@@ -136,11 +134,7 @@ def test_dump_reads_the_next_holder_where_the_first_one_fails_and_says_which_it_
         def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
             raise error("not here")
 
-    def with_a_bad_one(stores: Stores, named: NamedObject) -> list[ObjectStore]:
-        return [Failing("memory://failing"), *holding(stores, named)]
-
-    holding = Stores.holding
-    monkeypatch.setattr(Stores, "holding", with_a_bad_one)
+    put_in_front(monkeypatch, Failing("memory://failing"))
     found = orders.json("segment", "dump", "orders", "-n", "3")
     assert [(each["start"], each["checksum"], each["store"]) for each in found] == [
         (each, "ok", "local") for each in range(3)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 import pyarrow as pa
+import pytest
 
 from sparklog.core.plan import SliceToRead
 from sparklog.core.types import (
@@ -180,3 +181,11 @@ def stores_of(log: WrittenLog, **others: object) -> Stores:
     for name, store in others.items():
         stores._open[StoreId(name)] = store  # type: ignore[assignment]
     return stores
+
+
+def put_in_front(monkeypatch: pytest.MonkeyPatch, store: ObjectStore) -> None:
+    """As if this store, under the id "first", were the first holder of every object."""
+    get, holding = Stores.get, Stores.holding
+    monkeypatch.setattr(Stores, "get", lambda stores, each: store if each == "first" else get(stores, each))
+    monkeypatch.setattr(Stores, "holding", lambda stores, named: [StoreId("first"), *holding(stores, named)])
+    monkeypatch.setattr(Stores, "named", lambda stores, each: f"store {each}")
