@@ -170,9 +170,8 @@ def _batches(
         whole = (part.slice.start, part.slice.end, part.slice.position, part.slice.length)
         yield _row(*whole, part.slice.min_timestamp_us, part.slice.max_timestamp_us, None, str(error)) | last
         return
-    base = part.slice.start - int(index.first_record[part.slice.first_batch])
-    for at in range(part.slice.first_batch, part.slice.first_batch + part.slice.batches):
-        start = int(base + index.first_record[at])
+    for at in range(len(index)):
+        start = int(part.slice.start + index.first_record[at])
         row = (start, start + int(index.records[at]), int(index.position[at]), int(index.length[at]))
         bounds = int(index.min_timestamp_us[at]), int(index.max_timestamp_us[at])
         checksum, of = "ok", last
@@ -209,24 +208,24 @@ def _row(
 
 
 def _index(part: SliceToRead, store: ObjectStore, key: str) -> Index:
-    """The index of the object; a warning says when it had to be rebuilt."""
+    """The rows of the object's index for the slice; a warning says when the index had to be rebuilt."""
     from sparklog.core.errors import Damaged, KeyNotFound
-    from sparklog.log.index import decode_index
+    from sparklog.log.index import decode_index, rows_of_slice
     from sparklog.log.object_reader import read_index
     from sparklog.storage.keys import index_key
 
     try:
-        return decode_index(index_key(key), store.get(index_key(key)), part.object.object)
+        index = decode_index(index_key(key), store.get(index_key(key)), part.object.object)
     except (KeyNotFound, Damaged) as error:
         try:
-            rebuilt = read_index(store, key, part.object)
+            index = read_index(store, key, part.object)
         except Damaged as whole:
             raise Damaged(
                 f"{whole.message}; the checksum of the whole object was compared because its index can't be used "
                 f"({error}): the damage may lie in records of another slice or partition, and these may be whole"
             ) from error
         print_warning(f"the index was rebuilt from its object: {error}")
-        return rebuilt
+    return rows_of_slice(index, part.slice, key)
 
 
 def _verified(index: Index, at: int, store: ObjectStore, key: str) -> ObjectStore:

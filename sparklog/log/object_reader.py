@@ -20,15 +20,15 @@ import pyarrow as pa
 from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.core.readable import counted
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
-from sparklog.log.batch import decode, timestamps_us
+from sparklog.log.batch import decode
 from sparklog.log.index import Index, decode_index, rebuild_index, rows_of_slice
+from sparklog.log.ranged_reads import ranged_reads
 from sparklog.log.read_ahead import bodies
 from sparklog.log.read_errors import damage_of
 from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
 from sparklog.storage.keys import index_key
 from sparklog.storage.object_store import ObjectStore
 
-RANGED_READ_BYTES: Final = 8 << 20
 FIRST_READS: Final = 6
 CACHED_INDEXES: Final = 1024
 _OVERLAID: Final = frozenset({"topic", "partition", "offset", "timestampType"})
@@ -69,7 +69,7 @@ def read_slice(
     low, high = start - slice.start, end - slice.start
     firsts = index.first_record
     begin, stop = _batches_of(index, low, high)
-    for at, batch in _read_batches(store, object_key, slice.start, index, begin, stop, overlay.stored_columns, there):
+    for at, batch in read_batches(store, object_key, slice.start, index, begin, stop, overlay.stored_columns, there):
         first = int(firsts[at])
         cut_start, cut_end = max(low - first, 0), min(high - first, batch.num_rows)
         if cut_end - cut_start < batch.num_rows:
@@ -85,42 +85,8 @@ def read_first(
     if start >= end or not _Overlay(read_schema(columns), slice, "").stored_columns:
         return []
     index = index_of_slice(store, object_key, named, slice)
-    _, ranges = _reads(index, *_batches_of(index, start - slice.start, end - slice.start))
-    return store.get_ranges(object_key, ranges[:FIRST_READS])
-
-
-def first_offset_at_or_after(
-    store: ObjectStore,
-    object_key: str,
-    named: NamedObject,
-    slice: Slice,
-    timestamp_us: int,
-    start: Offset | None = None,
-) -> Offset | None:
-    """The smallest offset >= `start` (default: the slice's) whose timestamp is >= `timestamp_us`, or None.
-
-    Nothing is assumed about the order of timestamps. Reads the index, and the timestamps of as few batches as can
-    answer (mostly one). Raises as `read_slice`.
-    """
-    begin = slice.start if start is None else max(start, slice.start)
-    if begin >= slice.end:
-        return None
-    if slice.timestamp_source is TimestampSource.APPEND_TIME:
-        return Offset(begin) if slice.append_time_ms * 1000 >= timestamp_us else None
-    if slice.max_timestamp_us < timestamp_us:
-        return None
-    with damage_of(slice.start, slice.end):
-        index = index_of_slice(store, object_key, named, slice)
-    low = begin - slice.start
-    first_batch = int(np.searchsorted(index.first_record, low, side="right")) - 1
-    for at in (np.flatnonzero(index.max_timestamp_us[first_batch:] >= timestamp_us) + first_batch).tolist():
-        ((_, batch),) = _read_batches(store, object_key, slice.start, index, at, at + 1, ["timestamp"])
-        first = int(index.first_record[at])
-        skipped = max(low - first, 0)
-        late_enough = timestamps_us(batch.column(0))[skipped:] >= timestamp_us
-        if late_enough.any():
-            return Offset(slice.start + first + skipped + int(late_enough.argmax()))
-    return None
+    reads = ranged_reads(index, *_batches_of(index, start - slice.start, end - slice.start))
+    return store.get_ranges(object_key, [(each.start, each.end) for each in reads[:FIRST_READS]])
 
 
 # ---- the index ------------------------------------------------------------------------------------
@@ -182,18 +148,7 @@ def _batches_of(index: Index, low: int, high: int) -> tuple[int, int]:
     return begin, int(np.searchsorted(index.first_record, high, side="left"))
 
 
-def _reads(index: Index, begin: int, stop: int) -> tuple[list[Any], list[tuple[int, int]]]:
-    """Batches [begin, stop) in groups (slices of rows) of about `RANGED_READ_BYTES`, and the bytes of each group."""
-    ends = index.position + index.length
-    groups = []
-    while begin < stop:
-        last = int(np.searchsorted(ends, int(index.position[begin]) + RANGED_READ_BYTES, side="right"))
-        groups.append(np.s_[begin : min(max(last, begin + 1), stop)])
-        begin = groups[-1].stop
-    return groups, [(int(index.position[group.start]), int(ends[group.stop - 1])) for group in groups]
-
-
-def _read_batches(
+def read_batches(
     store: ObjectStore,
     object_key: str,
     base: Offset,
@@ -207,15 +162,16 @@ def _read_batches(
 
     `base` is the offset of the index's first record.
     """
-    groups, ranges = _reads(index, begin, stop)
+    reads = ranged_reads(index, begin, stop)
     firsts, ends = base + index.first_record, base + index.first_record + index.records
-    coming = bodies(store, object_key, ranges, there)
-    for group, (start, _) in zip(groups, ranges, strict=True):
-        with damage_of(int(firsts[group.start]), int(ends[group.stop - 1])):
+    coming = bodies(store, object_key, [(each.start, each.end) for each in reads], there)
+    for read in reads:
+        with damage_of(int(firsts[read.begin]), int(ends[read.stop - 1])):
             body = next(coming)
-        lengths, crcs, records = (column[group].tolist() for column in (index.length, index.crc32c, index.records))
-        batches = decode(object_key, start, pa.py_buffer(body), lengths, crcs, columns)
-        for at, wanted in enumerate(records, start=group.start):
+        rows = np.s_[read.begin : read.stop]
+        lengths, crcs, records = (column[rows].tolist() for column in (index.length, index.crc32c, index.records))
+        batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, columns)
+        for at, wanted in enumerate(records, start=read.begin):
             with damage_of(int(firsts[at]), int(ends[at])):
                 batch = next(batches)
                 if batch.num_rows != wanted:

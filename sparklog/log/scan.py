@@ -19,7 +19,8 @@ from sparklog.core.errors import DataLoss, SparklogError, UnknownTopicOrPartitio
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.holders import NoHolderAnswers, from_first_holder
-from sparklog.log.object_reader import FIRST_READS, RANGED_READ_BYTES, read_first, read_slice
+from sparklog.log.object_reader import FIRST_READS, read_first, read_slice
+from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.read_ahead import in_background
 from sparklog.log.read_errors import unreadable
 from sparklog.log.stores import Stores

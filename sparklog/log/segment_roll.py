@@ -33,9 +33,10 @@ from sparklog.core.types import (
 )
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, decode, verify
 from sparklog.log.holders import NoHolderAnswers, from_first_holder
-from sparklog.log.object_reader import RANGED_READ_BYTES, index_of_slice
+from sparklog.log.object_reader import index_of_slice
 from sparklog.log.object_writer import cuts, joined, raw_sums
 from sparklog.log.open_object import OpenObject, slices_of
+from sparklog.log.ranged_reads import RANGED_READ_BYTES, ranged_reads
 from sparklog.log.read_errors import unreadable
 from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
 from sparklog.log.stores import Stores
@@ -140,19 +141,16 @@ def _batches_from(
 ) -> Iterator[tuple[Offset, _StoredBatch]]:
     """The batches of a slice from offset `start` on, which begins one, in reads of about `RANGED_READ_BYTES`."""
     index = index_of_slice(store, key, part.object, part.slice)
-    ends = index.position + index.length
     end_offsets = part.slice.start + index.first_record + index.records
-    at = int(np.searchsorted(end_offsets, start, side="right"))
-    while at < len(index):
-        first = int(index.position[at])
-        stop = max(int(np.searchsorted(ends, first + RANGED_READ_BYTES, side="right")), at + 1)
-        (view,) = store.get_ranges(key, [(first, int(ends[stop - 1]))])
+    begin = int(np.searchsorted(end_offsets, start, side="right"))
+    for read in ranged_reads(index, begin, len(index)):
+        (view,) = store.get_ranges(key, [(read.start, read.end)])
         body = pa.py_buffer(view)
-        for row in range(at, stop):
+        for row in range(read.begin, read.stop):
             position = int(index.position[row])
             batch = EncodedBatch(
                 part.slice.partition,
-                body.slice(position - first, int(index.length[row])),
+                body.slice(position - read.start, int(index.length[row])),
                 int(index.records[row]),
                 int(index.min_timestamp_us[row]),
                 int(index.max_timestamp_us[row]),
@@ -160,7 +158,6 @@ def _batches_from(
             )
             verify(batch.message, batch.crc32c, "record batch", key, position)
             yield Offset(int(end_offsets[row])), _StoredBatch(key, position, batch)
-        at = stop
 
 
 # ---- writing ----------------------------------------------------------------------------------------

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 import sparklog as library
+from sparklog.cli import segment
 from sparklog.core.errors import Damaged, KeyNotFound, SparklogError, StoreUnavailable
+from sparklog.core.plan import SliceToRead
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
 from tests.cli.conftest import Cli
@@ -139,6 +143,21 @@ def test_dump_reads_the_next_holder_where_the_first_one_fails_and_says_which_it_
     assert [(each["start"], each["checksum"], each["store"]) for each in found] == [
         (each, "ok", "local") for each in range(3)
     ]
+
+
+def test_dump_does_not_follow_an_index_that_says_something_else_than_the_chain(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_other_batches(*given: Any) -> Iterator[SliceToRead]:
+        for part in slices(*given):
+            yield SliceToRead(msgspec.structs.replace(part.slice, position=part.slice.position + 1), part.object)
+
+    slices = segment._slices
+    monkeypatch.setattr(segment, "_slices", of_other_batches)
+    said = orders("segment", "dump", "orders", "--format", "json")
+    (row,) = said.json
+    assert (said.code, row["start"], row["end"], row["crc32c"]) == (5, 0, 1, None)
+    assert row["checksum"].startswith("CORRUPT_MESSAGE: index of append/")
 
 
 def test_what_may_not_be_read_is_neither_damaged_nor_lost(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

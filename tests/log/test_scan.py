@@ -17,6 +17,7 @@ from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, 
 from sparklog.core.plan import SliceToRead
 from sparklog.core.types import NamedObject, Offset, OffsetRange, PartitionIndex, StoreId, TopicId, TopicPartition
 from sparklog.log import scan
+from sparklog.log.holders import HolderFailure, NoHolderAnswers
 from sparklog.log.stores import Stores
 from sparklog.log.time_lookup import candidates
 from sparklog.storage.keys import data_key, index_key
@@ -169,11 +170,11 @@ def test_a_look_up_by_time_gives_up_on_slices_that_are_replaced_again_and_again(
         assert len(looks) < 100
         return candidates(*given)[len(looks) % 2 :]
 
-    def gone(*given: Any) -> None:
-        raise DataLoss("gone")
+    def gone(slices: Sequence[SliceToRead], *given: Any) -> None:
+        raise NoHolderAnswers(slices[0], "t", Offset(0), [HolderFailure("store b", KeyNotFound("gone"))])
 
-    monkeypatch.setattr("sparklog.client.cluster.candidates", replaced_again)
-    monkeypatch.setattr("sparklog.client.cluster.first_in", gone)
+    monkeypatch.setattr("sparklog.log.time_lookup.candidates", replaced_again)
+    monkeypatch.setattr("sparklog.log.time_lookup.first_in", gone)
     with pytest.raises(DataLoss, match="gone"):
         cluster.offset_for_time("t", 0, 0)
 
@@ -204,7 +205,7 @@ def test_a_look_up_by_time_asks_the_chain_again_when_a_roll_has_replaced_its_obj
             assert len(log.stored()) == 2, "the objects of the first look are deleted"
         return found
 
-    monkeypatch.setattr("sparklog.client.cluster.candidates", looked_up)
+    monkeypatch.setattr("sparklog.log.time_lookup.candidates", looked_up)
     assert log.cluster.offset_for_time("t", 0, (START_MS + 60_000) * 1000) == 1
     assert len(looks) == 2
     for key in log.stored():
@@ -212,3 +213,27 @@ def test_a_look_up_by_time_asks_the_chain_again_when_a_roll_has_replaced_its_obj
     with pytest.raises(DataLoss, match=r"t-0: records \[0, 3\) are lost"):
         log.cluster.offset_for_time("t", 0, START_MS * 1000)
     assert len(looks) == 4, "what the chain still names is lost"
+
+
+def test_a_look_up_by_time_asks_the_chain_again_if_the_holder_that_is_up_has_lost_the_object(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dead(MemoryStore):
+        def get(self, key: str) -> memoryview:
+            raise StoreUnavailable("no answer")
+
+    looks: list[int] = []
+
+    def replaced_by_the_next_slice(*given: Any) -> list[SliceToRead]:
+        looks.append(len(looks))
+        return candidates(*given)[1:] if len(looks) > 1 else candidates(*given)
+
+    put_in_front(monkeypatch, Dead("memory://dead"))
+    monkeypatch.setattr("sparklog.log.time_lookup.candidates", replaced_by_the_next_slice)
+    store = cluster.connection.follower.store
+    with cluster.connection.follower.current() as state:
+        (key,) = (data_key(each.object, "t") for each in state.objects if each.number == 0)
+    store.delete(key)
+    store.delete(index_key(key))
+    assert cluster.offset_for_time("t", 0, 0) == 10
+    assert len(looks) == 2
