@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
     from sparklog.core.plan import SliceToRead
     from sparklog.core.state import ClusterState, Partition
-    from sparklog.log.index import Index
+    from sparklog.log.index import Index, SliceIndex
     from sparklog.storage.object_store import ObjectStore
 
 app = typer.Typer(help="Look at the objects that hold a topic.", no_args_is_help=True)
@@ -155,7 +155,6 @@ def _batches(
 
     `checksum` is "ok" or says why no store can give the right bytes: see `failures`.
     """
-    from sparklog.core.types import Offset
     from sparklog.log.holders import NoHolderAnswers, first_answer
     from sparklog.storage.keys import data_key
 
@@ -167,26 +166,30 @@ def _batches(
         index = first_answer(stores, part, topic, part.slice.start, partial(_index, part))
     except NoHolderAnswers as unanswered:  # neither the index nor the object: all that is known is the slice
         error = failures[part.slice.start] = unanswered.telling.error
-        whole = (part.slice.start, part.slice.end, part.slice.position, part.slice.length)
-        yield _row(*whole, part.slice.min_timestamp_us, part.slice.max_timestamp_us, None, str(error)) | last
+        slice = part.slice
+        where = (slice.start, slice.end, slice.records, slice.position, slice.length)
+        yield _row(*where, slice.min_timestamp_us, slice.max_timestamp_us, None, str(error)) | last
         return
-    for at in range(len(index)):
-        start = int(part.slice.start + index.first_record[at])
-        row = (start, start + int(index.records[at]), int(index.position[at]), int(index.length[at]))
-        bounds = int(index.min_timestamp_us[at]), int(index.max_timestamp_us[at])
+    batches = index.batches
+    for at in range(len(batches)):
+        offsets = index.offsets.of_batch(at)
+        start = offsets.start
+        row = (start, offsets.behind, offsets.rows, int(batches.position[at]), int(batches.length[at]))
+        bounds = int(batches.min_timestamp_us[at]), int(batches.max_timestamp_us[at])
         checksum, of = "ok", last
         try:
-            read = first_answer(stores, part, topic, Offset(start), partial(_verified, index, at))
+            read = first_answer(stores, part, topic, start, partial(_verified, batches, at))
             of = last | {"store": stores.id_of(read)}
         except NoHolderAnswers as unanswered:
             failures[start] = unanswered.telling.error
             checksum = str(unanswered.telling.error)
-        yield _row(*row, *bounds, int(index.crc32c[at]), checksum) | of
+        yield _row(*row, *bounds, int(batches.crc32c[at]), checksum) | of
 
 
 def _row(
     start: int,
     end: int,
+    records: int,
     position: int,
     size_bytes: int,
     oldest_us: int,
@@ -197,7 +200,7 @@ def _row(
     return {
         "start": start,
         "end": end,
-        "records": end - start,
+        "records": records,
         "position": position,
         "size_bytes": size_bytes,
         "oldest_ms": oldest_us // 1000,
@@ -207,10 +210,10 @@ def _row(
     }
 
 
-def _index(part: SliceToRead, store: ObjectStore, key: str) -> Index:
-    """The rows of the object's index for the slice; a warning says when the index had to be rebuilt."""
+def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
+    """The part of the object's index for the slice; a warning says when the index had to be rebuilt."""
     from sparklog.core.errors import Damaged, KeyNotFound
-    from sparklog.log.index import decode_index, rows_of_slice
+    from sparklog.log.index import cut_to_slice, decode_index
     from sparklog.log.object_reader import read_index
     from sparklog.storage.keys import index_key
 
@@ -225,7 +228,7 @@ def _index(part: SliceToRead, store: ObjectStore, key: str) -> Index:
                 f"({error}): the damage may lie in records of another slice or partition, and these may be whole"
             ) from error
         print_warning(f"the index was rebuilt from its object: {error}")
-    return rows_of_slice(index, part.slice, key)
+    return cut_to_slice(index, part.slice, key)
 
 
 def _verified(index: Index, at: int, store: ObjectStore, key: str) -> ObjectStore:

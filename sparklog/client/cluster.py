@@ -52,7 +52,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
     @property
     def records(self) -> int:
         """How many records can be read."""
-        return sum(each.high_watermark - each.log_start for each in self.partitions)
+        return sum(each.records for each in self.partitions)
 
     @property
     def size_bytes(self) -> int:

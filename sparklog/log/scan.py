@@ -129,11 +129,8 @@ def _read(
 
     def read(store: ObjectStore, key: str, at: Offset) -> Iterator[tuple[Offset, pa.RecordBatch]]:
         there = fetched.bodies if fetched is not None and fetched.store is store else ()
-        for batch in read_slice(
-            store, key, part.object, part.slice, OffsetRange(at, offsets.end), topic, columns, there
-        ):
-            at = Offset(at + batch.num_rows)
-            yield at, batch
+        rest = OffsetRange(at, offsets.end)
+        return read_slice(store, key, part.object, part.slice, rest, topic, columns, there)
 
     return from_first_holder(stores, part, topic, max(offsets.start, part.slice.start), read)
 

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from sparklog.core.commands import RewrittenSlice
 from sparklog.core.errors import Damaged
+from sparklog.core.numbering import offset_before, offset_behind
 from sparklog.core.plan import SliceToRead
 from sparklog.core.types import (
     EntryNumber,
@@ -26,6 +26,7 @@ from sparklog.core.types import (
     NewObject,
     ObjectKind,
     Offset,
+    OffsetRange,
     PartitionIndex,
     TimestampSource,
     TopicId,
@@ -141,23 +142,23 @@ def _batches_from(
 ) -> Iterator[tuple[Offset, _StoredBatch]]:
     """The batches of a slice from offset `start` on, which begins one, in reads of about `RANGED_READ_BYTES`."""
     index = index_of_slice(store, key, part.object, part.slice)
-    end_offsets = part.slice.start + index.first_record + index.records
-    begin = int(np.searchsorted(end_offsets, start, side="right"))
-    for read in ranged_reads(index, begin, len(index)):
+    begin, stop = index.offsets.batches_in(OffsetRange(start, part.slice.end))
+    of = index.batches
+    for read in ranged_reads(of, begin, stop):
         (view,) = store.get_ranges(key, [(read.start, read.end)])
         body = pa.py_buffer(view)
         for row in range(read.begin, read.stop):
-            position = int(index.position[row])
+            position = int(of.position[row])
             batch = EncodedBatch(
                 part.slice.partition,
-                body.slice(position - read.start, int(index.length[row])),
-                int(index.records[row]),
-                int(index.min_timestamp_us[row]),
-                int(index.max_timestamp_us[row]),
-                int(index.crc32c[row]),
+                body.slice(position - read.start, int(of.length[row])),
+                int(of.records[row]),
+                int(of.min_timestamp_us[row]),
+                int(of.max_timestamp_us[row]),
+                int(of.crc32c[row]),
             )
             verify(batch.message, batch.crc32c, "record batch", key, position)
-            yield Offset(int(end_offsets[row])), _StoredBatch(key, position, batch)
+            yield index.offsets.of_batch(row).behind, _StoredBatch(key, position, batch)
 
 
 # ---- writing ----------------------------------------------------------------------------------------
@@ -242,14 +243,14 @@ class _SegmentsWriter:
         if self._open is None:
             self._open = self._begin()
         self._open.append(batch)
-        self._next_offset = Offset(self._next_offset + batch.records)
+        self._next_offset = offset_behind(self._next_offset, batch.records)
 
     def _close(self) -> None:
         if self._open is None:
             return
         named, index = self._open.publish()
         (new,) = slices_of(len(self._objects), named, index)
-        start = Offset(self._next_offset - new.records)
+        start = offset_before(self._next_offset, new.records)
         self._objects.append(named)
         self._slices.append(
             RewrittenSlice(new, start, self._next_offset, self._append_time_ms, self._source, self._target.leader_epoch)

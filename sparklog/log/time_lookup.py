@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from sparklog.core.numbering import numbered_by_chain, within
 from sparklog.core.plan import SliceToRead, named_object, partition_of, topic_of
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource, TopicPartition
@@ -97,22 +98,21 @@ def first_in_slice(
 
     Reads the index, and the timestamps of as few batches as can answer (mostly one). Raises as `read_slice`.
     """
-    begin = max(start, slice.start)
-    if begin >= slice.end:
+    wanted = within(slice, OffsetRange(start, max(start, slice.end)))
+    if wanted is None:
         return None
     if slice.timestamp_source is TimestampSource.APPEND_TIME:
-        return Offset(begin) if slice.append_time_ms * 1000 >= timestamp_us else None
+        return next(numbered_by_chain(wanted, 1)).start if slice.append_time_ms * 1000 >= timestamp_us else None
     if slice.max_timestamp_us < timestamp_us:
         return None
     with damage_of(slice.start, slice.end):
         index = index_of_slice(store, object_key, named, slice)
-    low = begin - slice.start
-    first_batch = int(np.searchsorted(index.first_record, low, side="right")) - 1
-    for at in (np.flatnonzero(index.max_timestamp_us[first_batch:] >= timestamp_us) + first_batch).tolist():
-        ((_, batch),) = read_batches(store, object_key, slice.start, index, at, at + 1, ["timestamp"])
-        first = int(index.first_record[at])
-        skipped = max(low - first, 0)
-        late_enough = timestamps_us(batch.column(0))[skipped:] >= timestamp_us
+    begin, stop = index.offsets.batches_in(wanted)
+    may_hold = np.flatnonzero(index.batches.max_timestamp_us[begin:stop] >= timestamp_us) + begin
+    for at in may_hold.tolist():
+        ((rows, batch),) = read_batches(store, object_key, index, at, at + 1, ["timestamp"])
+        low, _ = rows.rows_in(wanted)
+        late_enough = timestamps_us(batch.column(0))[low:] >= timestamp_us
         if late_enough.any():
-            return Offset(slice.start + first + skipped + int(late_enough.argmax()))
+            return rows.at(low + int(late_enough.argmax()))
     return None

@@ -32,7 +32,9 @@ def read(log: WrittenLog, each: Slice, columns: Any = READ_SCHEMA.names, store: 
     parts = read_slice(
         store or log.store, log.key(each), log.objects[each.object_number], each, EVERYTHING, "orders", columns
     )
-    return pa.Table.from_batches(list(parts), schema=pa.schema([READ_SCHEMA.field(name) for name in columns]))
+    return pa.Table.from_batches(
+        [part for _, part in parts], schema=pa.schema([READ_SCHEMA.field(name) for name in columns])
+    )
 
 
 def stored_rows(log: WrittenLog, partition: int) -> list[dict[str, Any]]:
@@ -74,14 +76,16 @@ def test_look_up_of_every_offset_equals_a_full_scan(given_batches):  # M: S-04
 
 def test_batches_have_exactly_the_schema_of_sparks_kafka_source():
     log = times_log([1, 2, 3])
-    batch = next(read_slice(*arguments(log), EVERYTHING, "orders", DEFAULT_COLUMNS))
+    _, batch = next(read_slice(*arguments(log), EVERYTHING, "orders", DEFAULT_COLUMNS))
     assert batch.schema.equals(pa.schema(list(READ_SCHEMA)[:7]), check_metadata=True)
     batch.validate(full=True)
 
 
 def test_batches_come_as_stored_and_are_cut_at_the_ends_only():
     log = times_log(list(range(24)), records_per_batch=4)
-    parts = list(read_slice(*arguments(log), OffsetRange(Offset(2), Offset(23)), "orders", ["offset", "value"]))
+    found = list(read_slice(*arguments(log), OffsetRange(Offset(2), Offset(23)), "orders", ["offset", "value"]))
+    parts = [part for _, part in found]
+    assert [behind - 1 for behind, _ in found] == [part["offset"][-1].as_py() for part in parts]
     index = read_index(*arguments(log)[:3])
     stored = index.records.tolist()
     assert len(stored) > 2
@@ -157,7 +161,7 @@ def test_unknown_column_is_refused():
 def test_uncompressed_values_are_views_of_what_the_store_gave():
     log = times_log(list(range(50)), compression="none")
     whole = pa.py_buffer(log.store.get(log.key(log.slices[0])))
-    for part in read_slice(*arguments(log), EVERYTHING, "orders", ["value"]):
+    for _, part in read_slice(*arguments(log), EVERYTHING, "orders", ["value"]):
         assert whole.address <= part["value"].buffers()[2].address < whole.address + whole.size
 
 

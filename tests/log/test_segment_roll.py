@@ -93,7 +93,7 @@ def read(log: WrittenLog, rolled: Rewritten, columns: Sequence[str] = READ_SCHEM
     batches = [
         batch
         for named, each in slices_of(rolled)
-        for batch in read_slice(
+        for _, batch in read_slice(
             log.store,
             data_key(named.object, "orders"),
             named,

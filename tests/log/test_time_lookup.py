@@ -121,3 +121,10 @@ def test_what_a_slice_can_not_hold_is_known_without_reading(source: TimestampSou
 def test_times_before_the_epoch_are_found_too():
     log = times_log([-5, -3, -4])
     assert first_in_slice(*arguments(log), -4, Offset(0)) == 1
+
+
+def test_append_time_of_a_slice_behind_the_start_is_that_of_its_first_record():
+    log = times_log([5, 6, 7, 8], records_per_object=2, source=TimestampSource.APPEND_TIME)
+    second = log.slices[1]
+    assert second.start == 2
+    assert first_in_slice(*arguments(log, 1), APPEND_TIME_MS * 1000, Offset(0)) == 2

@@ -107,7 +107,7 @@ class WrittenLog:
         batches = [
             batch
             for each in self.partition(partition)
-            for batch in read_slice(
+            for _, batch in read_slice(
                 self.store,
                 self.key(each),
                 self.objects[each.object_number],
