@@ -102,7 +102,7 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
         case records.Appended(ranges=()) if record.application is not None:
             return f"version {record.application.version} of {record.application.app_id} written, without records"
         case records.Appended() | records.AppendedByReference():
-            count = counted(sum(each.end - each.start for each in record.ranges), "record")
+            count = counted(sum(each.records for each in record.ranges), "record")
             first = record.ranges[0]
             more = f" and {len(record.ranges) - 1} more" if len(record.ranges) > 1 else ""
             size = amount(sum(each.size_bytes for each in record.ranges))

@@ -75,10 +75,9 @@ def consume(
                     topic, partition=piece.partition, start=piece.start, end=piece.end, include_headers=settings.json
                 )
                 for batch in rows:
+                    left = None if left is None else left - batch.num_rows
                     sys.stdout.buffer.write(as_json.of(batch) if settings.json else _lines(batch, separator))
                 reader.next_offsets[piece.partition] = piece.end
-                if left is not None:
-                    left -= piece.end - piece.start
             sys.stdout.flush()
             if not follow or left == 0 or reader.at_end():
                 return
@@ -110,6 +109,8 @@ class _Reader:
 
     def ready(self, most: int | None) -> Iterator[_Piece]:
         """What can be read now, at most `most` records in all; the caller sets `next_offsets` after each."""
+        from sparklog.core.numbering import offset_behind, records_between
+
         partitions = self._partitions()
         for number in range(len(partitions)):
             if partitions[0].topic_id != self._topic_id:
@@ -125,10 +126,10 @@ class _Reader:
                 start = self.next_offsets[index] = each.log_start
             end = min(each.high_watermark, self._ends.get(index, each.high_watermark))
             if most is not None:
-                end = min(end, start + most)
+                end = min(end, offset_behind(start, most))
             if start < end:
                 yield _Piece(index, start, end)
-                most = None if most is None else most - (end - start)
+                most = None if most is None else most - records_between(start, end)
                 partitions = self._partitions()  # much may have happened while it was read
 
     def at_end(self) -> bool:
@@ -154,6 +155,8 @@ class _Reader:
 
 def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> tuple[int, int | None]:
     """Where to begin in a partition, and where to end (None: with the log). Raises InvalidOption, OffsetOutOfRange."""
+    from sparklog.core.numbering import offset_before
+
     low, high = partition.log_start, partition.high_watermark
     if offset == "start":
         return low, None
@@ -167,7 +170,7 @@ def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> t
         raise InvalidOption(f"--offset: wanted start, end, N, -N or @TIME[:TIME], found {offset!r}")
     number = int(offset)
     if offset.startswith("-"):
-        return max(low, high + number), None
+        return max(low, offset_before(high, -number)), None
     if not low <= number <= high:
         raise OffsetOutOfRange(
             f"{topic}-{partition.partition}: wanted offset {number}, the readable range is [{low}, {high}); "

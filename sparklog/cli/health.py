@@ -194,7 +194,7 @@ def size(state: ClusterState) -> dict[str, Any]:
     return {
         "topics": len(state.topics),
         "partitions": len(partitions),
-        "records": sum(each.high_watermark - each.log_start for each in partitions),
+        "records": sum(each.records for each in partitions),
         "slices": len(state.slices),
         "log_bytes": sum(each.size_bytes for each in partitions),
         "applications": len(state.applications),

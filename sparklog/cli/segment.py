@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
     from sparklog.core.plan import SliceToRead
     from sparklog.core.state import ClusterState, Partition
-    from sparklog.log.index import Index
+    from sparklog.log.index import Index, SliceIndex
     from sparklog.storage.object_store import ObjectStore
 
 app = typer.Typer(help="Look at the objects that hold a topic.", no_args_is_help=True)
@@ -152,39 +152,43 @@ def _batches(
 ) -> Iterator[dict[str, Any]]:
     """A row for each batch of a slice, read from the first store that can.
 
-    `checksum` is "ok" or says what is wrong with its bytes on the last one: see `failures`.
+    `checksum` is "ok" or says why no store can give the right bytes: see `failures`.
     """
-    from sparklog.log.holders import first_answer
+    from sparklog.log.holders import NoHolderAnswers, first_answer
     from sparklog.storage.keys import data_key
 
-    key = data_key(part.object.object, topic)
     with cluster.connection.follower.current() as state:
         stores = cluster.connection.stores(state)
     holders = stores.holding(part.object)
-    last = {"store": stores.id_of(holders[-1]), "object": key}
+    last = {"store": holders[-1] if holders else None, "object": data_key(part.object.object, topic)}
     try:
-        index = first_answer(holders, partial(_index, key, part))
-    except SparklogError as error:  # neither the index nor the object can be used: all that is known is the slice
-        failures[part.slice.start] = error
-        whole = (part.slice.start, part.slice.end, part.slice.position, part.slice.length)
-        yield _row(*whole, part.slice.min_timestamp_us, part.slice.max_timestamp_us, None, str(error)) | last
+        index = first_answer(stores, part, topic, part.slice.start, partial(_index, part))
+    except NoHolderAnswers as unanswered:  # neither the index nor the object: all that is known is the slice
+        error = failures[part.slice.start] = unanswered.telling.error
+        slice = part.slice
+        where = (slice.start, slice.end, slice.records, slice.position, slice.length)
+        yield _row(*where, slice.min_timestamp_us, slice.max_timestamp_us, None, str(error)) | last
         return
-    base = part.slice.start - int(index.first_record[part.slice.first_batch])
-    for at in range(part.slice.first_batch, part.slice.first_batch + part.slice.batches):
-        start = int(base + index.first_record[at])
-        row = (start, start + int(index.records[at]), int(index.position[at]), int(index.length[at]))
-        bounds = int(index.min_timestamp_us[at]), int(index.max_timestamp_us[at])
+    batches = index.batches
+    for at in range(len(batches)):
+        offsets = index.offsets.of_batch(at)
+        start = offsets.start
+        row = (start, offsets.behind, offsets.rows, int(batches.position[at]), int(batches.length[at]))
+        bounds = int(batches.min_timestamp_us[at]), int(batches.max_timestamp_us[at])
         checksum, of = "ok", last
         try:
-            of = last | {"store": stores.id_of(first_answer(holders, partial(_verified, key, index, at)))}
-        except SparklogError as error:
-            failures[start], checksum = error, str(error)
-        yield _row(*row, *bounds, int(index.crc32c[at]), checksum) | of
+            read = first_answer(stores, part, topic, start, partial(_verified, batches, at))
+            of = last | {"store": stores.id_of(read)}
+        except NoHolderAnswers as unanswered:
+            failures[start] = unanswered.telling.error
+            checksum = str(unanswered.telling.error)
+        yield _row(*row, *bounds, int(batches.crc32c[at]), checksum) | of
 
 
 def _row(
     start: int,
     end: int,
+    records: int,
     position: int,
     size_bytes: int,
     oldest_us: int,
@@ -195,7 +199,7 @@ def _row(
     return {
         "start": start,
         "end": end,
-        "records": end - start,
+        "records": records,
         "position": position,
         "size_bytes": size_bytes,
         "oldest_ms": oldest_us // 1000,
@@ -205,28 +209,28 @@ def _row(
     }
 
 
-def _index(key: str, part: SliceToRead, store: ObjectStore) -> Index:
-    """The index of the object; a warning says when it had to be rebuilt."""
+def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
+    """The part of the object's index for the slice; a warning says when the index had to be rebuilt."""
     from sparklog.core.errors import Damaged, KeyNotFound
-    from sparklog.log.index import decode_index
+    from sparklog.log.index import cut_to_slice, decode_index
     from sparklog.log.object_reader import read_index
     from sparklog.storage.keys import index_key
 
     try:
-        return decode_index(index_key(key), store.get(index_key(key)), part.object.object)
+        index = decode_index(index_key(key), store.get(index_key(key)), part.object.object)
     except (KeyNotFound, Damaged) as error:
         try:
-            rebuilt = read_index(store, key, part.object)
+            index = read_index(store, key, part.object)
         except Damaged as whole:
             raise Damaged(
                 f"{whole.message}; the checksum of the whole object was compared because its index can't be used "
                 f"({error}): the damage may lie in records of another slice or partition, and these may be whole"
             ) from error
         print_warning(f"the index was rebuilt from its object: {error}")
-        return rebuilt
+    return cut_to_slice(index, part.slice, key)
 
 
-def _verified(key: str, index: Index, at: int, store: ObjectStore) -> ObjectStore:
+def _verified(index: Index, at: int, store: ObjectStore, key: str) -> ObjectStore:
     """The store, if a batch can be read there; Damaged if its bytes are not those that its checksum was made of."""
     import pyarrow as pa
 

@@ -93,7 +93,7 @@ def list_topics() -> None:
                     "id": topic.topic_id,
                     "partitions": len(partitions),
                     "replicas": len(partitions[0].replicas),
-                    "records": sum(each.high_watermark - each.log_start for each in partitions),
+                    "records": sum(each.records for each in partitions),
                     "size_bytes": sum(each.size_bytes for each in partitions),
                 }
             )
@@ -158,7 +158,7 @@ def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_m
         "log_start": partition.log_start,
         "high_watermark": partition.high_watermark,
         "log_end": partition.next_offset,
-        "records": partition.high_watermark - partition.log_start,
+        "records": partition.records,
         "size_bytes": partition.size_bytes,
         "slices": len(newest),
         "oldest_ms": int(oldest.min()) // 1000 if len(oldest) else None,

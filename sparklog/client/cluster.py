@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -27,19 +26,18 @@ from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.config.topic import parse_topic_config, topic_values
-from sparklog.core.errors import Damaged, InvalidInput
-from sparklog.core.plan import RangeToRead, SliceToRead, check_range, partition_of, plan_range, topic_of
+from sparklog.core.errors import InvalidInput
+from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.types import Offset, StoreId
+from sparklog.core.types import StoreId
 from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
 from sparklog.log.scan import scan
-from sparklog.log.time_lookup import candidates, first_in
+from sparklog.log.stores import Stores
+from sparklog.log.time_lookup import first_at_or_after
 
 log = logging.getLogger("sparklog")
-
-_LOOKS_BY_TIME: Final = 5  # how often to plan a look-up by time again because a roll replaced what it was reading
 
 
 class TopicDescription(msgspec.Struct, frozen=True):
@@ -55,7 +53,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
     @property
     def records(self) -> int:
         """How many records can be read."""
-        return sum(partition.high_watermark - partition.log_start for partition in self.partitions)
+        return sum(partition.records for partition in self.partitions)
 
     @property
     def size_bytes(self) -> int:
@@ -231,32 +229,9 @@ class Cluster:
     def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:
         """The lowest offset of a partition whose timestamp is at or after `timestamp_us`, or None (S-05).
 
-        If an object is gone or damaged, this plans again from the chain: a roll may have replaced the object.
-        Raises UnknownTopicOrPartition, DataLoss, Damaged.
+        Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
         """
-        start = Offset(0)
-        failed: list[SliceToRead] = []
-        looks_left = _LOOKS_BY_TIME
-        while True:
-            with self.connection.follower.current() as state:
-                found_topic = topic_of(state, topic)
-                found_partition = partition_of(state, found_topic, partition)
-                start = max(start, found_partition.log_start)
-                slices = candidates(state, found_topic, found_partition, timestamp_us, start)
-                stores = self.connection.stores(state)
-            if not slices:
-                return None
-            try:
-                offset = first_in(slices, stores, topic, timestamp_us, start)
-            except Damaged:
-                looks_left -= 1
-                if slices == failed or not looks_left:
-                    raise
-                failed = slices
-                continue
-            if offset is not None:
-                return offset
-            start = slices[-1].slice.end
+        return first_at_or_after(self._now, topic, partition, timestamp_us)
 
     # ---- inside ---------------------------------------------------------------------------------
 
@@ -264,6 +239,10 @@ class Cluster:
         """Commit one command. Raises the command's error, OutcomeUnknown, RequestTimedOut."""
         committer = self.connection.committer
         return committer.submit(committer.begin(command), timeout_ms)
+
+    def _now(self) -> tuple[ClusterState, Stores]:
+        with self.connection.follower.current() as state:
+            return state, self.connection.stores(state)
 
     def _topic(self, name: str) -> Topic:
         with self.connection.follower.current() as state:

@@ -14,7 +14,7 @@ from sparklog.core.readable import point_in_time_us
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import EntryNumber, Offset, OffsetRange
 from sparklog.log.stores import Stores
-from sparklog.log.time_lookup import candidates, first_in
+from sparklog.log.time_lookup import first_at_or_after
 from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, Latest, Position, check_names_all
 from sparklog.options.typed import AssignPartitions, ReadOptions, SubscribeTopics, Subscription
 
@@ -97,24 +97,10 @@ def _look_up(
 
     def first(item: tuple[tuple[int, int, int], tuple[Topic, Partition]]) -> Offset | None:
         (_, _, timestamp_us), (topic, partition) = item
-        return _first_at_or_after(state, stores, topic, partition, timestamp_us)
+        return first_at_or_after(lambda: (state, stores), topic.name, partition.partition, timestamp_us)
 
     with ThreadPoolExecutor(min(_LOOKUP_THREADS, len(wanted))) as pool:
         return dict(zip(wanted, pool.map(first, wanted.items()), strict=True))
-
-
-def _first_at_or_after(
-    state: ClusterState, stores: Stores, topic: Topic, partition: Partition, timestamp_us: int
-) -> Offset | None:
-    start = partition.log_start
-    while True:
-        slices = candidates(state, topic, partition, timestamp_us, start)
-        if not slices:
-            return None
-        offset = first_in(slices, stores, topic.name, timestamp_us, start)
-        if offset is not None:
-            return offset
-        start = slices[-1].slice.end
 
 
 def _offsets(

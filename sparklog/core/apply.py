@@ -213,7 +213,7 @@ def _ends_after(partition: Partition, end: Offset) -> tuple[tuple[Offset, ...], 
 
 
 def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
-    records = sum(each.end - each.start for each in record.ranges)
+    records = sum(each.records for each in record.ranges)
     return CommandResult(at.n, n0, at.time_ms, record.ranges, records, record.application, record.label)
 
 

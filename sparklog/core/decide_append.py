@@ -14,6 +14,7 @@ from sparklog.core.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
+from sparklog.core.numbering import offset_behind
 from sparklog.core.producers import joined, repeated_batch
 from sparklog.core.readable import counted, numbered
 from sparklog.core.records import Appended, AppendedRange, At, CommandResult
@@ -63,7 +64,7 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
         return None
     if len(repeats) < len(spans):
         raise InvalidInput("an append repeats batches of its producer in some partitions and is new in others")
-    records = sum(each.end - each.start for each in repeats)
+    records = sum(each.records for each in repeats)
     at = EntryNumber(state.n)
     return CommandResult(at, at, state.time_ms, tuple(repeats), records)
 
@@ -105,7 +106,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
             source = state.topic_config(state.topics[new.topic_id]).message_timestamp_type
             sources[new.topic_id] = source
         overlaid = source is TimestampSource.APPEND_TIME
-        end = Offset(start + new.records)
+        end = offset_behind(start, new.records)
         slices.append(
             Slice(
                 new.topic_id,

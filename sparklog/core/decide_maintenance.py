@@ -7,6 +7,7 @@ from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide_append import check_holder, existing_partition, where
 from sparklog.core.decide_topics import delay_begins_ms
 from sparklog.core.errors import InvalidInput, NotEnoughReplicas, OffsetOutOfRange, SwapRefused
+from sparklog.core.numbering import records_between
 from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
@@ -90,7 +91,8 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
     check_uploads(command.objects, [each.new for each in command.slices], ObjectKind.SEGMENT)
     before = command.start
     for each in command.slices:
-        if each.start != before or not each.start < each.end <= command.end or each.new.records > each.end - each.start:
+        most = records_between(each.start, each.end)
+        if each.start != before or not each.start < each.end <= command.end or each.new.records > most:
             raise InvalidInput(
                 f"rewritten slices cover [{command.start}, {command.end}) in order and without a gap, found {each}"
             )

@@ -25,6 +25,7 @@ from itertools import pairwise
 import numpy as np
 
 from sparklog.core.column_blocks import Column
+from sparklog.core.numbering import records_between
 from sparklog.core.producers import KEPT_BATCHES, SEQUENCES, sequence_after
 from sparklog.core.replicas import high_watermark
 from sparklog.core.slice_table import partition_key
@@ -175,7 +176,7 @@ def _producers(state: ClusterState) -> Iterator[str]:
                 if sequence_after(before.last_sequence, 1) != after.first_sequence or before.end > after.start:
                     yield f"13: {place} has {before} and then {after}"
             for each in batches:
-                if (each.last_sequence - each.first_sequence) % SEQUENCES + 1 != each.end - each.start:
+                if (each.last_sequence - each.first_sequence) % SEQUENCES + 1 != records_between(each.start, each.end):
                     yield f"13: {place} has {each}: as many offsets as sequence numbers were wanted"
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.numbering import records_between
 from sparklog.core.readable import numbered
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
@@ -125,12 +126,12 @@ def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
     lengths = slices.columns["length"]
     total = int(lengths.sum())
     for row, cut in (
-        (0, offsets.start - int(slices.columns["start"][0])),
-        (-1, int(slices.columns["end"][-1]) - offsets.end),
+        (0, records_between(int(slices.columns["start"][0]), offsets.start)),
+        (-1, records_between(offsets.end, int(slices.columns["end"][-1]))),
     ):
-        span = int(slices.columns["end"][row]) - int(slices.columns["start"][row])
         if cut > 0:
-            total -= int(lengths[row]) * cut // span
+            whole = records_between(int(slices.columns["start"][row]), int(slices.columns["end"][row]))
+            total -= int(lengths[row]) * cut // whole
     return max(total, 0)
 
 
@@ -156,7 +157,7 @@ def pack(
 
 def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
     """How many tasks each range gets: small ones get one each, the others share the rest by their records."""
-    records = [each.end - each.start for each in ranges]
+    records = [records_between(each.start, each.end) for each in ranges]
     total = sum(records)
     small = [_share(each, total, tasks) == 1 for each in records]
     others = sum(each for each, is_small in zip(records, small, strict=True) if not is_small)
@@ -170,12 +171,12 @@ def _share(records: int, total: int, tasks: int) -> int:
 
 def _pieces(each: WeighedRange, max_bytes: int, max_records: int | None) -> int:
     by_bytes = -(-each.size_bytes // max_bytes)
-    by_records = -(-(each.end - each.start) // max_records) if max_records else 1
+    by_records = -(-records_between(each.start, each.end) // max_records) if max_records else 1
     return max(1, by_bytes, by_records)
 
 
 def _cut(each: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
-    records = each.end - each.start
+    records = records_between(each.start, each.end)
     pieces = min(pieces, records)
     edges = [records * index // pieces for index in range(pieces + 1)]
     for low, high in pairwise(edges):
@@ -187,7 +188,7 @@ def _packed(ranges: Iterable[WeighedRange], max_bytes: int, max_records: int | N
     tasks: list[list[WeighedRange]] = []
     size_bytes = records = 0
     for each in ranges:
-        own = each.end - each.start
+        own = records_between(each.start, each.end)
         full = size_bytes + each.size_bytes > max_bytes or (max_records is not None and records + own > max_records)
         if not tasks or full:
             tasks.append([])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from sparklog.core.commands import Application
+from sparklog.core.numbering import records_between
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -75,6 +76,11 @@ class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     start: Offset
     end: Offset
     size_bytes: int
+
+    @property
+    def records(self) -> int:
+        """How many records it wrote there."""
+        return records_between(self.start, self.end)
 
 
 class Appended(msgspec.Struct, frozen=True, tag="appended"):

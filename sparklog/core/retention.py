@@ -7,6 +7,7 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
+from sparklog.core.numbering import records_between
 from sparklog.core.readable import setting_bytes, setting_ms
 from sparklog.core.state import ClusterState, Partition, Retired, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
@@ -51,7 +52,8 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
         reason = setting_ms("retention.ms", config.retention_ms)
     else:
         reason = setting_bytes("retention.bytes", config.retention_bytes or 0)
-    gone_before = max(0, int(partition.log_start - slices["start"][0]))  # a log start may lie inside a slice
+    first = int(slices["start"][0])
+    gone_before = max(0, records_between(first, partition.log_start))  # a log start may lie inside a slice
     return RetentionCut(
         topic.name,
         partition,

@@ -17,6 +17,7 @@ import msgspec
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.topic import TopicConfig, effective
 from sparklog.core.copy_on_write import CopyOnWriteMap
+from sparklog.core.numbering import records_between
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
 from sparklog.core.result_table import ResultTable
@@ -80,6 +81,11 @@ class Partition(msgspec.Struct, frozen=True, array_like=True):
     def log_end(self, store: StoreId) -> Offset:
         """LEO of one replica. Raises ValueError if the store is none."""
         return self.log_ends[self.replicas.index(store)]
+
+    @property
+    def records(self) -> int:
+        """How many records can be read."""
+        return records_between(self.log_start, self.high_watermark)
 
 
 class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -8,7 +8,7 @@ number, for instance minima and maxima per column; what is there keeps its meani
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged, UnsupportedVersion
+from sparklog.core.numbering import SliceOffsets, is_dense
 from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import NewObject, Slice
 from sparklog.log.batch import PARTITION_KEY, crc32c, timestamp_bounds, verify
@@ -50,7 +51,7 @@ class Index:
     """Where each batch of an object is; arrays of one length, in the order of position.
 
     `first_record` counts the records of the same partition that stand before the batch in this object (a partition's
-    batches are contiguous), so a reader subtracts that of its slice's first batch. Batch i is bytes
+    batches are contiguous). Batch i is bytes
     [position, position + length), with CRC32C `crc32c`. Both timestamp bounds are inclusive.
     """
 
@@ -96,12 +97,20 @@ def index_of(rows: Sequence[BatchRow], crcs: Sequence[int]) -> Index:
     )
 
 
-def rows_of_slice(index: Index, slice: Slice, object_key: str) -> Index:
-    """The rows for the batches of a slice, with `first_record` counted from the slice's first record.
+@dataclass(frozen=True, slots=True, eq=False)
+class SliceIndex:
+    """The rows of an object's index for the batches of one slice, and the offsets that these hold."""
+
+    batches: Index
+    offsets: SliceOffsets
+
+
+def cut_to_slice(index: Index, slice: Slice, object_key: str) -> SliceIndex:
+    """The part of an object's index that belongs to a slice of it.
 
     Raises Damaged if the index of the object knows no such slice, UnsupportedVersion for a compacted one.
     """
-    if slice.records != slice.end - slice.start:
+    if not is_dense(slice):
         raise UnsupportedVersion(
             f"slice [{slice.start}, {slice.end}) in {object_key} holds {counted(slice.records, 'record')}: "
             "this version of sparklog does not read compacted segments"
@@ -109,11 +118,10 @@ def rows_of_slice(index: Index, slice: Slice, object_key: str) -> Index:
     rows = np.s_[slice.first_batch : slice.first_batch + slice.batches]
     found = Index(**{name: getattr(index, name)[rows] for name in Index.__slots__})
     if len(found) == slice.batches and slice.batches > 0:
-        first_record = found.first_record - found.first_record[0]
-        records = int(first_record[-1] + found.records[-1])
+        records = int(found.records.sum())
         begin, end = int(found.position[0]), int(found.position[-1] + found.length[-1])
         if (records, begin, end) == (slice.records, slice.position, slice.position + slice.length):
-            return replace(found, first_record=first_record)
+            return SliceIndex(found, SliceOffsets.of(slice, found.records))
     raise Damaged(
         f"index of {object_key}: wanted {counted(slice.batches, 'batch')} from number {slice.first_batch} on, with "
         f"{counted(slice.records, 'record')} in bytes [{slice.position}, {slice.position + slice.length}); found others"

@@ -18,17 +18,18 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged, KeyNotFound
+from sparklog.core.numbering import RowOffsets, numbered_by_chain, within
 from sparklog.core.readable import counted
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
-from sparklog.log.batch import decode, timestamps_us
-from sparklog.log.index import Index, decode_index, rebuild_index, rows_of_slice
+from sparklog.log.batch import decode
+from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
+from sparklog.log.ranged_reads import ranged_reads
 from sparklog.log.read_ahead import bodies
 from sparklog.log.read_errors import damage_of
 from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
 from sparklog.storage.keys import index_key
 from sparklog.storage.object_store import ObjectStore
 
-RANGED_READ_BYTES: Final = 8 << 20
 FIRST_READS: Final = 6
 CACHED_INDEXES: Final = 1024
 _OVERLAID: Final = frozenset({"topic", "partition", "offset", "timestampType"})
@@ -45,82 +46,47 @@ def read_slice(
     topic: str,
     columns: Sequence[str],
     there: Sequence[memoryview] = (),
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[tuple[Offset, pa.RecordBatch]]:
     """The records of `slice` with offsets in `offsets`, ascending, as `columns` of the read schema, in that order.
 
-    Batches are those that were stored, cut at the ends of the range; an empty overlap yields none. Columns that the
-    chain alone can answer (all but key, value, headers, and a timestamp given by the producer) read no bytes.
+    Each batch comes after the offset from which to read on behind it. Batches are those that were stored, cut at the
+    ends of the range; an empty overlap yields none. Columns that the chain alone can answer (all but key, value,
+    headers, and a timestamp given by the producer) read no bytes.
     `there` is what `read_first` gave for the same range and columns.
     Raises InvalidInput for unknown columns; KeyNotFound if the object is gone; Damaged (key, byte, wanted, found) if
     bytes are not what the chain says: batches yielded before were right; UnsupportedVersion for another format.
     """
     schema = read_schema(columns)
-    start, end = max(offsets.start, slice.start), min(offsets.end, slice.end)
-    if start >= end:
+    wanted = within(slice, offsets)
+    if wanted is None:
         return
     overlay = _Overlay(schema, slice, topic)
     if not overlay.stored_columns:
-        for first in range(start, end, _ROWS_WITHOUT_BODY):
-            yield overlay.batch(Offset(first), min(end - first, _ROWS_WITHOUT_BODY), None)
+        for rows in numbered_by_chain(wanted, _ROWS_WITHOUT_BODY):
+            yield rows.behind, overlay.batch(rows, None)
         return
     with damage_of(slice.start, slice.end):
         index = index_of_slice(store, object_key, named, slice)
-    # Positions within the slice: of the range, and of each batch's first record.
-    low, high = start - slice.start, end - slice.start
-    firsts = index.first_record
-    begin, stop = _batches_of(index, low, high)
-    for at, batch in _read_batches(store, object_key, slice.start, index, begin, stop, overlay.stored_columns, there):
-        first = int(firsts[at])
-        cut_start, cut_end = max(low - first, 0), min(high - first, batch.num_rows)
-        if cut_end - cut_start < batch.num_rows:
-            batch = batch.slice(cut_start, cut_end - cut_start)
-        yield overlay.batch(Offset(slice.start + first + cut_start), batch.num_rows, batch)
+    begin, stop = index.offsets.batches_in(wanted)
+    for rows, batch in read_batches(store, object_key, index, begin, stop, overlay.stored_columns, there):
+        low, high = rows.rows_in(wanted)
+        if low == high:
+            continue  # the range lies in a gap between two rows
+        if high - low < batch.num_rows:
+            rows, batch = rows.cut(low, high), batch.slice(low, high - low)
+        yield rows.behind, overlay.batch(rows, batch)
 
 
 def read_first(
     store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, offsets: OffsetRange, columns: Sequence[str]
 ) -> list[memoryview]:
     """What `read_slice` would read first, `FIRST_READS` ranges at most, with the index now in the cache."""
-    start, end = max(offsets.start, slice.start), min(offsets.end, slice.end)
-    if start >= end or not _Overlay(read_schema(columns), slice, "").stored_columns:
+    wanted = within(slice, offsets)
+    if wanted is None or not _Overlay(read_schema(columns), slice, "").stored_columns:
         return []
     index = index_of_slice(store, object_key, named, slice)
-    _, ranges = _reads(index, *_batches_of(index, start - slice.start, end - slice.start))
-    return store.get_ranges(object_key, ranges[:FIRST_READS])
-
-
-def first_offset_at_or_after(
-    store: ObjectStore,
-    object_key: str,
-    named: NamedObject,
-    slice: Slice,
-    timestamp_us: int,
-    start: Offset | None = None,
-) -> Offset | None:
-    """The smallest offset >= `start` (default: the slice's) whose timestamp is >= `timestamp_us`, or None.
-
-    Nothing is assumed about the order of timestamps. Reads the index, and the timestamps of as few batches as can
-    answer (mostly one). Raises as `read_slice`.
-    """
-    begin = slice.start if start is None else max(start, slice.start)
-    if begin >= slice.end:
-        return None
-    if slice.timestamp_source is TimestampSource.APPEND_TIME:
-        return Offset(begin) if slice.append_time_ms * 1000 >= timestamp_us else None
-    if slice.max_timestamp_us < timestamp_us:
-        return None
-    with damage_of(slice.start, slice.end):
-        index = index_of_slice(store, object_key, named, slice)
-    low = begin - slice.start
-    first_batch = int(np.searchsorted(index.first_record, low, side="right")) - 1
-    for at in (np.flatnonzero(index.max_timestamp_us[first_batch:] >= timestamp_us) + first_batch).tolist():
-        ((_, batch),) = _read_batches(store, object_key, slice.start, index, at, at + 1, ["timestamp"])
-        first = int(index.first_record[at])
-        skipped = max(low - first, 0)
-        late_enough = timestamps_us(batch.column(0))[skipped:] >= timestamp_us
-        if late_enough.any():
-            return Offset(slice.start + first + skipped + int(late_enough.argmax()))
-    return None
+    reads = ranged_reads(index.batches, *index.offsets.batches_in(wanted))
+    return store.get_ranges(object_key, [(each.start, each.end) for each in reads[:FIRST_READS]])
 
 
 # ---- the index ------------------------------------------------------------------------------------
@@ -168,62 +134,44 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
     return index
 
 
-def index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> Index:
-    """The rows of the object's index for a slice of it (`rows_of_slice`). Raises as `read_index`."""
-    return rows_of_slice(read_index(store, object_key, named), slice, object_key)
+def index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> SliceIndex:
+    """The part of the object's index for a slice of it (`cut_to_slice`). Raises as `read_index`."""
+    return cut_to_slice(read_index(store, object_key, named), slice, object_key)
 
 
 # ---- the batches ----------------------------------------------------------------------------------
 
 
-def _batches_of(index: Index, low: int, high: int) -> tuple[int, int]:
-    """The batches [begin, stop) that hold the records [low, high) of a slice."""
-    begin = int(np.searchsorted(index.first_record, low, side="right")) - 1
-    return begin, int(np.searchsorted(index.first_record, high, side="left"))
-
-
-def _reads(index: Index, begin: int, stop: int) -> tuple[list[Any], list[tuple[int, int]]]:
-    """Batches [begin, stop) in groups (slices of rows) of about `RANGED_READ_BYTES`, and the bytes of each group."""
-    ends = index.position + index.length
-    groups = []
-    while begin < stop:
-        last = int(np.searchsorted(ends, int(index.position[begin]) + RANGED_READ_BYTES, side="right"))
-        groups.append(np.s_[begin : min(max(last, begin + 1), stop)])
-        begin = groups[-1].stop
-    return groups, [(int(index.position[group.start]), int(ends[group.stop - 1])) for group in groups]
-
-
-def _read_batches(
+def read_batches(
     store: ObjectStore,
     object_key: str,
-    base: Offset,
-    index: Index,
+    index: SliceIndex,
     begin: int,
     stop: int,
     columns: Sequence[str],
     there: Sequence[memoryview] = (),
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches [begin, stop) of the index, with their numbers, read in ranges of about `RANGED_READ_BYTES`.
-
-    `base` is the offset of the index's first record.
-    """
-    groups, ranges = _reads(index, begin, stop)
-    firsts, ends = base + index.first_record, base + index.first_record + index.records
-    coming = bodies(store, object_key, ranges, there)
-    for group, (start, _) in zip(groups, ranges, strict=True):
-        with damage_of(int(firsts[group.start]), int(ends[group.stop - 1])):
+) -> Iterator[tuple[RowOffsets, pa.RecordBatch]]:
+    """Batches [begin, stop) of a slice, each after the offsets of its rows, in ranged reads of about 8 MiB."""
+    reads = ranged_reads(index.batches, begin, stop)
+    starts, ends = index.offsets.starts, index.offsets.ends
+    coming = bodies(store, object_key, [(each.start, each.end) for each in reads], there)
+    for read in reads:
+        with damage_of(int(starts[read.begin]), int(ends[read.stop - 1])):
             body = next(coming)
-        lengths, crcs, records = (column[group].tolist() for column in (index.length, index.crc32c, index.records))
-        batches = decode(object_key, start, pa.py_buffer(body), lengths, crcs, columns)
-        for at, wanted in enumerate(records, start=group.start):
-            with damage_of(int(firsts[at]), int(ends[at])):
+        rows = np.s_[read.begin : read.stop]
+        lengths, crcs, records = (
+            column[rows].tolist() for column in (index.batches.length, index.batches.crc32c, index.batches.records)
+        )
+        batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, columns)
+        for at, wanted in enumerate(records, start=read.begin):
+            with damage_of(int(starts[at]), int(ends[at])):
                 batch = next(batches)
                 if batch.num_rows != wanted:
                     raise Damaged(
-                        f"record batch at byte {index.position[at]} of {object_key}: "
+                        f"record batch at byte {index.batches.position[at]} of {object_key}: "
                         f"wanted {counted(wanted, 'record')} as its index says, found {batch.num_rows}"
                     )
-            yield at, batch
+            yield index.offsets.of_batch(at), batch
 
 
 # ---- the log's own columns ------------------------------------------------------------------------
@@ -247,19 +195,20 @@ class _Overlay:
     def _is_append_time(self) -> bool:
         return self.slice.timestamp_source is TimestampSource.APPEND_TIME
 
-    def batch(self, first: Offset, rows: int, stored: pa.RecordBatch | None) -> pa.RecordBatch:
-        """`rows` records from offset `first` on."""
-        columns = [self._column(name, first, rows, stored) for name in self.schema.names]
+    def batch(self, offsets: RowOffsets, stored: pa.RecordBatch | None) -> pa.RecordBatch:
+        """The records of these offsets."""
+        columns = [self._column(name, offsets, stored) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _column(self, name: str, first: Offset, rows: int, stored: pa.RecordBatch | None) -> Any:
+    def _column(self, name: str, offsets: RowOffsets, stored: pa.RecordBatch | None) -> Any:
+        rows = offsets.rows
         match name:
             case "topic":
                 return _repeated(self.topic, READ_SCHEMA.field(name).type, rows)
             case "partition":
                 return _repeated(self.slice.partition, pa.int32(), rows)
             case "offset":
-                return pa.array(np.arange(first, first + rows, dtype=np.int64))
+                return pa.array(offsets.column())
             case "timestampType":
                 created = self.slice.timestamp_source is TimestampSource.CREATE_TIME
                 return _repeated(_CREATE_TIME if created else _APPEND_TIME, pa.int32(), rows)

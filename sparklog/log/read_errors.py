@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError
+from sparklog.log.holders import NoHolderAnswers
 
 
 @contextmanager
@@ -17,32 +18,25 @@ def damage_of(start: int, end: int) -> Iterator[None]:
         raise Damaged(f"offsets [{start}, {end}): {error.message}") from error
 
 
-def placed(error: SparklogError, place: str, at: int, store: str) -> SparklogError:
-    """The same error with the partition (`place`: topic-partition), where the reader was, and the store it asked.
+def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
+    """The error for records that the chain still names, and no holder can give.
 
-    Of an absent object only the store is added: whether its records are lost is still to be found out (`lost`).
+    It is of the holder that leaves most hope, and says where the reader was: DataLoss if all say that it is gone.
     """
+    slice = unanswered.part.slice
+    place, at = f"{unanswered.topic}-{slice.partition}", unanswered.at
+    store, error = unanswered.telling.store, unanswered.telling.error
     if isinstance(error, KeyNotFound):
-        return KeyNotFound(f"{error.message} ({store})")
+        return DataLoss(
+            f"{place}: records [{at}, {slice.end}) are lost: {error.message} ({store}); put the object back from a "
+            f"backup, or read on at {slice.end}; {_dump(place, at)} and 'sparklog cluster health' show what else is "
+            "missing"
+        )
     if isinstance(error, Damaged):
         message = f"{place} on {store}, {error.message}; {_dump(place, at)} shows which batches are damaged"
     else:
         message = f"{place} from offset {at} on: {error.message} ({store})"
     return type(error)(message, landed=error.landed)
-
-
-def lost(place: str, start: int, end: int, error: KeyNotFound) -> DataLoss:
-    """Records [start, end) are named by the chain, and no holder has their object."""
-    return DataLoss(
-        f"{place}: records [{start}, {end}) are lost: {error.message}; put the object back from a backup, or read on "
-        f"at {end}; {_dump(place, start)} and 'sparklog cluster health' show what else is missing"
-    )
-
-
-def unreadable(error: SparklogError, place: str, at: int, end: int, store: str) -> SparklogError:
-    """The error for records [at, end) that the chain still names, of the last store that was asked for them."""
-    found = placed(error, place, at, store)
-    return lost(place, at, end, found) if isinstance(found, KeyNotFound) else found
 
 
 def _dump(place: str, at: int) -> str:

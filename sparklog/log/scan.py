@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, UnknownTopicOrPartition
+from sparklog.core.errors import DataLoss, SparklogError, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange
-from sparklog.log.holders import NOT_FROM_HERE, from_first_holder
-from sparklog.log.object_reader import FIRST_READS, RANGED_READ_BYTES, read_first, read_slice
+from sparklog.log.holders import NoHolderAnswers, from_first_holder
+from sparklog.log.object_reader import FIRST_READS, read_first, read_slice
+from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.read_ahead import in_background
-from sparklog.log.read_errors import lost, placed
+from sparklog.log.read_errors import unreadable
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
@@ -43,21 +44,28 @@ def scan(
     """
     at = plan.start
     while at < plan.end:
-        failed: tuple[SliceToRead, KeyNotFound | Damaged] | None = None
+        failed: NoHolderAnswers | None = None
         with closing(_SlicesAhead(plan, stores, columns)) as ahead:
             for number, part in enumerate(plan.slices):
-                there = ahead.come_to(number)
+                fetched = ahead.come_to(number)
                 try:
-                    for batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns, there):
+                    for behind, batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched):
                         yield batch
-                        at = Offset(max(at, part.slice.start) + batch.num_rows)
-                except (KeyNotFound, Damaged) as error:
-                    failed = (part, error)
+                        at = behind
+                except NoHolderAnswers as unanswered:
+                    failed = unanswered
                     break
         if failed is None:
             return
         plan = _plan_again(plan, at, failed, replan, fail_on_data_loss)
         at = plan.start
+
+
+class _Fetched(NamedTuple):
+    """What the next slice reads first, from its first holder."""
+
+    store: ObjectStore
+    bodies: list[memoryview]
 
 
 class _SlicesAhead:
@@ -67,18 +75,18 @@ class _SlicesAhead:
         self._plan = plan
         self._stores = stores
         self._columns = columns
-        self._coming: dict[int, Future[list[memoryview]]] = {}
+        self._coming: dict[int, Future[_Fetched]] = {}
 
-    def come_to(self, number: int) -> Sequence[memoryview]:
+    def come_to(self, number: int) -> _Fetched | None:
         """Slice `number` is next: what it reads first, if that was fetched. An error is the reader's to find again."""
         self._begin(number + 1)
         coming = self._coming.pop(number, None)
         if coming is None:
-            return ()
+            return None
         try:
             return coming.result()
         except SparklogError:
-            return ()
+            return None
 
     def close(self) -> None:
         """Nobody waits any more for what is coming."""
@@ -93,15 +101,20 @@ class _SlicesAhead:
             size_bytes += min(part.slice.length, BYTES_AHEAD)
             if size_bytes > BYTES_AHEAD and index > number:
                 return
+            holders = self._stores.holding(part.object)
+            if not holders:
+                return  # the slice's turn will come, after the records before it
             try:
-                store = self._stores.holding(part.object)[0]
+                store = self._stores.get(holders[0])
             except SparklogError:
-                return  # it is raised when the slice's turn has come, after the records before it
+                continue  # the reader asks the next holder
             if index not in self._coming and store.read_ahead > 0:
-                key = data_key(part.object.object, self._plan.topic)
-                offsets = OffsetRange(self._plan.start, self._plan.end)
-                fetch = partial(read_first, store, key, part.object, part.slice, offsets, self._columns)
-                self._coming[index] = in_background(fetch)
+                self._coming[index] = in_background(partial(self._fetch, store, part))
+
+    def _fetch(self, store: ObjectStore, part: SliceToRead) -> _Fetched:
+        key = data_key(part.object.object, self._plan.topic)
+        offsets = OffsetRange(self._plan.start, self._plan.end)
+        return _Fetched(store, read_first(store, key, part.object, part.slice, offsets, self._columns))
 
 
 def _read(
@@ -110,54 +123,35 @@ def _read(
     topic: str,
     stores: Stores,
     columns: Sequence[str],
-    there: Sequence[memoryview],
-) -> Iterator[pa.RecordBatch]:
-    """Batches of one slice, each from the first holder that has it whole; raises the error of the last holder.
+    fetched: _Fetched | None,
+) -> Iterator[tuple[Offset, pa.RecordBatch]]:
+    """Batches of one slice, each after the offset behind it, from the first holder that has it whole."""
 
-    `there` comes from the first holder.
-    """
-    key = data_key(part.object.object, topic)
-    at = max(offsets.start, part.slice.start)
-    holders = stores.holding(part.object)
-
-    def read(store: ObjectStore, at: Offset) -> Iterator[tuple[Offset, pa.RecordBatch]]:
+    def read(store: ObjectStore, key: str, at: Offset) -> Iterator[tuple[Offset, pa.RecordBatch]]:
+        there = fetched.bodies if fetched is not None and fetched.store is store else ()
         rest = OffsetRange(at, offsets.end)
-        fetched = there if store is holders[0] else ()
-        for batch in read_slice(store, key, part.object, part.slice, rest, topic, columns, fetched):
-            at = Offset(at + batch.num_rows)
-            yield at, batch
+        return read_slice(store, key, part.object, part.slice, rest, topic, columns, there)
 
-    try:
-        for behind, batch in from_first_holder(holders, at, read):
-            yield batch
-            at = behind
-    except NOT_FROM_HERE as error:
-        raise placed(error, f"{topic}-{part.slice.partition}", at, stores.named(holders[-1])) from error
+    return from_first_holder(stores, part, topic, max(offsets.start, part.slice.start), read)
 
 
 def _plan_again(
-    plan: RangeToRead,
-    at: Offset,
-    failed: tuple[SliceToRead, KeyNotFound | Damaged],
-    replan: Replan,
-    fail_on_data_loss: bool,
+    plan: RangeToRead, at: Offset, failed: NoHolderAnswers, replan: Replan, fail_on_data_loss: bool
 ) -> RangeToRead:
-    part, error = failed
+    if not failed.may_be_replaced:
+        raise unreadable(failed) from failed
     where = f"{plan.topic}-{plan.partition}"
     try:
         again = replan(plan, at)
     except UnknownTopicOrPartition as gone:
         if fail_on_data_loss:
-            raise DataLoss(f"{where} from offset {at} on: the topic was deleted ({gone.message})") from error
+            raise DataLoss(f"{where} from offset {at} on: the topic was deleted ({gone.message})") from failed
         return RangeToRead(plan.topic, plan.topic_id, plan.partition, plan.end, plan.end, (), plan.position)
     if again.start > at and fail_on_data_loss:
         raise DataLoss(
             f"{where}: records [{at}, {again.start}) were removed by retention after this read was planned; "
             "set failOnDataLoss=false to go on with those that are left"
-        ) from error
-    still = any(each.object.number == part.object.number for each in again.slices)
-    if still and isinstance(error, KeyNotFound):
-        raise lost(where, at, part.slice.end, error) from error
-    if still:
-        raise error
+        ) from failed
+    if any(each.object.number == failed.part.object.number for each in again.slices):
+        raise unreadable(failed) from failed
     return again

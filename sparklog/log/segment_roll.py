@@ -13,11 +13,11 @@ from functools import partial
 from typing import Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from sparklog.core.commands import RewrittenSlice
 from sparklog.core.errors import Damaged
+from sparklog.core.numbering import offset_before, offset_behind
 from sparklog.core.plan import SliceToRead
 from sparklog.core.types import (
     EntryNumber,
@@ -26,20 +26,21 @@ from sparklog.core.types import (
     NewObject,
     ObjectKind,
     Offset,
+    OffsetRange,
     PartitionIndex,
     TimestampSource,
     TopicId,
     UploadId,
 )
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, decode, verify
-from sparklog.log.holders import NOT_FROM_HERE, from_first_holder
-from sparklog.log.object_reader import RANGED_READ_BYTES, index_of_slice
+from sparklog.log.holders import NoHolderAnswers, from_first_holder
+from sparklog.log.object_reader import index_of_slice
 from sparklog.log.object_writer import cuts, joined, raw_sums
 from sparklog.log.open_object import OpenObject, slices_of
+from sparklog.log.ranged_reads import RANGED_READ_BYTES, ranged_reads
 from sparklog.log.read_errors import unreadable
 from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
 from sparklog.log.stores import Stores
-from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
 
 COPIED_BATCH_BYTES: Final = 256 << 10  # a stored batch from this size on is copied without decoding
@@ -129,44 +130,35 @@ class _StoredBatch:
 
 def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_StoredBatch]:
     """The batches of a slice in order, each from the first holder that has it whole."""
-    key = data_key(part.object.object, topic)
-    at = part.slice.start
-    holders = stores.holding(part.object)
     try:
-        for behind, stored in from_first_holder(holders, at, partial(_batches_from, key, part)):
+        for _, stored in from_first_holder(stores, part, topic, part.slice.start, partial(_batches_from, part)):
             yield stored
-            at = behind
-    except NOT_FROM_HERE as error:
-        place = f"{topic}-{part.slice.partition}"
-        raise unreadable(error, place, at, part.slice.end, stores.named(holders[-1])) from error
+    except NoHolderAnswers as unanswered:
+        raise unreadable(unanswered) from unanswered
 
 
 def _batches_from(
-    key: str, part: SliceToRead, store: ObjectStore, start: Offset
+    part: SliceToRead, store: ObjectStore, key: str, start: Offset
 ) -> Iterator[tuple[Offset, _StoredBatch]]:
     """The batches of a slice from offset `start` on, which begins one, in reads of about `RANGED_READ_BYTES`."""
     index = index_of_slice(store, key, part.object, part.slice)
-    ends = index.position + index.length
-    end_offsets = part.slice.start + index.first_record + index.records
-    at = int(np.searchsorted(end_offsets, start, side="right"))
-    while at < len(index):
-        first = int(index.position[at])
-        stop = max(int(np.searchsorted(ends, first + RANGED_READ_BYTES, side="right")), at + 1)
-        (view,) = store.get_ranges(key, [(first, int(ends[stop - 1]))])
+    begin, stop = index.offsets.batches_in(OffsetRange(start, part.slice.end))
+    of = index.batches
+    for read in ranged_reads(of, begin, stop):
+        (view,) = store.get_ranges(key, [(read.start, read.end)])
         body = pa.py_buffer(view)
-        for row in range(at, stop):
-            position = int(index.position[row])
+        for row in range(read.begin, read.stop):
+            position = int(of.position[row])
             batch = EncodedBatch(
                 part.slice.partition,
-                body.slice(position - first, int(index.length[row])),
-                int(index.records[row]),
-                int(index.min_timestamp_us[row]),
-                int(index.max_timestamp_us[row]),
-                int(index.crc32c[row]),
+                body.slice(position - read.start, int(of.length[row])),
+                int(of.records[row]),
+                int(of.min_timestamp_us[row]),
+                int(of.max_timestamp_us[row]),
+                int(of.crc32c[row]),
             )
             verify(batch.message, batch.crc32c, "record batch", key, position)
-            yield Offset(int(end_offsets[row])), _StoredBatch(key, position, batch)
-        at = stop
+            yield index.offsets.of_batch(row).behind, _StoredBatch(key, position, batch)
 
 
 # ---- writing ----------------------------------------------------------------------------------------
@@ -251,14 +243,14 @@ class _SegmentsWriter:
         if self._open is None:
             self._open = self._begin()
         self._open.append(batch)
-        self._next_offset = Offset(self._next_offset + batch.records)
+        self._next_offset = offset_behind(self._next_offset, batch.records)
 
     def _close(self) -> None:
         if self._open is None:
             return
         named, index = self._open.publish()
         (new,) = slices_of(len(self._objects), named, index)
-        start = Offset(self._next_offset - new.records)
+        start = offset_before(self._next_offset, new.records)
         self._objects.append(named)
         self._slices.append(
             RewrittenSlice(new, start, self._next_offset, self._append_time_ms, self._source, self._target.leader_epoch)

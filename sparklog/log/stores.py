@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 from sparklog.core.config.storage import METADATA_STORE, StorageSettings
-from sparklog.core.errors import DataLoss
 from sparklog.core.types import NamedObject, StoreId
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore
@@ -63,21 +62,18 @@ class Stores:
             )
         return found
 
-    def named(self, store: ObjectStore) -> str:
-        """An open store by its id and address, for messages."""
-        found = self.id_of(store)
-        return f"store {found} at {store.url}" if found else f"a store at {store.url}"
+    def named(self, store: StoreId) -> str:
+        """A registered store by its id and address, for messages."""
+        found = self._open.get(store)
+        return f"store {store} at {self._places.urls[store] if found is None else found.url}"
 
     def id_of(self, store: ObjectStore) -> StoreId | None:
         """The id of a store that was opened here, or None."""
-        return next((each for each, there in self._open.items() if there is store), None)
+        return next((each for each, opened in self._open.items() if opened is store), None)
 
-    def holding(self, named: NamedObject) -> list[ObjectStore]:
-        """The stores that held the object when it was named, the first one to be tried first."""
-        known = [self.get(holder.store) for holder in named.object.holders if holder.store in self._places.urls]
-        if not known:
-            raise DataLoss(f"object {named.number} is on none of the cluster's stores {sorted(self._places.urls)}")
-        return known
+    def holding(self, named: NamedObject) -> list[StoreId]:
+        """The stores that held the object when it was named and are still known, the first one to be tried first."""
+        return [holder.store for holder in named.object.holders if holder.store in self._places.urls]
 
 
 def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:

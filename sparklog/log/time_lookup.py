@@ -1,22 +1,67 @@
-"""offsetsForTimes: the first record, by offset, whose timestamp is at or after a time (S-05)."""
+"""offsetsForTimes: the first record, by offset, whose timestamp is at or after a time (S-05).
+
+Nothing is assumed about the order of timestamps: the slices that may hold such a record are asked in offset order, and
+of each only the batches that may.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 import numpy as np
 
-from sparklog.core.plan import SliceToRead, named_object
+from sparklog.core.numbering import numbered_by_chain, within
+from sparklog.core.plan import SliceToRead, named_object, partition_of, topic_of
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.types import Offset, OffsetRange, TopicPartition
-from sparklog.log.holders import NOT_FROM_HERE, first_answer
-from sparklog.log.object_reader import first_offset_at_or_after
-from sparklog.log.read_errors import unreadable
+from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource, TopicPartition
+from sparklog.log.batch import timestamps_us
+from sparklog.log.holders import NoHolderAnswers, first_answer
+from sparklog.log.object_reader import index_of_slice, read_batches
+from sparklog.log.read_errors import damage_of, unreadable
 from sparklog.log.stores import Stores
-from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
 
-CANDIDATES = 64  # slices handed out at once; nearly always the first one answers
+CANDIDATES: Final = 64  # slices looked up at once; nearly always the first one answers
+LOOKS: Final = 5  # at the chain, while one roll after another replaces what is to be read
+
+ChainNow = Callable[[], tuple[ClusterState, Stores]]
+
+
+def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: int) -> Offset | None:
+    """The first readable offset of a partition whose timestamp is at or after the time, or None.
+
+    If an object is gone or damaged, `now` is asked again: a roll may have replaced it meanwhile.
+    Raises UnknownTopicOrPartition, and what `unreadable` makes of an object that no holder can give.
+    """
+    start, slices, stores = _look(now, topic, partition, timestamp_us, Offset(0))
+    looks_left = LOOKS
+    while slices:
+        try:
+            offset = first_in(slices, stores, topic, timestamp_us, start)
+        except NoHolderAnswers as unanswered:
+            failed, looks_left = slices, looks_left - 1
+            if unanswered.may_be_replaced and looks_left:
+                start, slices, stores = _look(now, topic, partition, timestamp_us, start)
+            if slices == failed:
+                raise unreadable(unanswered) from unanswered
+            continue
+        if offset is not None:
+            return offset
+        start, slices, stores = _look(now, topic, partition, timestamp_us, slices[-1].slice.end)
+    return None
+
+
+def _look(
+    now: ChainNow, topic: str, partition: int, timestamp_us: int, start: Offset
+) -> tuple[Offset, list[SliceToRead], Stores]:
+    """Where to begin, at `start` or a log start above it, and the slices to ask."""
+    state, stores = now()
+    found = topic_of(state, topic)
+    of_partition = partition_of(state, found, partition)
+    start = max(start, of_partition.log_start)
+    return start, candidates(state, found, of_partition, timestamp_us, start), stores
 
 
 def candidates(
@@ -35,29 +80,39 @@ def candidates(
 
 
 def first_in(
-    found: Iterable[SliceToRead], stores: Stores, topic: str, timestamp_us: int, start: Offset
+    slices: Sequence[SliceToRead], stores: Stores, topic: str, timestamp_us: int, start: Offset
 ) -> Offset | None:
-    """The first offset >= `start` at or after the time among these slices, or None. Reads as few batches as it can.
-
-    Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if no holder of an object can tell: the error of
-    the last one.
-    """
-    for part in found:
-        offset = _first_in(part, stores, topic, timestamp_us, start)
+    """The first offset >= `start` at or after the time among these slices, or None. Raises NoHolderAnswers."""
+    for part in slices:
+        ask = partial(first_in_slice, named=part.object, slice=part.slice, timestamp_us=timestamp_us, start=start)
+        offset = first_answer(stores, part, topic, max(start, part.slice.start), ask)
         if offset is not None:
             return offset
     return None
 
 
-def _first_in(part: SliceToRead, stores: Stores, topic: str, timestamp_us: int, start: Offset) -> Offset | None:
-    key = data_key(part.object.object, topic)
-    holders = stores.holding(part.object)
+def first_in_slice(
+    store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, timestamp_us: int, start: Offset
+) -> Offset | None:
+    """The smallest offset >= `start` of a slice whose timestamp is at or after the time, or None.
 
-    def ask(store: ObjectStore) -> Offset | None:
-        return first_offset_at_or_after(store, key, part.object, part.slice, timestamp_us, start)
-
-    try:
-        return first_answer(holders, ask)
-    except NOT_FROM_HERE as error:
-        place, at = f"{topic}-{part.slice.partition}", max(start, part.slice.start)
-        raise unreadable(error, place, at, part.slice.end, stores.named(holders[-1])) from error
+    Reads the index, and the timestamps of as few batches as can answer (mostly one). Raises as `read_slice`.
+    """
+    wanted = within(slice, OffsetRange(start, max(start, slice.end)))
+    if wanted is None:
+        return None
+    if slice.timestamp_source is TimestampSource.APPEND_TIME:
+        return next(numbered_by_chain(wanted, 1)).start if slice.append_time_ms * 1000 >= timestamp_us else None
+    if slice.max_timestamp_us < timestamp_us:
+        return None
+    with damage_of(slice.start, slice.end):
+        index = index_of_slice(store, object_key, named, slice)
+    begin, stop = index.offsets.batches_in(wanted)
+    may_hold = np.flatnonzero(index.batches.max_timestamp_us[begin:stop] >= timestamp_us) + begin
+    for at in may_hold.tolist():
+        ((rows, batch),) = read_batches(store, object_key, index, at, at + 1, ["timestamp"])
+        low, _ = rows.rows_in(wanted)
+        late_enough = timestamps_us(batch.column(0))[low:] >= timestamp_us
+        if late_enough.any():
+            return rows.at(low + int(late_enough.argmax()))
+    return None

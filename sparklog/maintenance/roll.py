@@ -16,7 +16,7 @@ from sparklog.core.slice_table import digest
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, Holder, OffsetRange, TopicPartition, UploadId
 from sparklog.host.dice import new_id
-from sparklog.log.object_reader import RANGED_READ_BYTES
+from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.segment_roll import Rewritten, SegmentTarget, reads_of, rewrite
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job

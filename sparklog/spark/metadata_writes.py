@@ -87,7 +87,7 @@ def _rows(command_id: CommandId | None, result: CommandResult, topics: Mapping[i
             each.partition,
             each.start,
             each.end,
-            each.end - each.start,
+            each.records,
             each.size_bytes,
             result.time_ms * 1000,
             result.n,

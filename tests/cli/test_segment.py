@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 import sparklog as library
+from sparklog.cli import segment
 from sparklog.core.errors import Damaged, KeyNotFound, SparklogError, StoreUnavailable
-from sparklog.core.types import NamedObject
-from sparklog.log.stores import Stores
+from sparklog.core.plan import SliceToRead
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
-from sparklog.storage.object_store import ObjectStore
 from tests.cli.conftest import Cli
+from tests.log.written_log import put_in_front
 
 
 def test_slices_are_listed_in_offset_order_with_their_objects(orders: Cli) -> None:
@@ -136,15 +138,26 @@ def test_dump_reads_the_next_holder_where_the_first_one_fails_and_says_which_it_
         def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
             raise error("not here")
 
-    def with_a_bad_one(stores: Stores, named: NamedObject) -> list[ObjectStore]:
-        return [Failing("memory://failing"), *holding(stores, named)]
-
-    holding = Stores.holding
-    monkeypatch.setattr(Stores, "holding", with_a_bad_one)
+    put_in_front(monkeypatch, Failing("memory://failing"))
     found = orders.json("segment", "dump", "orders", "-n", "3")
     assert [(each["start"], each["checksum"], each["store"]) for each in found] == [
         (each, "ok", "local") for each in range(3)
     ]
+
+
+def test_dump_does_not_follow_an_index_that_says_something_else_than_the_chain(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_other_batches(*given: Any) -> Iterator[SliceToRead]:
+        for part in slices(*given):
+            yield SliceToRead(msgspec.structs.replace(part.slice, position=part.slice.position + 1), part.object)
+
+    slices = segment._slices
+    monkeypatch.setattr(segment, "_slices", of_other_batches)
+    said = orders("segment", "dump", "orders", "--format", "json")
+    (row,) = said.json
+    assert (said.code, row["start"], row["end"], row["crc32c"]) == (5, 0, 1, None)
+    assert row["checksum"].startswith("CORRUPT_MESSAGE: index of append/")
 
 
 def test_what_may_not_be_read_is_neither_damaged_nor_lost(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

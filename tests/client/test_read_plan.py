@@ -213,7 +213,7 @@ def test_objects_that_go_during_a_look_up_by_time_are_looked_up_again_before_the
             raise each
         return first_in(*given)
 
-    monkeypatch.setattr("sparklog.client.read_plan.first_in", found)
+    monkeypatch.setattr("sparklog.log.time_lookup.first_in", found)
     asked = {"cluster": "/elsewhere", "assign": '{"t":[0]}', "startingTimestamp": hour(4)}
     monkeypatch.setattr("sparklog.spark.batch_reader.shared", lambda *_: cluster.connection)
     reader = BatchReader(parse_read_options(asked), records_schema(["offset"]))

@@ -8,21 +8,21 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, UnsupportedVersion
-from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
+from sparklog.core.types import Offset, OffsetRange, Slice, TimestampSource
 from sparklog.log import object_reader
-from sparklog.log.object_reader import first_offset_at_or_after, read_index, read_slice
+from sparklog.log.object_reader import read_index, read_slice
 from sparklog.log.object_writer import MIB, WriterLimits
 from sparklog.log.records_schema import DEFAULT_COLUMNS, READ_SCHEMA
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 from tests.log.failing_store import WatchedStore
-from tests.log.record_strategies import EPOCH, batches
-from tests.log.written_log import APPEND_TIME_MS, WrittenLog, empty_store, write
+from tests.log.record_strategies import batches
+from tests.log.written_log import APPEND_TIME_MS, WrittenLog, arguments, empty_store, times_log, write
 
 EVERYTHING = OffsetRange(Offset(0), Offset(1 << 40))
 PARTITIONS = 2
@@ -32,7 +32,9 @@ def read(log: WrittenLog, each: Slice, columns: Any = READ_SCHEMA.names, store: 
     parts = read_slice(
         store or log.store, log.key(each), log.objects[each.object_number], each, EVERYTHING, "orders", columns
     )
-    return pa.Table.from_batches(list(parts), schema=pa.schema([READ_SCHEMA.field(name) for name in columns]))
+    return pa.Table.from_batches(
+        [part for _, part in parts], schema=pa.schema([READ_SCHEMA.field(name) for name in columns])
+    )
 
 
 def stored_rows(log: WrittenLog, partition: int) -> list[dict[str, Any]]:
@@ -46,22 +48,6 @@ def stored_rows(log: WrittenLog, partition: int) -> list[dict[str, Any]]:
         {**row, "topic": "orders", "partition": partition, "offset": at, "timestampType": 0}
         for at, row in enumerate(rows)
     ]
-
-
-def times_log(
-    times: list[int], records_per_batch: int = 3, records_per_object: int = 1_000, **kwargs: Any
-) -> WrittenLog:
-    """One partition with these timestamps (us) in small batches."""
-    limits = WriterLimits(
-        full_batch_bytes=records_per_batch * 20,
-        smallest_full_batch_bytes=1,
-        object_bytes=records_per_object * (1 + 16),
-        gather_rows=1,
-    )
-    column = pa.array(times, pa.timestamp("us", "UTC"))
-    rows = pa.record_batch({"value": pa.array([b"v"] * len(times)), "timestamp": column})
-    pieces = [rows.slice(start, records_per_object) for start in range(0, len(times), records_per_object)]
-    return write(empty_store(), pieces, 1, limits=limits, **kwargs)
 
 
 @given(batches(PARTITIONS), st.data())
@@ -90,19 +76,16 @@ def test_look_up_of_every_offset_equals_a_full_scan(given_batches):  # M: S-04
 
 def test_batches_have_exactly_the_schema_of_sparks_kafka_source():
     log = times_log([1, 2, 3])
-    batch = next(read_slice(*arguments(log), EVERYTHING, "orders", DEFAULT_COLUMNS))
+    _, batch = next(read_slice(*arguments(log), EVERYTHING, "orders", DEFAULT_COLUMNS))
     assert batch.schema.equals(pa.schema(list(READ_SCHEMA)[:7]), check_metadata=True)
     batch.validate(full=True)
 
 
-def arguments(log: WrittenLog, at: int = 0) -> tuple[ObjectStore, str, NamedObject, Slice]:
-    each = log.slices[at]
-    return log.store, log.key(each), log.objects[each.object_number], each
-
-
 def test_batches_come_as_stored_and_are_cut_at_the_ends_only():
     log = times_log(list(range(24)), records_per_batch=4)
-    parts = list(read_slice(*arguments(log), OffsetRange(Offset(2), Offset(23)), "orders", ["offset", "value"]))
+    found = list(read_slice(*arguments(log), OffsetRange(Offset(2), Offset(23)), "orders", ["offset", "value"]))
+    parts = [part for _, part in found]
+    assert [behind - 1 for behind, _ in found] == [part["offset"][-1].as_py() for part in parts]
     index = read_index(*arguments(log)[:3])
     stored = index.records.tolist()
     assert len(stored) > 2
@@ -178,67 +161,8 @@ def test_unknown_column_is_refused():
 def test_uncompressed_values_are_views_of_what_the_store_gave():
     log = times_log(list(range(50)), compression="none")
     whole = pa.py_buffer(log.store.get(log.key(log.slices[0])))
-    for part in read_slice(*arguments(log), EVERYTHING, "orders", ["value"]):
+    for _, part in read_slice(*arguments(log), EVERYTHING, "orders", ["value"]):
         assert whole.address <= part["value"].buffers()[2].address < whole.address + whole.size
-
-
-# ---- look-up by time ------------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(-1, 32), st.integers(0, 61))
-@example([9, *[1] * 6, 9], 5, 1)  # what is late enough in the first batch lies before the start
-@example([1] * 30, 1, 0)  # the second slice lies behind the start
-def test_first_offset_by_time_equals_a_full_scan(times: list[int], wanted: int, start: int):  # M: S-05
-    log = times_log(times, records_per_object=25)
-    found = []
-    for at in range(len(log.slices)):
-        each = log.slices[at]
-        begin = max(start, each.start)
-        model = [offset for offset in range(begin, each.end) if times[offset] >= wanted]
-        answer = first_offset_at_or_after(*arguments(log, at), wanted, Offset(start))
-        assert answer == (model[0] if model else None)
-        found.append(answer)
-    assert first_offset_at_or_after(*arguments(log), wanted) == next(
-        (offset for offset in range(log.slices[0].end) if times[offset] >= wanted), None
-    )
-
-
-def test_append_time_answers_without_reading():
-    log = times_log([5, 6], source=TimestampSource.APPEND_TIME)
-    watched = WatchedStore(log.store)
-    rest = arguments(log)[1:]
-    assert first_offset_at_or_after(watched, *rest, APPEND_TIME_MS * 1000) == 0
-    assert first_offset_at_or_after(watched, *rest, APPEND_TIME_MS * 1000, Offset(1)) == 1
-    assert first_offset_at_or_after(watched, *rest, APPEND_TIME_MS * 1000 + 1) is None
-    assert not watched.read_whole
-    assert not watched.read_ranges
-
-
-# M: S-05
-def test_look_up_by_time_reads_one_batch():
-    log = times_log(list(range(60)), records_per_batch=5)
-    watched = WatchedStore(log.store)
-    assert first_offset_at_or_after(watched, *arguments(log)[1:], 17) == 17
-    assert len(watched.read_ranges) == 1
-
-
-# M: S-05
-def test_look_up_by_time_does_not_read_the_batches_before_its_start():
-    log = times_log([9] * 60, records_per_batch=5)
-    watched = WatchedStore(log.store)
-    assert first_offset_at_or_after(watched, *arguments(log)[1:], 9, Offset(43)) == 43
-    assert len(watched.read_ranges) == 1
-
-
-# M: S-05
-@pytest.mark.parametrize("source", [TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME])
-@pytest.mark.parametrize(("timestamp_us", "start"), [(3, 3), (3, 9), (4 + APPEND_TIME_MS * 1000, 0)])
-def test_what_a_slice_can_not_hold_is_known_without_reading(source: TimestampSource, timestamp_us: int, start: int):
-    log = times_log([3, 2, 1], source=source)
-    watched = WatchedStore(MemoryStore(f"memory://no-index/{fresh_name()}"))
-    assert first_offset_at_or_after(watched, *arguments(log)[1:], timestamp_us, Offset(start)) is None
-    assert not watched.read_whole
-    assert not watched.read_ranges
 
 
 # ---- damage ---------------------------------------------------------------------------------------
@@ -392,10 +316,3 @@ def test_compacted_slice_is_refused_by_name():
     log = times_log([1, 2, 3])
     with pytest.raises(UnsupportedVersion, match="holds 2 records"):
         read(log, msgspec.structs.replace(log.slices[0], records=2), ["key"])
-
-
-# M: S-05
-def test_times_before_the_epoch_are_found_too():
-    log = times_log([-5, -3, -4])
-    assert first_offset_at_or_after(*arguments(log), -4) == 1
-    assert read(log, log.slices[0], ["timestamp"])["timestamp"].to_pylist()[0] < EPOCH

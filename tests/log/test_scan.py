@@ -15,13 +15,14 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.core.plan import SliceToRead
-from sparklog.core.types import NamedObject, Offset, OffsetRange, PartitionIndex, TopicId, TopicPartition
+from sparklog.core.types import NamedObject, Offset, OffsetRange, PartitionIndex, StoreId, TopicId, TopicPartition
 from sparklog.log import scan
+from sparklog.log.holders import HolderFailure, NoHolderAnswers
 from sparklog.log.stores import Stores
 from sparklog.log.time_lookup import candidates
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
-from sparklog.storage.object_store import ObjectStore
+from tests.log.written_log import put_in_front
 from tests.maintenance.maintained_log import START_MS, maintained
 
 APPENDS = 9
@@ -107,15 +108,13 @@ def test_an_object_that_no_store_holds_is_named_when_its_turn_comes(
 ) -> None:
     holding = Stores.holding
 
-    def lost(stores: Stores, named: NamedObject) -> list[ObjectStore]:
-        if named.number == 4:
-            raise DataLoss("no store holds it")
-        return holding(stores, named)
+    def lost(stores: Stores, named: NamedObject) -> list[StoreId]:
+        return [] if named.number == 4 else holding(stores, named)
 
     monkeypatch.setattr(Stores, "holding", lost)
     reading = iter(cluster.scan("t", partition=0))
     assert [next(reading)["offset"][0].as_py() for _ in range(4)] == [0, 10, 20, 30]
-    with pytest.raises(Exception, match="no store holds it"):
+    with pytest.raises(DataLoss, match=r"t-0: records \[40, 50\) are lost: object 4 is on none of the"):
         next(reading)
 
 
@@ -130,9 +129,7 @@ def test_records_and_times_come_from_the_next_holder_where_the_first_one_fails(
         def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
             raise error("not here")
 
-    holding = Stores.holding
-    first = Failing("memory://failing")
-    monkeypatch.setattr(Stores, "holding", lambda stores, named: [first, *holding(stores, named)])
+    put_in_front(monkeypatch, Failing("memory://failing"))
     found = cluster.read("t", partition=0)
     assert found["offset"].to_pylist() == list(range(90))
     at_us = found["timestamp"].cast(pa.int64()).to_pylist()[45]
@@ -173,11 +170,11 @@ def test_a_look_up_by_time_gives_up_on_slices_that_are_replaced_again_and_again(
         assert len(looks) < 100
         return candidates(*given)[len(looks) % 2 :]
 
-    def gone(*given: Any) -> None:
-        raise DataLoss("gone")
+    def gone(slices: Sequence[SliceToRead], *given: Any) -> None:
+        raise NoHolderAnswers(slices[0], "t", Offset(0), [HolderFailure("store b", KeyNotFound("gone"))])
 
-    monkeypatch.setattr("sparklog.client.cluster.candidates", replaced_again)
-    monkeypatch.setattr("sparklog.client.cluster.first_in", gone)
+    monkeypatch.setattr("sparklog.log.time_lookup.candidates", replaced_again)
+    monkeypatch.setattr("sparklog.log.time_lookup.first_in", gone)
     with pytest.raises(DataLoss, match="gone"):
         cluster.offset_for_time("t", 0, 0)
 
@@ -208,7 +205,7 @@ def test_a_look_up_by_time_asks_the_chain_again_when_a_roll_has_replaced_its_obj
             assert len(log.stored()) == 2, "the objects of the first look are deleted"
         return found
 
-    monkeypatch.setattr("sparklog.client.cluster.candidates", looked_up)
+    monkeypatch.setattr("sparklog.log.time_lookup.candidates", looked_up)
     assert log.cluster.offset_for_time("t", 0, (START_MS + 60_000) * 1000) == 1
     assert len(looks) == 2
     for key in log.stored():
@@ -216,3 +213,27 @@ def test_a_look_up_by_time_asks_the_chain_again_when_a_roll_has_replaced_its_obj
     with pytest.raises(DataLoss, match=r"t-0: records \[0, 3\) are lost"):
         log.cluster.offset_for_time("t", 0, START_MS * 1000)
     assert len(looks) == 4, "what the chain still names is lost"
+
+
+def test_a_look_up_by_time_asks_the_chain_again_if_the_holder_that_is_up_has_lost_the_object(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dead(MemoryStore):
+        def get(self, key: str) -> memoryview:
+            raise StoreUnavailable("no answer")
+
+    looks: list[int] = []
+
+    def replaced_by_the_next_slice(*given: Any) -> list[SliceToRead]:
+        looks.append(len(looks))
+        return candidates(*given)[1:] if len(looks) > 1 else candidates(*given)
+
+    put_in_front(monkeypatch, Dead("memory://dead"))
+    monkeypatch.setattr("sparklog.log.time_lookup.candidates", replaced_by_the_next_slice)
+    store = cluster.connection.follower.store
+    with cluster.connection.follower.current() as state:
+        (key,) = (data_key(each.object, "t") for each in state.objects if each.number == 0)
+    store.delete(key)
+    store.delete(index_key(key))
+    assert cluster.offset_for_time("t", 0, 0) == 10
+    assert len(looks) == 2

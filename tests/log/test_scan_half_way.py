@@ -26,7 +26,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Holder, NamedObject, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
-from sparklog.log import object_reader
+from sparklog.log import ranged_reads
 from sparklog.log.scan import Replan, scan
 from sparklog.storage.memory import MemoryStore
 from tests.log.written_log import WrittenLog, empty_store, parts_of, stores_of, write
@@ -39,7 +39,7 @@ NOT_FROM_HERE = (KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied)
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> WrittenLog:
     """Two slices or more of several batches each; value = offset."""
-    monkeypatch.setattr(object_reader, "RANGED_READ_BYTES", 1)
+    monkeypatch.setattr(ranged_reads, "RANGED_READ_BYTES", 1)
     values = pa.array([b"%030d" % number for number in range(RECORDS)])
     made = write(empty_store(), [pa.record_batch({"value": values})], 1, compression="none")
     assert len(made.slices) >= 2

@@ -31,7 +31,7 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.log import object_reader, segment_roll
+from sparklog.log import object_reader, ranged_reads
 from sparklog.log.object_reader import read_index, read_slice
 from sparklog.log.object_writer import WriterLimits
 from sparklog.log.records_schema import READ_SCHEMA
@@ -93,7 +93,7 @@ def read(log: WrittenLog, rolled: Rewritten, columns: Sequence[str] = READ_SCHEM
     batches = [
         batch
         for named, each in slices_of(rolled)
-        for batch in read_slice(
+        for _, batch in read_slice(
             log.store,
             data_key(named.object, "orders"),
             named,
@@ -360,7 +360,7 @@ def test_an_error_says_which_records_no_holder_has(monkeypatch: pytest.MonkeyPat
                 raise KeyNotFound(f"wanted {key}, found nothing")
             return super().get_ranges(key, ranges)
 
-    monkeypatch.setattr(segment_roll, "RANGED_READ_BYTES", 1)  # each batch is a read of its own
+    monkeypatch.setattr(ranged_reads, "RANGED_READ_BYTES", 1)  # each batch is a read of its own
     log = big_log()
     stores = stores_of(log)
     stores._open[StoreId("a")] = LosesIt(log.store.url)

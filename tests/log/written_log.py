@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from sparklog.core.plan import SliceToRead
 from sparklog.core.types import (
@@ -105,7 +107,7 @@ class WrittenLog:
         batches = [
             batch
             for each in self.partition(partition)
-            for batch in read_slice(
+            for _, batch in read_slice(
                 self.store,
                 self.key(each),
                 self.objects[each.object_number],
@@ -180,3 +182,33 @@ def stores_of(log: WrittenLog, **others: object) -> Stores:
     for name, store in others.items():
         stores._open[StoreId(name)] = store  # type: ignore[assignment]
     return stores
+
+
+def put_in_front(monkeypatch: pytest.MonkeyPatch, store: ObjectStore) -> None:
+    """As if this store, under the id "first", were the first holder of every object."""
+    get, holding = Stores.get, Stores.holding
+    monkeypatch.setattr(Stores, "get", lambda stores, each: store if each == "first" else get(stores, each))
+    monkeypatch.setattr(Stores, "holding", lambda stores, named: [StoreId("first"), *holding(stores, named)])
+    monkeypatch.setattr(Stores, "named", lambda stores, each: f"store {each}")
+
+
+def times_log(
+    times: list[int], records_per_batch: int = 3, records_per_object: int = 1_000, **kwargs: Any
+) -> WrittenLog:
+    """One partition with these timestamps (us) in small batches."""
+    limits = WriterLimits(
+        full_batch_bytes=records_per_batch * 20,
+        smallest_full_batch_bytes=1,
+        object_bytes=records_per_object * (1 + 16),
+        gather_rows=1,
+    )
+    column = pa.array(times, pa.timestamp("us", "UTC"))
+    rows = pa.record_batch({"value": pa.array([b"v"] * len(times)), "timestamp": column})
+    pieces = [rows.slice(start, records_per_object) for start in range(0, len(times), records_per_object)]
+    return write(empty_store(), pieces, 1, limits=limits, **kwargs)
+
+
+def arguments(log: WrittenLog, at: int = 0) -> tuple[ObjectStore, str, NamedObject, Slice]:
+    """What a reader of slice number `at` is given."""
+    each = log.slices[at]
+    return log.store, log.key(each), log.objects[each.object_number], each

@@ -238,7 +238,7 @@ class _Produce:
         skipped: bool = False,
     ) -> ProduceReport:
         written = tuple(
-            RangeWritten(int(each.partition), each.start, each.end, each.end - each.start, each.size_bytes)
+            RangeWritten(int(each.partition), each.start, each.end, each.records, each.size_bytes)
             for each in sorted(ranges, key=lambda each: each.partition)
         )
         return ProduceReport(

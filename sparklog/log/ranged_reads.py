@@ -1,0 +1,33 @@
+"""Which byte ranges to read for the batches of a slice: neighbours together, about 8 MiB a read."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from sparklog.log.index import Index
+
+RANGED_READ_BYTES: Final = 8 << 20
+
+
+class RangedRead(NamedTuple):
+    """Batches [begin, stop) of an index, which are bytes [start, end) of the object."""
+
+    begin: int
+    stop: int
+    start: int
+    end: int
+
+
+def ranged_reads(index: Index, begin: int, stop: int) -> list[RangedRead]:
+    """The reads for batches [begin, stop): each at least one batch, and at most `RANGED_READ_BYTES` if it is more."""
+    ends = index.position + index.length
+    reads = []
+    while begin < stop:
+        start = int(index.position[begin])
+        full = int(np.searchsorted(ends, start + RANGED_READ_BYTES, side="right"))
+        upto = min(max(full, begin + 1), stop)
+        reads.append(RangedRead(begin, upto, start, int(ends[upto - 1])))
+        begin = upto
+    return reads

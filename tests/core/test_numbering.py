@@ -1,0 +1,85 @@
+"""How records are numbered: the arithmetic equals a list of offsets, and nobody else does it."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklog.core.numbering import (
+    RowOffsets,
+    SliceOffsets,
+    is_dense,
+    numbered_by_chain,
+    offset_before,
+    offset_behind,
+    records_between,
+    within,
+)
+from sparklog.core.types import Offset, OffsetRange, Slice
+from tests.core.planned_log import PlannedLog
+
+
+@pytest.fixture(scope="module")
+def slice_of_ten() -> Slice:
+    """Offsets [10, 20)."""
+    log = PlannedLog({})
+    for timestamp_ms in (1, 2):
+        log.append_slice(10, 100, timestamp_ms)
+    _, second = log.state.slices.everything()
+    return second
+
+
+ranges = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(
+    lambda ends: OffsetRange(Offset(min(ends)), Offset(max(ends)))
+)
+
+
+def test_an_append_numbers_its_records_without_a_gap() -> None:
+    assert offset_behind(7, 3) == 10
+    assert offset_before(10, 3) == 7
+    assert records_between(7, 10) == 3
+
+
+def test_a_slice_that_compaction_thinned_out_is_not_dense(slice_of_ten: Slice) -> None:
+    assert is_dense(slice_of_ten)
+    assert not is_dense(msgspec.structs.replace(slice_of_ten, records=9))
+
+
+@given(wanted=ranges)
+def test_the_part_of_a_range_that_lies_in_a_slice(slice_of_ten: Slice, wanted: OffsetRange) -> None:
+    model = [offset for offset in range(wanted.start, wanted.end) if 10 <= offset < 20]
+    found = within(slice_of_ten, wanted)
+    assert ([] if found is None else list(range(found.start, found.end))) == model
+    assert found is None or found.start < found.end
+
+
+@given(records=st.lists(st.integers(1, 6), min_size=1, max_size=8), wanted=ranges)
+def test_batches_and_rows_of_a_range_are_those_that_a_list_has(
+    slice_of_ten: Slice, records: list[int], wanted: OffsetRange
+) -> None:
+    model: list[list[int]] = []  # offsets per batch
+    for count in records:
+        start = 10 + sum(len(batch) for batch in model)
+        model.append(list(range(start, start + count)))
+    slice = msgspec.structs.replace(slice_of_ten, end=Offset(10 + sum(records)), records=sum(records))
+    offsets = SliceOffsets.of(slice, np.array(records, dtype=np.int32))
+    assert list(zip(offsets.starts, offsets.ends, strict=True)) == [(batch[0], batch[-1] + 1) for batch in model]
+    begin, stop = offsets.batches_in(wanted)
+    inside = [[offset for offset in batch if wanted.start <= offset < wanted.end] for batch in model]
+    if wanted.start < wanted.end:
+        assert list(range(begin, stop)) == [number for number, batch in enumerate(inside) if batch]
+    for number, batch in enumerate(model):
+        rows = offsets.of_batch(number)
+        assert rows.column().tolist() == batch == [rows.at(row) for row in range(rows.rows)]
+        assert rows.behind == batch[-1] + 1
+        low, high = rows.rows_in(wanted)
+        assert rows.cut(low, high).column().tolist() == inside[number]
+
+
+def test_the_chain_alone_numbers_a_slice_in_parts() -> None:
+    parts = list(numbered_by_chain(OffsetRange(Offset(3), Offset(10)), 3))
+    assert parts == [RowOffsets(Offset(3), 3), RowOffsets(Offset(6), 3), RowOffsets(Offset(9), 1)]
+    assert list(numbered_by_chain(OffsetRange(Offset(3), Offset(3)), 3)) == []
