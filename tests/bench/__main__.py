@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import sparklog.spark
 from tests import readme_figures
 from tests.bench import machine, report
-from tests.bench.bare_source import BareSource
+from tests.bench.bare_source import BareSource, DrainedSource
 from tests.bench.commits import commit_rates
 from tests.bench.paired import Comparison
 from tests.bench.s3_clients import clients
@@ -98,6 +98,7 @@ def _session(folder: Path, settings: dict[str, str]) -> SparkSession:
     spark.sparkContext.setLogLevel("ERROR")
     sparklog.spark.register(spark)
     spark.dataSource.register(BareSource)
+    spark.dataSource.register(DrainedSource)
     return spark
 
 
