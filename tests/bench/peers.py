@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -65,11 +66,18 @@ class Used:
 
 @dataclass(slots=True)
 class PeerResults:
-    """`costs`: the kind of run -> side -> its rounds. `skipped`: the name of a peer -> why it is not there."""
+    """`costs`: the kind of run -> side -> its rounds. `skipped`: the name of a peer -> why it is not there.
 
+    `records`: how many a bulk run moves.
+    """
+
+    records: int
     comparisons: list[Comparison] = field(default_factory=list)
     costs: dict[str, dict[str, list[Used]]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+
+    bulk_write: ClassVar = f"keyed write {VALUE_BYTES} B"
+    bulk_read: ClassVar = f"read {VALUE_BYTES} B"
 
     def add(self, what: str, found: dict[str, list[Used]], pairs: Sequence[tuple[str, str, str]]) -> None:
         """Compare sides by name: (ours, the peer, the goal). Pairs whose peer is not there are left out."""
@@ -97,7 +105,7 @@ def peers(
     session: Callable[[dict[str, str]], SparkSession], folder: Path, *, records: int = RECORDS, rounds: int = 5
 ) -> PeerResults:
     """Everything, with the peers that this machine gets. What it starts ends with it, whatever ends it."""
-    results = PeerResults()
+    results = PeerResults(records)
     jars = available(results.skipped)
     if not jars:
         return results
@@ -149,7 +157,7 @@ class _Run:
             sides[DELTA] = self._delta_write("default", spark_rows)
             sides[f"{DELTA}, lz4"] = self._delta_write("lz4", spark_rows, compression="lz4")
         results.add(
-            f"keyed write {VALUE_BYTES} B",
+            results.bulk_write,
             interleaved(sides, self.measured, rounds=rounds, warm_up=2),
             [
                 ("sparklog", KAFKA, ""),
@@ -170,9 +178,7 @@ class _Run:
         sides: Sides = {
             "sparklog": lambda: _drain(of_topic["read"].load()),
             "sparklog, lz4": lambda: _drain(of_topic["read-lz4"].load()),
-            "sparklog, key and value": lambda: _drain(
-                self._sparklog_read("read").option("columns", "key,value").load()
-            ),
+            "sparklog, key and value": lambda: _drain(two_columns.load()),
         }
         if self.broker is not None:
             self._kafka_write("read", self.frame, TUNED_WRITE)()
@@ -184,7 +190,7 @@ class _Run:
             self._delta_write("read", self.frame)()
             sides[f"{DELTA}, key and value"] = lambda: _drain(self._delta_read("read"))
         results.add(
-            f"read {VALUE_BYTES} B",
+            results.bulk_read,
             interleaved(sides, self.measured, rounds=rounds, warm_up=2),
             [
                 ("sparklog", KAFKA, ""),
@@ -199,10 +205,8 @@ class _Run:
         start, end = self.records // 2, self.records // 2 + FEW
         first = self.frame.coalesce(1).withColumn("partition", f.lit(0))
         self._sparklog_write("middle", first)()
-        middle = self._sparklog_read("middle")
-        middle = middle.option("startingOffsets", _offsets("middle", start)).option(
-            "endingOffsets", _offsets("middle", end)
-        )
+        bounds = {"startingOffsets": _offsets("middle", start), "endingOffsets": _offsets("middle", end)}
+        middle = self._sparklog_read("middle").options(**bounds)
         reads: Sides = {"sparklog": lambda: _drain(middle.load())}
         few = self.spark.createDataFrame(self.frame.limit(FEW).toArrow()).coalesce(1).persist()
         few.count()
