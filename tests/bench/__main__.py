@@ -2,6 +2,8 @@
 
 It writes docs/benchmarks.md and the figures of the README. A run of some parts only prints.
 
+With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
+
 With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md. STORE=s3
 has the part `clients`, by itself: HTTP clients beside each other, a section of that page.
 """
@@ -9,7 +11,9 @@ has the part `clients`, by itself: HTTP clients beside each other, a section of 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,10 +23,11 @@ from pyspark.sql import SparkSession
 
 import sparklog.spark
 from tests import readme_figures
-from tests.bench import machine, report
-from tests.bench.bare_source import BareSource
+from tests.bench import machine, peers_section, report
+from tests.bench.bare_source import BareSource, DrainedSource
 from tests.bench.commits import commit_rates
 from tests.bench.paired import Comparison
+from tests.bench.peers import peers
 from tests.bench.s3_clients import clients
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
@@ -37,6 +42,12 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=f"of {', '.join(PARTS)}: print these only")
     given = parser.parse_args()
     store = os.environ.get("STORE") or ""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # what was started is stopped, as at Ctrl-C
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if os.environ.get("PEERS"):
+        if store or given.parts:
+            parser.error("PEERS=1 is a run of its own: wanted neither STORE nor parts")
+        return _peers()
     if store == "s3" and given.parts == ["clients"]:
         return _clients()
     parts = given.parts or list(PARTS)
@@ -44,7 +55,6 @@ def main() -> int:
         parser.error(f"unknown part {', '.join(sorted(unknown))}: choose of {', '.join(PARTS)}")
     if store and store not in STORES:
         parser.error(f"STORE={store}: wanted nothing, or one of {', '.join(STORES)}")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     comparisons: list[Comparison] = []
     figures: list[tuple[str, str]] = []
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
@@ -66,7 +76,7 @@ def main() -> int:
             spark.stop()
     if store or set(parts) == set(PARTS):
         path = report.path_of(store)
-        kept = report.clients_section_of(path.read_text(encoding="utf-8")) if path.exists() else ""
+        kept = report.sections_of(path.read_text(encoding="utf-8")) if path.exists() else ""
         path.write_text(report.page(machine.describe(), comparisons, figures, store) + kept, encoding="utf-8")
         readme_figures.write()
         print(f"wrote {path}, and its figures into README.md")
@@ -75,10 +85,26 @@ def main() -> int:
 
 def _clients() -> int:
     path = report.path_of("s3")
-    text = path.read_text(encoding="utf-8")
     section = report.clients_section(machine.describe(), clients())
-    path.write_text(text.removesuffix(report.clients_section_of(text)) + section, encoding="utf-8")
+    path.write_text(report.with_section(path.read_text(encoding="utf-8"), section), encoding="utf-8")
     print(f"wrote {path}")
+    return 0
+
+
+def _peers() -> int:
+    where = machine.describe() + machine.loaded()
+    with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
+        results = peers(lambda settings: _session(Path(name), settings), Path(name))
+    if not results.comparisons:
+        print("no peer is there: nothing was measured")
+        return 0
+    run = [sys.executable, "-m", "tests.bench.record_cost"]
+    steps = json.loads(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
+    path = report.path_of("")
+    section = peers_section.section(where, results, steps)
+    path.write_text(report.with_section(path.read_text(encoding="utf-8"), section), encoding="utf-8")
+    readme_figures.write()
+    print(f"wrote {path}, and its figures into README.md")
     return 0
 
 
@@ -100,6 +126,7 @@ def _session(folder: Path, settings: dict[str, str]) -> SparkSession:
     spark.sparkContext.setLogLevel("ERROR")
     sparklog.spark.register(spark)
     spark.dataSource.register(BareSource)
+    spark.dataSource.register(DrainedSource)
     return spark
 
 

@@ -78,3 +78,23 @@ class BareReader(DataSourceReader):
             reader = pa.ipc.open_file(file)
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
+
+
+class DrainedSource(DataSource):
+    """`drained`: rows come to Python as to any Arrow data source, and are dropped."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "drained"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return DrainedWriter()
+
+
+class DrainedWriter(DataSourceArrowWriter):
+    """Looks at nothing."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()

@@ -24,3 +24,9 @@ def describe() -> str:
         f"{os.cpu_count()} x {model}, {memory_gib:.0f} GiB, {platform.system()} {platform.release()}, "
         f"Python {platform.python_version()}, pyspark {pyspark.__version__}, pyarrow {pyarrow.__version__}"
     )
+
+
+def loaded() -> str:
+    """What to add to the description if half a processor or more was busy in the last minute, else nothing."""
+    load = os.getloadavg()[0]
+    return f", loaded by other work (load average {load:.1f} at the start): seconds are no guide" if load >= 0.5 else ""

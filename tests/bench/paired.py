@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 LEAST_SECONDS = 0.001  # what the pages show: a ratio to less than that is noise
 
@@ -57,21 +60,42 @@ def compare(
     warm_up: int = 1,
 ) -> Comparison:
     """Run both `rounds` times in turn, after `warm_up` rounds that do not count."""
-    our_seconds, peer_seconds = [], []
+    took = interleaved({"ours": ours, "theirs": theirs}, seconds, rounds=rounds, warm_up=warm_up)
+    return compared(what, peer, goal, took["ours"], took["theirs"])
+
+
+def interleaved(
+    sides: Mapping[str, Callable[[], object]],
+    measure: Callable[[Callable[[], object]], T],
+    *,
+    rounds: int,
+    warm_up: int,
+) -> dict[str, list[T]]:
+    """What `measure` found of each side in each of `rounds` rounds, after `warm_up` rounds that do not count.
+
+    A round runs every side once, each time beginning with another one.
+    """
+    found: dict[str, list[T]] = {name: [] for name in sides}
+    names = list(sides)
     for number in range(warm_up + rounds):
-        first, second = (ours, theirs) if number % 2 == 0 else (theirs, ours)
-        took = {first: seconds(first), second: seconds(second)}
-        if number >= warm_up:
-            our_seconds.append(took[ours])
-            peer_seconds.append(took[theirs])
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            figure = measure(sides[name])
+            if number >= warm_up:
+                found[name].append(figure)
+    return found
+
+
+def compared(what: str, peer: str, goal: str, ours_s: list[float], peer_s: list[float]) -> Comparison:
+    """The comparison of the seconds of both, round by round."""
     result = Comparison(
         what,
         peer,
         goal,
-        Spread.of(our_seconds),
-        Spread.of(peer_seconds),
-        Spread.of_ratios(our_seconds, peer_seconds),
-        Spread.of([(a - b) * 1000 for a, b in zip(our_seconds, peer_seconds, strict=True)]),
+        Spread.of(ours_s),
+        Spread.of(peer_s),
+        Spread.of_ratios(ours_s, peer_s),
+        Spread.of([(ours - peers) * 1000 for ours, peers in zip(ours_s, peer_s, strict=True)]),
     )
     ratio = f"ratio {result.ratio.shown()}" if result.ratio else "too quick for a ratio"
     print(f"{what}: {result.ours_s.shown(3)} s, {peer} {result.peer_s.shown(3)} s, {ratio} {goal}", flush=True)

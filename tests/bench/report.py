@@ -12,6 +12,7 @@ from tests.bench.paired import Comparison, Spread
 DOCS = Path(__file__).parents[2] / "docs"
 NO_RATIO = "-"
 CLIENTS = "\n## HTTP clients\n"
+PEERS = "\n## Peers\n"
 _HEAD = ("what", "peer", "goal", "sparklog s", "peer s", "ratio", "difference ms")
 
 
@@ -50,10 +51,8 @@ def page(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tupl
         "",
         f"Machine: {machine}",
         "",
-        f"| {' | '.join(_HEAD)} |",
-        "|" + "---|" * len(_HEAD),
+        *table_of(comparisons),
     ]
-    lines += [f"| {' | '.join(_cells(each))} |" for each in comparisons]
     if figures:
         lines += ["", "| what | figure |", "|---|---|", *(f"| {what} | {figure} |" for what, figure in figures)]
     return "\n".join(lines) + "\n"
@@ -75,9 +74,23 @@ def clients_section(machine: str, lines: Sequence[str]) -> str:
     return "\n".join(about) + "\n"
 
 
-def clients_section_of(text: str) -> str:
-    """The section of a page; "" if it has none."""
-    return text[text.index(CLIENTS) :] if CLIENTS in text else ""
+def sections_of(text: str) -> str:
+    """What a page has behind its own tables, which a run of its own writes; "" if there is none."""
+    return text[at:] if (at := text.find("\n## ")) >= 0 else ""
+
+
+def with_section(text: str, section: str) -> str:
+    """The page with this section in place of the one of the same heading, or at the end."""
+    heading = section[: section.index("\n", 1) + 1]
+    before, found, rest = text.partition(heading)
+    after = sections_of(rest) if found else ""
+    return before + section + after
+
+
+def table_of(comparisons: Sequence[Comparison]) -> list[str]:
+    """Lines of Markdown."""
+    rows = [f"| {' | '.join(_cells(each))} |" for each in comparisons]
+    return [f"| {' | '.join(_HEAD)} |", "|" + "---|" * len(_HEAD), *rows]
 
 
 def lines_of(text: str) -> list[Line]:

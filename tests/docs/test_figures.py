@@ -30,9 +30,17 @@ def test_there_is_no_ratio_to_a_peer_that_is_too_quick_to_be_measured() -> None:
 def test_a_page_that_is_measured_anew_keeps_its_section_of_clients() -> None:
     section = report.clients_section("a machine", ["| what | sparklog |", "|---|---|", "| GET | 1.00 / 1.00 / 1.00 |"])
     text = report.page("a machine", [compared("open", 0.05, 0.05)], [], "s3") + section
-    assert report.clients_section_of(text) == section
+    assert report.sections_of(text) == section
     assert len(report.lines_of(text)) == 1  # a client is no peer of the README's
-    assert report.clients_section_of(report.page("a machine", [], [], "s3")) == ""
+    assert report.sections_of(report.page("a machine", [], [], "s3")) == ""
+
+
+def test_a_section_takes_the_place_of_the_one_of_its_heading() -> None:
+    page, other = "# Page\n\n| a table |\n", "\n## Others\n\n### Of them\n\ntext\n"
+    first, second = (f"{report.PEERS}\n{text}\n" for text in ("first", "second"))
+    assert report.with_section(page, first) == page + first
+    assert report.with_section(page + first + other, second) == page + second + other
+    assert report.with_section(page + other + first, second) == page + other + second
 
 
 @pytest.mark.parametrize("store", ["", "s3", "hdfs"])
