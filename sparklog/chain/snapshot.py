@@ -22,20 +22,20 @@ import numpy as np
 
 from sparklog.chain.damage import damage, damaged_chunk
 from sparklog.chain.framing import frame, unframe
-from sparklog.core import object_table, result_table, slice_table
+from sparklog.core import object_table, result_table, retired_table, slice_table
 from sparklog.core.column_blocks import Block, ChunkName, Column
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
 from sparklog.core.result_table import AppliedBy, ResultTable, label_hash
+from sparklog.core.retired_table import Retired, RetiredTable
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
     Partition,
     Producer,
-    Retired,
     SequencedBatch,
     Store,
     Topic,
@@ -87,7 +87,7 @@ class SmallState(msgspec.Struct, frozen=True):
     applications: dict[str, ApplicationState]
     jobs: tuple[JobRan, ...]
     released: dict[ObjectNumber, int]
-    retired: tuple[Retired, ...]
+    retired: tuple[Retired, ...] = ()  # as older versions wrote them
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -110,6 +110,8 @@ class Manifest(msgspec.Struct, frozen=True):
     partitions: TableChunk
     results: tuple[TableChunk, ...] | TableChunk
     small: TableChunk
+    retired: tuple[TableChunk, ...] = ()
+    retired_topics: tuple[str, ...] = ()
 
 
 _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration")
@@ -143,8 +145,8 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         dict(state.applications.items()),
         tuple(state.jobs.values()),
         dict(state.released.items()),
-        tuple(state.retired.values()),
     )
+    stored_retired = state.retired.in_blocks()
     manifest = Manifest(
         state.chain_id,
         EntryNumber(state.n),
@@ -160,6 +162,8 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         _packed(_in_order(state.partitions), prepared, known),
         _table_chunks(state.results.in_blocks().blocks, prepared, known),
         _packed(small, prepared, known),
+        _table_chunks(stored_retired.blocks, prepared, known),
+        stored_retired.topics,
     )
     return Prepared(manifest, prepared)
 
@@ -309,7 +313,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             slices=SliceTable(slices),
             objects=ObjectTable(objects, manifest.holder_sets),
             released=CopyOnWriteMap(small.released),
-            retired=CopyOnWriteMap({each.number: each for each in small.retired}),
+            retired=_retired(pool, store, manifest, small),
             producers=CopyOnWriteMap(
                 (
                     each.producer_id,
@@ -335,11 +339,20 @@ def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -
     return table
 
 
+def _retired(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest, small: SmallState) -> RetiredTable:
+    blocks = pool.map(lambda chunk: _block(store, manifest.n, chunk, retired_table.DTYPES), manifest.retired)
+    table = RetiredTable(blocks, manifest.retired_topics)
+    for each in small.retired:
+        table.add_all(np.array([each.number], dtype=np.int64), each.delete_after_ms, each.topic)
+    return table
+
+
 def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
     """The chunks that a snapshot names: they need not be written again."""
     results = (manifest.results,) if isinstance(manifest.results, TableChunk) else manifest.results
     small = (manifest.topics, manifest.partitions, manifest.small)
-    return {chunk.sha256: chunk for chunk in (*manifest.slices, *manifest.objects, *results, *small)}
+    tables = (*manifest.slices, *manifest.objects, *results, *manifest.retired)
+    return {chunk.sha256: chunk for chunk in (*tables, *small)}
 
 
 def _in_order(values: Mapping[Any, T]) -> tuple[T, ...]:

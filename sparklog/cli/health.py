@@ -213,13 +213,13 @@ def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
         cut = plan_retention(state, topic, partition, at_ms)
         records += 0 if cut is None else cut.records
     due = {each.number for each in due_for_deletion(state, at_ms)}
-    sizes = {each: found.size_bytes for each in state.retired if (found := state.objects.get(each)) is not None}
+    retired = [state.objects.get(each.number) for each in state.retired]
     return {
         "slices_to_roll": slices,
         "records_past_retention": records,
         "objects_to_delete_now": len(due),
         "objects_to_delete_later": len(state.retired) - len(due),
-        "retired_bytes": sum(sizes.values()),
+        "retired_bytes": sum(each.size_bytes for each in retired if each is not None),
     }
 
 

@@ -41,7 +41,6 @@ from sparklog.core.state import (
     ClusterState,
     Partition,
     Producer,
-    Retired,
     SequencedBatch,
     Store,
     Topic,
@@ -116,8 +115,7 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             _move_log_start(state, record)
         case ObjectsDeleted():
             state.objects.remove_many(record.numbers)
-            for number in record.numbers:
-                state.retired.pop(number, None)
+            state.retired.remove_many(record.numbers)
         case FloorRaised():
             _raise_floor(state, record)
         case ApplicationsForgotten():
@@ -298,18 +296,27 @@ def _release(state: ClusterState, object_numbers: Column, delete_after_ms: int, 
     """Count the forgotten slices, given by the objects they named; retire the objects that no slice names any more."""
     numbers, counts = np.unique(object_numbers, return_counts=True)
     firsts = state.objects.slice_counts(numbers)
-    released, retired = {}, {}
-    for number, count, first in zip(numbers.tolist(), counts.tolist(), firsts.tolist(), strict=True):
-        key = ObjectNumber(number)
-        before = state.released.get(key, 0)
-        if before + count < first:
-            released[key] = before + count
-        else:
-            if before:
-                del state.released[key]
-            retired[key] = Retired(key, delete_after_ms, topic)
-    state.released.put_all(released)
-    state.retired.put_all(retired)
+    before = _released(state, numbers)
+    counts += before
+    is_gone = counts >= firsts
+    for number in numbers[is_gone & (before > 0)].tolist():
+        del state.released[ObjectNumber(number)]
+    some = zip(numbers[~is_gone].tolist(), counts[~is_gone].tolist(), strict=True)
+    state.released.put_all({ObjectNumber(number): count for number, count in some})
+    state.retired.add_all(numbers[is_gone], delete_after_ms, topic)
+
+
+def _released(state: ClusterState, numbers: Column) -> Column:
+    """How many slices of each of these objects (ascending) were forgotten before."""
+    found = np.zeros(len(numbers), dtype=np.int64)
+    if len(numbers) <= len(state.released):
+        found[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]
+    else:
+        for number, count in state.released.items():
+            at = int(numbers.searchsorted(number))
+            if at < len(numbers) and numbers[at] == number:
+                found[at] = count
+    return found
 
 
 def _raise_floor(state: ClusterState, record: FloorRaised) -> None:

@@ -159,7 +159,7 @@ def _objects(state: ClusterState) -> Iterator[str]:
         first = state.objects.slices(number)
         if retired != (names == 0) or (released and retired) or (not retired and released + names != first):
             yield f"10: object {number}: first {first} slices, {released} released, {names} live, retired {retired}"
-    for number in {*state.released, *state.retired} - set(objects):
+    for number in {*state.released, *(each.number for each in state.retired)} - set(objects):
         yield f"10: object {number} is released or retired, and not there"
 
 

@@ -113,12 +113,13 @@ class ObjectTable:
             column = block.columns["number"]
             if not block.rows or last < column[0] or first > column[-1]:
                 continue
-            rows = np.minimum(np.searchsorted(column, numbers), block.rows - 1)
-            there = column[rows] == numbers
+            inside = np.flatnonzero((numbers >= column[0]) & (numbers <= column[-1]))
+            rows = np.searchsorted(column, numbers[inside])
+            there = column[rows] == numbers[inside]
             if block.dead is not None:
                 there &= ~block.dead[rows]
-            into[there] = block.columns[name][rows[there]]
-            missing &= ~there
+            into[inside[there]] = block.columns[name][rows[there]]
+            missing[inside[there]] = False
         return np.flatnonzero(missing)
 
     def present(self, numbers: Iterable[ObjectNumber]) -> list[ObjectNumber]:

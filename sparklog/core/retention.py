@@ -9,7 +9,8 @@ import numpy as np
 
 from sparklog.core.numbering import records_between
 from sparklog.core.readable import setting_bytes, setting_ms
-from sparklog.core.state import ClusterState, Partition, Retired, Topic
+from sparklog.core.retired_table import Retired
+from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
 
@@ -77,9 +78,4 @@ def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str]
     The delay began with the time of the entry that retired them. So `clock_ms` is the machine's clock, and never a
     time that a user names: readers were promised the delay.
     """
-    due = [
-        each
-        for each in state.retired.values()
-        if each.delete_after_ms <= clock_ms and (topics is None or each.topic in topics)
-    ]
-    return sorted(due, key=lambda each: each.number)
+    return [each for each in state.retired.due(clock_ms) if topics is None or each.topic in topics]

@@ -21,6 +21,7 @@ from sparklog.core.numbering import records_between
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
 from sparklog.core.result_table import ResultTable
+from sparklog.core.retired_table import RetiredTable
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.types import (
     EntryNumber,
@@ -113,14 +114,6 @@ class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     result: CommandResult
 
 
-class Retired(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An object that no slice names any more: its bytes may go from `delete_after_ms` on. `topic` is in its name."""
-
-    number: ObjectNumber
-    delete_after_ms: int
-    topic: str
-
-
 @dataclass(slots=True)
 class ClusterState:
     """Everything the chain says after entry `n`; n = -1 before entry 0."""
@@ -137,7 +130,7 @@ class ClusterState:
     slices: SliceTable = field(default_factory=SliceTable)
     objects: ObjectTable = field(default_factory=ObjectTable)
     released: CopyOnWriteMap[ObjectNumber, int] = field(default_factory=CopyOnWriteMap)  # slices forgotten, if some
-    retired: CopyOnWriteMap[ObjectNumber, Retired] = field(default_factory=CopyOnWriteMap)
+    retired: RetiredTable = field(default_factory=RetiredTable)
     producers: CopyOnWriteMap[ProducerId, Producer] = field(default_factory=CopyOnWriteMap)
     applications: CopyOnWriteMap[str, ApplicationState] = field(default_factory=CopyOnWriteMap)
     results: ResultTable = field(default_factory=ResultTable)

@@ -143,7 +143,7 @@ def _maintenance(committer: Committer) -> list[Command]:
     for at in range(PARTITIONS):
         partition = state.partitions[TopicPartition(TOPIC, PartitionIndex(at))]
         commands.append(MoveLogStart(TOPIC, PartitionIndex(at), Offset(max(0, partition.next_offset - KEPT))))
-    retired = tuple(state.retired)  # of the round before
+    retired = tuple(each.number for each in state.retired)  # of the round before
     return [*commands, ConfirmDeleted(retired)] if retired else commands
 
 

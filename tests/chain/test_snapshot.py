@@ -11,7 +11,7 @@ import pytest
 from sparklog.chain import committer as committer_module
 from sparklog.chain import snapshot
 from sparklog.chain.framing import frame
-from sparklog.core import column_blocks, object_table, result_table, slice_table
+from sparklog.core import column_blocks, object_table, result_table, retired_table, slice_table
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, SparklogError, StoreUnavailable
@@ -40,7 +40,7 @@ def live(chain: Member) -> None:
     chain.submit(chain.begin(append(2, producer=(0, 0, 0))))
     chain.submit(chain.begin(append(2, application=Application("app", 3))))
     submit(chain, MoveLogStart(TOPIC, PartitionIndex(0), Offset(7)))
-    submit(chain, ConfirmDeleted(tuple(chain.follower.state.retired)[:1]))
+    submit(chain, ConfirmDeleted(tuple(each.number for each in chain.follower.state.retired)[:1]))
     submit(chain, ReportJob("roll", 1, 2, 0, "{}"))
 
 
@@ -59,7 +59,7 @@ def replayed(chain: Member) -> Member:
 def test_snapshot_and_replay_equal_replay_from_entry_0(
     chain: Member, monkeypatch: pytest.MonkeyPatch, tail_rows: int
 ) -> None:
-    for table in (slice_table, object_table, result_table):
+    for table in (slice_table, object_table, result_table, retired_table):
         monkeypatch.setattr(table, "TAIL_ROWS", tail_rows)
     monkeypatch.setattr(column_blocks, "MAX_BLOCK_ROWS", 8)
     for _ in range(3):

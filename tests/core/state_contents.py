@@ -12,7 +12,6 @@ _MAPS = (
     "topic_ids",
     "partitions",
     "released",
-    "retired",
     "producers",
     "applications",
     "jobs",
@@ -36,5 +35,6 @@ def contents(state: ClusterState) -> dict[str, Any]:
     found |= {name: dict(getattr(state, name)) for name in _MAPS}
     found["slices"] = list(state.slices.everything())
     found["objects"] = sorted((each.number, each.object, state.objects.slices(each.number)) for each in state.objects)
+    found["retired"] = {each.number: each for each in state.retired}
     found["results"] = sorted(state.results)
     return found

@@ -201,7 +201,7 @@ def test_a_deleted_topic_leaves_nothing_but_retired_objects_with_its_name(log: D
     assert (dict(log.state.topics), dict(log.state.topic_ids), dict(log.state.partitions)) == ({}, {}, {})
     assert len(log.state.slices) == 0
     due_ms = log.now_ms + 60_000
-    assert [msgspec.structs.astuple(each) for each in log.state.retired.values()] == [
+    assert [msgspec.structs.astuple(each) for each in log.state.retired] == [
         (0, due_ms, "orders"),
         (1, due_ms, "orders"),
     ]

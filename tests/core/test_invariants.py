@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from sparklog.core.commands import Application, MoveLogStart
 from sparklog.core.invariants import check, violations
 from sparklog.core.records import CommandResult
 from sparklog.core.result_table import AppliedBy
-from sparklog.core.state import ApplicationState, ClusterState, Producer, Retired, SequencedBatch, Topic
+from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -143,7 +144,7 @@ SPOIL: list[tuple[str, str, Callable[[DecidedLog], object]]] = [
     ("9: a slice", "object of another topic", lambda log: an_object(log, 3, topic_id=2)),
     ("9: a slice", "segment of another partition", lambda log: an_object(log, 3, partition=1)),
     ("10: object 3", "retired and named", lambda log: retire(log, 3)),
-    ("10: object 0", "not named, not retired", lambda log: log.state.retired.pop(ObjectNumber(0))),
+    ("10: object 0", "not named, not retired", lambda log: log.state.retired.remove_many([ObjectNumber(0)])),
     ("10: object 3", "miscounted", lambda log: log.state.released.update({ObjectNumber(3): 1})),
     ("10: object 0", "released and retired", lambda log: log.state.released.update({ObjectNumber(0): 1})),
     ("10: object 77", "retired, not there", lambda log: retire(log, 77)),
@@ -173,7 +174,7 @@ def elsewhere(each: Slice) -> Slice:
 
 
 def retire(log: DecidedLog, number: int) -> None:
-    log.state.retired[ObjectNumber(number)] = Retired(ObjectNumber(number), 0, "orders")
+    log.state.retired.add_all(np.array([number]), 0, "orders")
 
 
 @pytest.mark.parametrize(

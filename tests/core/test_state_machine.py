@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sparklog.chain import snapshot
-from sparklog.core import column_blocks, copy_on_write, object_table, result_table, slice_table
+from sparklog.core import column_blocks, copy_on_write, object_table, result_table, retired_table, slice_table
 from sparklog.core.apply import apply_command, apply_entry, result_of
 from sparklog.core.commands import (
     AddPartitions,
@@ -73,6 +73,7 @@ def _tiny_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slice_table, "TAIL_ROWS", 3)
     monkeypatch.setattr(object_table, "TAIL_ROWS", 2)
     monkeypatch.setattr(result_table, "TAIL_ROWS", 2)
+    monkeypatch.setattr(retired_table, "TAIL_ROWS", 2)
     monkeypatch.setattr(copy_on_write, "SHARD_KEYS", 2)
     monkeypatch.setattr(column_blocks, "MAX_BLOCK_ROWS", 12)
     monkeypatch.setattr(column_blocks, "MAX_DEAD_RUNS", 2)
@@ -300,8 +301,8 @@ class Log(RuleBasedStateMachine):
 
     @rule()
     def confirm_all_retired(self) -> None:
-        if self.state.retired:
-            self.submit(ConfirmDeleted(tuple(self.state.retired)))
+        if len(self.state.retired):
+            self.submit(ConfirmDeleted(tuple(each.number for each in self.state.retired)))
 
     @rule(back=st.sampled_from([-2, 0, 1, 2, 5, 12]))
     def raise_floor(self, back: int) -> None:
@@ -338,7 +339,7 @@ class Log(RuleBasedStateMachine):
         assert set(state.partitions) == {TopicPartition(TopicId(t), PartitionIndex(p)) for t, p in twin.partitions}
         uploads = {each.number: each.object.upload_id for each in state.objects}
         assert set(uploads.values()) == twin.live() | twin.retired
-        assert {uploads[number] for number in state.retired} == twin.retired
+        assert {uploads[each.number] for each in state.retired} == twin.retired
         for (topic_id, partition), wanted in twin.partitions.items():
             key = TopicPartition(TopicId(topic_id), PartitionIndex(partition))
             found = state.partitions[key]

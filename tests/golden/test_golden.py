@@ -24,8 +24,8 @@ def test_the_golden_cluster_reads_as_it_was_written(tmp_path: Path) -> None:
         assert contents(cluster) == json.loads((GOLDEN / "expected.json").read_text())
 
 
-def test_what_the_golden_cluster_applied_is_known(tmp_path: Path) -> None:
-    """Its snapshot holds results in full, in one chunk."""
+def test_what_the_golden_cluster_applied_and_retired_is_known(tmp_path: Path) -> None:
+    """Its snapshot holds results in full, in one chunk, and retired objects among the small things."""
     shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
         follower = cluster.connection.follower
@@ -35,6 +35,7 @@ def test_what_the_golden_cluster_applied_is_known(tmp_path: Path) -> None:
         assert list(follower.results(list(follower.state.results))) == known
         assert follower.state.results.get(by_producer[0]) is None
         assert [each.n for each in follower.state.results.labelled("")] == [result.n for _, result in known]
+        assert [(each.number, each.topic) for each in follower.state.retired] == [(0, "golden"), (1, "golden")]
 
 
 def test_the_golden_cluster_can_be_written_to(tmp_path: Path) -> None:

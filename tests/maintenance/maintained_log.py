@@ -143,7 +143,7 @@ class MaintainedLog:
 
     def _keys(self, *, retired: bool) -> set[str]:
         with self.cluster.connection.follower.current() as state:
-            names = {each.number: each.topic for each in state.retired.values()}
+            names = {each.number: each.topic for each in state.retired}
             keys = [
                 data_key(each.object, names.get(each.number) or state.topics[each.object.topic_id].name)
                 for each in state.objects

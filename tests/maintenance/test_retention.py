@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.core import retention
 from sparklog.core.errors import DataLoss, StoreReadOnly
-from sparklog.core.state import Retired
+from sparklog.core.retired_table import Retired
 from sparklog.maintenance import frame
 from sparklog.maintenance.report import Outcome
 from sparklog.storage.memory import MemoryStore

@@ -1,0 +1,145 @@
+"""Objects that no slice names any more, until their bytes are deleted: blocks of columns plus a small tail.
+
+A deleted topic retires as many objects as it had, maybe millions at once: these never become Python objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from sparklog.core.column_blocks import MAX_BLOCK_ROWS, Block, Column, live_columns, make_block, tidied, without_rows
+from sparklog.core.copy_on_write import CopyOnWriteMap
+from sparklog.core.types import ObjectNumber
+
+TAIL_ROWS = 1024
+ORDER = ("number",)
+
+DTYPES: Mapping[str, str] = {
+    "number": "i8",
+    "delete_after_ms": "i8",
+    "topic": "i4",  # row of `topics`
+}
+
+
+class Retired(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An object that no slice names any more: its bytes may go from `delete_after_ms` on. `topic` is in its name."""
+
+    number: ObjectNumber
+    delete_after_ms: int
+    topic: str
+
+
+class RetiredTable:
+    """Retired objects by number."""
+
+    __slots__ = ("_tail", "blocks", "topics")
+
+    def __init__(self, blocks: Iterable[Block] = (), topics: Iterable[str] = ()) -> None:
+        self.blocks: tuple[Block, ...] = tuple(blocks)
+        self.topics: tuple[str, ...] = tuple(topics)  # names of topics that have retired objects, or had
+        self._tail: CopyOnWriteMap[ObjectNumber, Retired] = CopyOnWriteMap()
+
+    def fork(self) -> RetiredTable:
+        """A table that starts equal; what is changed in it is seen in no other."""
+        other = RetiredTable(self.blocks, self.topics)
+        other._tail = self._tail.fork()
+        return other
+
+    def __len__(self) -> int:
+        return sum(block.rows - block.dead_rows for block in self.blocks) + len(self._tail)
+
+    def __contains__(self, number: ObjectNumber) -> bool:
+        return number in self._tail or any(_row(block, number) is not None for block in self.blocks)
+
+    def __iter__(self) -> Iterator[Retired]:
+        """All, in no order that means anything."""
+        for block in self.blocks:
+            yield from self._rows(live_columns(block))
+        yield from self._tail.values()
+
+    def due(self, clock_ms: int) -> list[Retired]:
+        """Those whose bytes may go at `clock_ms`, in the order of their numbers."""
+        found = [each for each in self._tail.values() if each.delete_after_ms <= clock_ms]
+        for block in self.blocks:
+            columns = live_columns(block)
+            is_due = columns["delete_after_ms"] <= clock_ms
+            found += self._rows({name: column[is_due] for name, column in columns.items()})
+        return sorted(found, key=lambda each: each.number)
+
+    def add_all(self, numbers: Column, delete_after_ms: int, topic: str) -> None:
+        """Add objects of a topic, by their numbers (int64, ascending) that are not in the table yet."""
+        if len(numbers) <= TAIL_ROWS:
+            self._tail.put_all(
+                {number: Retired(number, delete_after_ms, topic) for number in map(ObjectNumber, numbers.tolist())}
+            )
+            if len(self._tail) > TAIL_ROWS:
+                self.seal()
+            return
+        self.seal()
+        row = self._topic_row(topic)
+        for low in range(0, len(numbers), MAX_BLOCK_ROWS):
+            part = numbers[low : low + MAX_BLOCK_ROWS].astype(DTYPES["number"])
+            columns = {
+                "number": part,
+                "delete_after_ms": np.full(len(part), delete_after_ms, dtype=DTYPES["delete_after_ms"]),
+                "topic": np.full(len(part), row, dtype=DTYPES["topic"]),
+            }
+            self.blocks = tuple(tidied((*self.blocks, make_block(columns, ORDER)), ORDER))
+
+    def remove_many(self, numbers: Sequence[ObjectNumber]) -> None:
+        """Drop rows; numbers that are not there are passed over."""
+        for number in numbers:
+            if number in self._tail:
+                del self._tail[number]
+        wanted = np.array(sorted(numbers), dtype=np.int64)
+        kept = []
+        for block in self.blocks:
+            column = block.columns["number"]
+            rows = np.searchsorted(column, wanted)
+            inside = rows < block.rows
+            rows = rows[inside][column[rows[inside]] == wanted[inside]]
+            kept.append(without_rows(block, rows) if len(rows) else block)
+        self.blocks = tuple(kept)
+        if not len(self):
+            self.blocks, self.topics = (), ()
+
+    def seal(self) -> None:
+        """Move the tail into the blocks, and tidy those."""
+        self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
+        self._tail.clear()
+
+    def in_blocks(self) -> RetiredTable:
+        """An equal table without a tail, to be stored. Blocks that need no tidying are the same ones."""
+        other = self.fork()
+        other.blocks = (*tidied(self.blocks, ORDER), *other._tail_block())
+        other._tail.clear()
+        return other
+
+    def _rows(self, columns: Mapping[str, Column]) -> Iterator[Retired]:
+        for number, delete_after_ms, topic in zip(*(columns[name].tolist() for name in DTYPES), strict=True):
+            yield Retired(ObjectNumber(number), delete_after_ms, self.topics[topic])
+
+    def _tail_block(self) -> tuple[Block, ...]:
+        """The tail as a block, if there is any. Names the topics that it needs."""
+        if not self._tail:
+            return ()
+        rows = [(each.number, each.delete_after_ms, self._topic_row(each.topic)) for each in self._tail.values()]
+        columns = zip(DTYPES.items(), zip(*rows, strict=True), strict=True)
+        return (make_block({name: np.array(column, dtype=dtype) for (name, dtype), column in columns}, ORDER),)
+
+    def _topic_row(self, topic: str) -> int:
+        if topic not in self.topics:
+            self.topics = (*self.topics, topic)
+        return self.topics.index(topic)
+
+
+def _row(block: Block, number: int) -> int | None:
+    """Where a number is among the live rows of a block."""
+    column = block.columns["number"]
+    if not block.rows or not column.item(0) <= number <= column.item(-1):
+        return None
+    row = int(np.searchsorted(column, number))
+    return row if column.item(row) == number and (block.dead is None or not block.dead[row]) else None
