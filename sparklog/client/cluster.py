@@ -43,8 +43,10 @@ _LOOKS_BY_TIME: Final = 5  # how often to plan a look-up by time again because a
 
 
 class TopicDescription(msgspec.Struct, frozen=True):
-    """A topic as `describe` shows it. `config` maps each key to its effective value and where that comes from:
-    "topic", "cluster" or "default"."""
+    """A topic as `describe` shows it.
+
+    `config` maps each key to its effective value and the origin of that: "topic", "cluster" or "default".
+    """
 
     name: str
     topic_id: int
