@@ -41,8 +41,10 @@ log = logging.getLogger("sparklog")
 
 
 class TopicDescription(msgspec.Struct, frozen=True):
-    """A topic as `describe` shows it. `config` maps each key to its effective value and where that comes from:
-    "topic", "cluster" or "default"."""
+    """A topic as `describe` shows it.
+
+    `config` maps each key to its effective value and the origin of that: "topic", "cluster" or "default".
+    """
 
     name: str
     topic_id: int

@@ -74,8 +74,7 @@ class Connection:
         return places_to_carry(self.url, {store.store: store.url for store in state.stores.values()}, self._settings)
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
-        """A new plan for [at, plan.end) from the chain's newest state (`scan.Replan`). It begins later than `at` if the
-        log start has risen beyond it."""
+        """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning."""
         with self.follower.current() as state:
             partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
             start = min(max(at, partition.log_start), plan.end)

@@ -140,8 +140,7 @@ def _bound_us(at_ms: int) -> int | None:
 
 
 def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int = 0) -> TaskWritten:
-    """Upload the rows of one task. `task` is its number: it lets tasks start their keyless records at different
-    partitions.
+    """Upload the rows of one task. Its number, `task`, makes tasks start keyless records at different partitions.
 
     Raises InvalidInput and its subclasses (wrong columns, unknown topic, partition out of range, record too large, a
     key missing on a compacted topic), StoreUnavailable and other errors of stores. Earlier uploads stay as orphans.

@@ -104,8 +104,10 @@ def _run(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> 
 
 
 def _searches(frame: JobFrame, floor: EntryNumber) -> list[OrphanSearch]:
-    """One search per store and prefix. The state is at or after FLOOR's entry, so objects that it does not name are
-    orphans for ever."""
+    """One search per store and prefix.
+
+    The state is at or after FLOOR's entry, so objects with a smaller n0 that it does not name are orphans for ever.
+    """
     searches = []
     with frame.connection.follower.current() as state:
         named = NamedUploads(state)

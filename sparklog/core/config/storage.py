@@ -27,8 +27,7 @@ class StorageSettings(msgspec.Struct, frozen=True):
     token: str | None = None
 
     def without_secrets(self) -> StorageSettings:
-        """The settings that may travel to executors. They take secrets, and the ids that go with them, from their own
-        environment."""
+        """The settings that may travel to executors, which take secrets and their ids from their own environment."""
         with_secret = {name.rpartition(".")[0] for name in self.secret}
         halves = {f"{store}.{key}" for store in with_secret for key in _HALVES_OF_SECRETS}
         return StorageSettings(plain={name: value for name, value in self.plain.items() if name not in halves})
