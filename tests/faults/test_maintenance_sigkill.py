@@ -5,12 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import random
-import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,9 +23,9 @@ from sparklog.storage.memory import MemoryStore, MemoryUpload
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change
 from tests.faults.killed_maintenance import run
+from tests.faults.killed_runs import KilledRuns
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
 
-PROJECT = Path(__file__).parents[2]
 JOBS = ("roll", "retention", "vacuum")
 OLD_MS = 8 * DAY_MS  # how far ahead of the clock the jobs' --now is: FLOOR passes what was begun
 
@@ -81,35 +77,16 @@ def clean(log: MaintainedLog) -> None:
 
 
 @pytest.fixture(scope="module")
-def killer(place: Place) -> Iterator[subprocess.Popen[str]]:
-    """A process that runs a job in a child of its own for each request; the place is in its environment."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.killed_maintenance"],
-        cwd=PROJECT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
-
-
-def killed_at(killer: subprocess.Popen[str], job: str, log: MaintainedLog, step: int) -> tuple[bool, int]:
-    """Run the job in a process that dies at the step: (whether it did, how many changes it came to before)."""
-    assert killer.stdin is not None
-    assert killer.stdout is not None
-    killer.stdin.write(f"{job} {log.clock.at_ms} {log.clock.at_ms + OLD_MS} {step} {log.url}\n")
-    killer.stdin.flush()
-    status, changes = map(int, killer.stdout.readline().split())
-    assert status in (0, signal.SIGKILL), f"{job} killed at step {step} ended with {status}"
-    return status != 0, changes
+def killer(place: Place) -> Iterator[KilledRuns]:
+    """Runs a job in a process of its own; the place is in its environment."""
+    with KilledRuns("tests.faults.killed_maintenance") as runs:
+        yield runs
 
 
 def died_at(place: Place, request: pytest.FixtureRequest, job: str, log: MaintainedLog, step: int) -> tuple[bool, int]:
-    """The same in this process if the place is its memory."""
+    """(whether it died at the step, how many changes it came to before); in this process if the place is memory."""
     if place.name != "memory":
-        return killed_at(request.getfixturevalue("killer"), job, log, step)
+        return request.getfixturevalue("killer")(job, log.clock.at_ms, log.clock.at_ms + OLD_MS, step, log.url)  # type: ignore[no-any-return]
     with dying_at(log.url, every_change(log.url), "before", step) as death:
         assert run(job, log.clock.at_ms, log.clock.at_ms + OLD_MS, log.url) == 0
     return death.came, death.calls

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +19,7 @@ from sparklog.core.invariants import check
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_call
 from tests.faults.killed_commit import COMMAND_ID, PARTITIONS, rows
+from tests.faults.killed_runs import KilledRuns
 from tests.maintenance.maintained_log import MaintainedLog
 
 MOST_STEPS = 200
@@ -28,25 +27,10 @@ STRIDE = 7
 
 
 @pytest.fixture(scope="module")
-def killer(place: Place) -> Iterator[subprocess.Popen[str]]:
-    """A process that runs an append in a child of its own for each request; the place is in its environment."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.killed_commit"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as found:
-        yield found
-        assert found.stdin is not None
-        found.stdin.close()
-
-
-def kill(killer: subprocess.Popen[str], moment: str, step: int, inline: int, url: str) -> tuple[bool, bool]:
-    """(whether it was killed, whether it was told that its append landed)."""
-    assert killer.stdin is not None
-    assert killer.stdout is not None
-    killer.stdin.write(f"{moment} {step} {inline} {url}\n")
-    killer.stdin.flush()
-    status, acknowledged = killer.stdout.readline().split()
-    assert status in ("0", "9")
-    return status == "9", acknowledged == "1"
+def killer(place: Place) -> Iterator[KilledRuns]:
+    """Runs an append in a process of its own; the place is in its environment."""
+    with KilledRuns("tests.faults.killed_commit") as runs:
+        yield runs
 
 
 def values(cluster: Cluster, partition: int) -> list[bytes]:
@@ -58,9 +42,10 @@ def values(cluster: Cluster, partition: int) -> list[bytes]:
 def died(
     place: Place, request: pytest.FixtureRequest, moment: str, step: int, inline: int, url: str
 ) -> tuple[bool, bool]:
-    """The same as `kill`, in this process if the place is its memory."""
+    """(whether it was killed, whether it was told that its append landed); in this process if the place is memory."""
     if place.name != "memory":
-        return kill(request.getfixturevalue("killer"), moment, step, inline, url)
+        killed, told_landed = request.getfixturevalue("killer")(moment, step, inline, url)
+        return killed, told_landed == 1
     told: list[bool] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster_module, "new_command_id", lambda: COMMAND_ID)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
 )
 from sparklog.storage.local.store import LocalStore
+from tests.faults.killed_runs import KilledRuns
 from tests.storage.killed_writer import PIECE
 
 LATER_MS = 2**53
@@ -78,45 +78,27 @@ def _is_whole_or_absent(store: LocalStore, key: str, body: bytes) -> bool:
 
 
 @pytest.fixture(scope="module")
-def killer() -> Iterator[subprocess.Popen[str]]:
-    """A process that writes an object in a child of its own for each request."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.storage.killed_writer"],
-        cwd=PROJECT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
-
-
-def _run_writer(killer: subprocess.Popen[str], root: Path, key: str, pieces: int, step: int, moment: str) -> int:
-    """The signal that ended it, or 0."""
-    assert killer.stdin is not None
-    assert killer.stdout is not None
-    killer.stdin.write(f"{pieces} {step} {moment} {key} {root}\n")
-    killer.stdin.flush()
-    return int(killer.stdout.readline())
+def killer() -> Iterator[KilledRuns]:
+    """Writes an object in a process of its own."""
+    with KilledRuns("tests.storage.killed_writer") as runs:
+        yield runs
 
 
 # M: F-01 (kills)
 @pytest.mark.parametrize("moment", ["before", "half", "after"])
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_a_writer_killed_at_any_step_leaves_the_object_absent_or_whole(
-    killer: subprocess.Popen[str], tmp_path: Path, pieces: int, moment: str
+    killer: KilledRuns, tmp_path: Path, pieces: int, moment: str
 ) -> None:
     body = PIECE * pieces
     seen: list[bool] = []
     for step in range(100):
         root = tmp_path / str(step) / "store"
-        code = _run_writer(killer, root, "dir/object", pieces, step, moment)
+        killed, _ = killer(str(root), "dir/object", pieces, step, moment)
         store = LocalStore(str(root))
         whole = _is_whole_or_absent(store, "dir/object", body)
-        if code == 0:
+        if not killed:
             break
-        assert code == signal.SIGKILL
         seen.append(whole)
         # The next writer goes on: it makes the object, or finds the whole one.
         if whole:
