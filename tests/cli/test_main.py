@@ -56,7 +56,7 @@ def test_everything_is_explained_and_every_verb_has_an_example() -> None:
 
 def test_the_verbs_are_those_of_this_version() -> None:
     assert {" ".join(path) for path, command in EVERY.items() if path and not hasattr(command, "commands")} == {
-        *("cluster init", "cluster info", "cluster health", "cluster doctor"),
+        *("cluster init", "cluster info", "cluster health", "cluster doctor", "cluster forget-applications"),
         *(f"topic {verb}" for verb in ("create", "list", "describe", "alter", "add-partitions", "delete", "offsets")),
         *("produce", "consume", "segment list", "segment dump"),
         *("chain tail", "chain state", "chain snapshot", "chain write"),
