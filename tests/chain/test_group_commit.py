@@ -13,7 +13,7 @@ from sparklog.chain import group_commit
 from sparklog.chain.entry import decode_entry
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
-from sparklog.chain.requests import Get, Now, Pause, Put, Request
+from sparklog.chain.requests import Get, GetMany, Now, Pause, Put, Request
 from sparklog.core.commands import AllocateProducer, Application, CreateTopic, MoveLogStart, Submission
 from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreFull, TopicAlreadyExists
 from sparklog.core.records import CommandResult
@@ -324,6 +324,8 @@ def test_what_leads_to_nothing_behind_an_entry_is_decided_once_and_again_when_th
     assert decided == [1, 2]
     driven.perform(Get)
     assert decided == [1, 2, 4]
+    driven.perform(GetMany)  # the entry that has their result
+    driven.perform(GetMany)  # its block's mark
     assert [each.result for each in repeats] == [first[0].result] * 4
 
 
