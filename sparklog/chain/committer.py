@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
+from itertools import islice
 
 from sparklog.chain import snapshot
 from sparklog.chain.entry import Author
@@ -25,6 +27,7 @@ from sparklog.host.dice import new_id
 
 SNAPSHOT_EVERY = 1_000  # entries
 DEFAULT_TIMEOUT_MS = 120_000
+AWAKE = 4  # callers who are let go on at once: hundreds that are awake and wait for the interpreter slow each other
 
 
 class Committer:
@@ -35,8 +38,10 @@ class Committer:
         self.author = author
         self.clock = clock or follower.clock
         self._machine = GroupCommit(author, follower.store.url, follower.head, self.clock.monotonic_ms())
-        self._turn = threading.Condition()
-        self._waiting: dict[Ticket, None] = {}
+        self._turn = threading.Lock()  # to call the machine
+        self._waiting: dict[Ticket, threading.Lock] = {}  # each caller's gate: locked while there is nothing to do
+        self._idle: dict[Ticket, threading.Lock] = {}  # those whose callers perform nothing
+        self._told: deque[threading.Lock] = deque()  # of callers who may go on, one after the other
         self._snapshot_thread: threading.Thread | None = None
         self._snapshot_lock = threading.Lock()
 
@@ -79,17 +84,31 @@ class Committer:
 
     def _drive(self, ticket: Ticket) -> None:
         """Hand the ticket in, and perform requests, one's own or others', until it is done."""
+        gate = threading.Lock()
+        gate.acquire()
         try:
             with self._turn:
-                self._waiting[ticket] = None
+                self._waiting[ticket] = gate
                 self._machine.learn(self.follower.head)
                 self._machine.submit(ticket, self._now())
-            while (request := self._next_request(ticket)) is not None:
-                reply = self.follower.perform(request)
+                request, done = self._next_request(ticket), ticket.done
+            while request is not None or not done:
+                if request is None:
+                    # Not with a timeout: an interrupt just after such a wait could leave the lock taken for ever.
+                    gate.acquire()
+                    if ticket.done:
+                        self._open_next()
+                        break
+                    with self._turn:
+                        request, done = self._next_request(ticket), ticket.done
+                    continue
+                reply = self.follower.perform(request)  # also if the ticket is done meanwhile: nobody else does it
                 with self._turn:
                     self._machine.reply(request, reply, self._now())
-                    self.follower.publish(self._machine.head)
-                    self._turn.notify_all()
+                    if self._machine.head is not self.follower.head:
+                        self.follower.publish(self._machine.head)
+                    request, done = self._next_request(ticket), ticket.done
+            self._waiting.pop(ticket, None)
         except BaseException as error:
             with self._turn:
                 self._leave(ticket, error)
@@ -98,23 +117,54 @@ class Committer:
             raise
 
     def _next_request(self, ticket: Ticket) -> Request | None:
-        """Wait until there is something to do; None if the ticket is done."""
-        # Not with a timeout: an interrupt just after such a wait could leave the lock taken for ever.
-        with self._turn:
-            while not ticket.done:
-                if self._machine.requests:
-                    return self._machine.requests.popleft()
-                self._turn.wait()
-            del self._waiting[ticket]
-            return None
+        """What to perform next; None if the ticket is done, or the call has to wait until its gate is opened.
+
+        Opens the gates of those whose tickets are done, and of one caller for each request that nobody performs yet.
+        """
+        ended, requests, idle = self._machine.ended, self._machine.requests, self._idle
+        if ended:
+            self._tell()
+        request = None
+        if not ticket.done:
+            if requests:
+                request = requests.popleft()
+            else:
+                idle[ticket] = self._waiting[ticket]
+        for other in list(islice(idle, len(requests))):
+            _open(idle.pop(other))
+        return request
+
+    def _tell(self) -> None:
+        """Let the callers whose tickets are done go on."""
+        ended = self._machine.ended
+        while ended:
+            gate = self._idle.pop(ended.popleft(), None)
+            if gate is not None:
+                self._told.append(gate)
+        for _ in range(AWAKE):
+            self._open_next()
+
+    def _open_next(self) -> None:
+        """Let the next caller go on who was told a result. Each who goes on does so for one more."""
+        try:
+            gate = self._told.popleft()
+        except IndexError:
+            return
+        _open(gate)
 
     def _leave(self, ticket: Ticket, error: BaseException) -> None:
         """The caller goes away before its ticket is done: the others go on without it."""
         self._waiting.pop(ticket, None)
+        self._idle.pop(ticket, None)
         if isinstance(error, Exception) and not ticket.done and (ticket.sent or ticket.submission.in_doubt):
             ticket.fail(RequestTimedOut(f"the commit ended early: {error!r}"))
-        self._machine.recover(self._waiting, self._now())
-        self._turn.notify_all()
+        waiting = list(self._waiting.items())  # of those who are told, some leave meanwhile
+        self._machine.recover([each for each, _ in waiting], self._now())
+        # All look for themselves: the error may have come to one who was to wake others.
+        for each in (self._machine.ended, self._told, self._idle):
+            each.clear()
+        for _, gate in waiting:
+            _open(gate)
 
     def _now(self) -> Now:
         return Now(self.clock.now_ms(), self.clock.monotonic_ms(), new_id())
@@ -164,6 +214,11 @@ class Committer:
 def new_command_id() -> CommandId:
     """A command id that nobody drew before."""
     return CommandId(new_id())
+
+
+def _open(gate: threading.Lock) -> None:
+    if gate.locked():
+        gate.release()
 
 
 def _no_snapshot(error: Exception) -> None:

@@ -41,26 +41,41 @@ class Entry(msgspec.Struct, frozen=True):
         return At(self.n, self.time_ms)
 
 
+class EncodedEntry(msgspec.Struct, frozen=True):
+    """An `Entry` that is to be written: its commands were encoded one by one, by `encode_command`."""
+
+    chain_id: str
+    n: EntryNumber
+    author: Author
+    nonce: str
+    previous: str
+    time_ms: int
+    commands: tuple[msgspec.Raw, ...]
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Entry)
 _command_decoder = msgspec.json.Decoder(AppliedCommand)
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: Entry | EncodedEntry) -> bytes:
     """The body of the entry's object."""
     return frame("entry", _encoder.encode(entry))
 
 
-def check_readable(command: AppliedCommand) -> None:
-    """Refuse what nobody could read again: an entry is there for good, and types are not checked when it is made.
+def encode_command(command: AppliedCommand) -> msgspec.Raw:
+    """The command as it stands in an entry.
 
+    Refuses what nobody could read again: an entry is there for good, and types are not checked when a command is made.
     Raises InvalidInput.
     """
     try:
-        _command_decoder.decode(_encoder.encode(command))
+        encoded = _encoder.encode(command)
+        _command_decoder.decode(encoded)
         msgspec.msgpack.encode(command)  # as snapshots keep it
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"command {command.command_id} holds a value of the wrong type or size: {error}") from error
+    return msgspec.Raw(encoded)
 
 
 def decode_entry(n: int, body: bytes | memoryview, store_url: str = "") -> Entry:

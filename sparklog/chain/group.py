@@ -6,13 +6,13 @@ the head when the entry has won its slot, or it is dropped and all is decided ag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from sparklog.chain.command_body import SLICES_INLINE, CommandBody
-from sparklog.chain.entry import Author, Entry, check_readable, encode_entry
+from sparklog.chain.entry import Author, EncodedEntry, encode_command, encode_entry
 from sparklog.chain.head import Draft, Head
 from sparklog.core.commands import Append, Submission
 from sparklog.core.decide import Decision, decide
@@ -66,6 +66,7 @@ class Group:
     at: At
     draft: Draft
     decided: list[tuple[Ticket, AppliedCommand]] = field(default_factory=list)
+    encoded: list[msgspec.Raw] = field(default_factory=list)  # of what was decided
     known: list[tuple[Ticket, CommandResult]] = field(default_factory=list)  # answers that need no entry
     committed: list[tuple[Ticket, EntryNumber]] = field(default_factory=list)  # before, by these entries
     refused: list[tuple[Ticket, SparklogError]] = field(default_factory=list)
@@ -78,24 +79,25 @@ class Group:
 
     def entry(self, author: Author, nonce: str) -> bytes:
         """The bytes of the entry with what was decided; the draft is the state after it from now on."""
-        commands = tuple(applied for _, applied in self.decided)
-        state = self.draft.state
-        entry = Entry(state.chain_id, self.at.n, author, nonce, self.head.entry_hash, self.at.time_ms, commands)
+        at, chain_id = self.at, self.draft.state.chain_id
+        previous = self.head.entry_hash
+        entry = EncodedEntry(chain_id, at.n, author, nonce, previous, at.time_ms, tuple(self.encoded))
         body = encode_entry(entry)
         self.draft.end_entry(self.at, body)
         return body
 
 
-def taken(queue: Sequence[Ticket]) -> Sequence[Ticket]:
+def taken(queue: Iterable[Ticket]) -> list[Ticket]:
     """The longest-waiting commands that together fit one entry: at least one."""
-    count, slices = 0, 0
+    tickets: list[Ticket] = []
+    slices = 0
     for each in queue:
         command = each.submission.command
-        own = min(len(command.slices), SLICES_INLINE) if isinstance(command, Append) else 1
-        if count and slices + own > GROUP_SLICES:
+        slices += min(len(command.slices), SLICES_INLINE) if isinstance(command, Append) else 1
+        if tickets and slices > GROUP_SLICES:
             break
-        count, slices = count + 1, slices + own
-    return queue[:count]
+        tickets.append(each)
+    return tickets
 
 
 def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> Group:
@@ -132,7 +134,7 @@ def _add(group: Group, ticket: Ticket, decision: Decision) -> None:
     """Apply what a command leads to to the draft, and keep it for the entry."""
     submission, records = ticket.submission, decision.records
     applied = in_entry = AppliedCommand(submission.command_id, submission.n0, records)
-    check_readable(applied)
+    encoded = encode_command(applied)
     if isinstance(submission.command, Append) and len(submission.command.slices) > SLICES_INLINE:
         if ticket.body is None:
             group.without_body.append(ticket)
@@ -141,6 +143,7 @@ def _add(group: Group, ticket: Ticket, decision: Decision) -> None:
         if not isinstance(appended, Appended):
             raise AssertionError("an append leads to Appended")
         in_entry = msgspec.structs.replace(applied, records=(ticket.body.reference(appended),))
-        check_readable(in_entry)
+        encoded = encode_command(in_entry)
     group.draft.apply_command(applied, group.at)
     group.decided.append((ticket, in_entry))
+    group.encoded.append(encoded)

@@ -11,7 +11,11 @@ IDLE ── a command, after a long silence ──► CHECKING that the chain is
 
 While the mark of slot n's block is looked for, slot n+1 of the same block is claimed already; it is acknowledged after
 n. The machine draws no id, reads no clock, holds no lock and does no I/O: `submit`, `reply` and `recover` are given
-the moment, what is to be done is in `requests`, and a ticket is done when it has a result or an error.
+the moment, what is to be done is in `requests`, and tickets that have a result or an error are in `ended`.
+
+Fewer, larger entries are faster and cheaper than many small ones. So a slot is not claimed behind a mark look-up for
+no more commands than the entry in front of it holds; and after an entry that took long the next one waits a moment for
+callers who come back (`gathering.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from sparklog.chain.claim import Claim, Lost, Voided, Won
 from sparklog.chain.command_body import CommandBody, StoreBody
 from sparklog.chain.damage import damage
 from sparklog.chain.entry import Author, Entry, hash_of
+from sparklog.chain.gathering import Gathering
 from sparklog.chain.group import Group, Ticket, decide_group, taken
 from sparklog.chain.head import Head
 from sparklog.chain.read_entries import ReadEntries, results_in
@@ -54,6 +59,7 @@ class Phase(StrEnum):
 
     IDLE = "idle"
     CHECKING = "checking"
+    GATHERING = "gathering"
     FOLLOWING = "following"
     SETTLING = "settling"
     READING = "reading"
@@ -70,6 +76,8 @@ class Attempt:
     at: At
     after: Head
     decided: Sequence[tuple[Ticket, AppliedCommand]]
+    began_ms: int
+    is_followed: bool = False  # what waited was decided behind it already
     outcome: Won | Lost | Voided | SparklogError | None = None
 
 
@@ -94,14 +102,17 @@ class GroupCommit:
         self.phase = Phase.IDLE
         self.counts = CommitCounts()
         self.requests: deque[Request] = deque()  # to be performed: a shell takes them out, in any order
+        self.ended: deque[Ticket] = deque()  # done: a shell takes them out, and tells their callers
         self._url = url
-        self._queue: list[Ticket] = []
+        self._queue: deque[Ticket] = deque()
         self._attempts: deque[Attempt] = deque()  # of slots that follow each other
         self._handlers: dict[Request, Handler] = {}
         self._round: list[Ticket] = []  # whom an error concerns while it follows
         self._caught_up = False  # whether the head was the newest one when the last round ended
         self._known_ms = known_ms  # when the slot behind the head was known to be this chain's
         self._lost_in_a_row = 0
+        self._gathering = Gathering()
+        self._look: Request | None = None  # the pause in which commands are gathered
         # All entries up to this one are durable, also their names: this process put one behind them into their
         # directory, or made sure. A process may die between the two steps of a local put.
         self._settled_n = -1
@@ -109,6 +120,9 @@ class GroupCommit:
     def submit(self, ticket: Ticket, now: Now) -> None:
         """Hand in a command."""
         self._queue.append(ticket)
+        if self._look is not None and self._gathering.is_complete(len(self._queue)):
+            self._handlers.pop(self._look, None)
+            self._look = None
         self._advance(now)
 
     def reply(self, request: Request, reply: Reply, now: Now) -> None:
@@ -127,7 +141,7 @@ class GroupCommit:
         self._attempts.clear()
         self._forget_requests()
         self._caught_up = False
-        self._queue = [each for each in tickets if not each.done]
+        self._queue = deque(each for each in tickets if not each.done)
         for each in self._queue:
             each.doubt()
         self._advance(now)
@@ -145,7 +159,7 @@ class GroupCommit:
             if not self._attempts and self._is_long_silent(now):
                 self._check_chain()
                 return
-            if not self._decide(now):
+            if self._gathers(now) or not self._decide(now):
                 return
         if not self._attempts and not self._handlers:
             self.phase = Phase.IDLE
@@ -157,7 +171,13 @@ class GroupCommit:
         if not self._attempts:
             return not self._handlers
         last = self._attempts[-1]
-        return len(self._attempts) == 1 and last.claim.is_there and entry_block(last.at.n + 1) == entry_block(last.at.n)
+        return (
+            len(self._attempts) == 1
+            and last.claim.is_there
+            and not last.is_followed
+            and len(self._queue) > len(last.decided)
+            and entry_block(last.at.n + 1) == entry_block(last.at.n)
+        )
 
     def _ask(self, request: Request, handler: Handler) -> None:
         self._handlers[request] = handler
@@ -177,6 +197,8 @@ class GroupCommit:
         if entry_block(head.n + 1) != entry_block(head.n) and self._settled_n < head.n and confirmed:
             self._settle()  # nobody puts into the directory of that entry again
             return False
+        if not confirmed:
+            self._attempts[-1].is_followed = True
         group = decide_group(head, taken(self._queue), now.wall_ms, confirmed=confirmed)
         if group.rests_on > self._settled_n:
             self._settle()
@@ -189,17 +211,27 @@ class GroupCommit:
             return False
         for ticket, result in group.known:
             ticket.result = result
+            self.ended.append(ticket)
         for ticket, error in group.refused:
             ticket.fail(error)
-        self._queue = [each for each in self._queue if not each.done]
+            self.ended.append(ticket)
         if group.without_body:
             if confirmed:
+                self._take_out(group.tickets)
                 self._store(group.without_body)
-            return False
-        if group.decided:
+        elif group.decided:
             self._claim(group, now)
-            return False
-        return confirmed and bool(group.tickets)
+            self._take_out(group.tickets)
+        else:
+            self._take_out(group.tickets)
+            return confirmed
+        return False
+
+    def _take_out(self, tickets: Sequence[Ticket]) -> None:
+        """Of these, which are the first that wait, those wait no more that are done or sent."""
+        for _ in tickets:
+            self._queue.popleft()
+        self._queue.extendleft(each for each in reversed(tickets) if not each.done and not each.sent)
 
     # ---- large commands -------------------------------------------------------------------------
 
@@ -218,7 +250,7 @@ class GroupCommit:
                 case CommandBody() as body:
                     ticket.body = body
                 case SparklogError() as error:
-                    self._end(ticket, error)
+                    self._fail([ticket], error)
 
         return handle
 
@@ -231,11 +263,10 @@ class GroupCommit:
         # Nobody's append may fail early because another caller was in more of a hurry.
         patient = max((ticket for ticket, _ in group.decided), key=lambda each: each.deadline_ms)
         claim = Claim(group.at.n, body, patient.deadline_ms, patient.timeout_ms, self._url)
-        attempt = Attempt(claim, group.at, group.draft.head(), group.decided)
+        attempt = Attempt(claim, group.at, group.draft.head(), group.decided, now.monotonic_ms)
         self._attempts.append(attempt)
         for ticket, _ in group.decided:
             ticket.sent = True
-        self._queue = [each for each in self._queue if not each.sent]
         self._caught_up = False
         self._ask(claim.start(), self._of_claim(attempt))
 
@@ -256,7 +287,7 @@ class GroupCommit:
             self._known_ms = now.monotonic_ms
             match outcome:
                 case Won():
-                    self._acknowledge(self._attempts.popleft())
+                    self._acknowledge(self._attempts.popleft(), now)
                 case Lost():
                     first = self._give_up()
                     self._after_lost(first, outcome.body, now)
@@ -265,20 +296,21 @@ class GroupCommit:
                     self._follow(CatchUp(self.head, self._url, reload=True), list(self._queue))
                 case SparklogError() as error:
                     first = self._give_up()
-                    for ticket, _ in first.decided:
-                        self._end(ticket, error)
+                    self._fail([ticket for ticket, _ in first.decided], error)
 
-    def _acknowledge(self, attempt: Attempt) -> None:
+    def _acknowledge(self, attempt: Attempt, now: Now) -> None:
         if attempt.after.n > self.head.n:
             self.head = attempt.after
         for ticket, applied in attempt.decided:
             ticket.sent = False
             ticket.result = result_of(applied, attempt.at)
+            self.ended.append(ticket)
         self._settled_n = attempt.at.n
         self._lost_in_a_row = 0
         self.counts.entries += 1
         size = len(attempt.decided)
         self.counts.group_sizes[size] = self.counts.group_sizes.get(size, 0) + 1
+        self._gathering.expect(size, len(self._queue), now.monotonic_ms - attempt.began_ms, now.monotonic_ms)
 
     def _give_up(self, *, in_doubt: bool = False) -> Attempt:
         """End all attempts; their commands wait again. Returns the oldest attempt.
@@ -294,7 +326,7 @@ class GroupCommit:
         again = [ticket for attempt in (first, *later) for ticket, _ in attempt.decided]
         for ticket in again:
             ticket.doubt()
-        self._queue[:0] = again
+        self._queue.extendleft(reversed(again))
         return first
 
     def _after_lost(self, attempt: Attempt, body: bytes, now: Now) -> None:
@@ -305,14 +337,30 @@ class GroupCommit:
         for ticket in tickets:
             if ticket.deadline_ms <= now.monotonic_ms:
                 slot = f"found every slot taken for {duration(ticket.timeout_ms)}"
-                self._end(ticket, RequestTimedOut(f"command {ticket.submission.command_id} {slot}"))
+                self._fail([ticket], RequestTimedOut(f"command {ticket.submission.command_id} {slot}"))
         found = body if self.head.n == attempt.at.n - 1 else None
         many = self._lost_in_a_row % REST_AFTER == 0
         self._follow(CatchUp(self.head, self._url, found=found), tickets, self._rest if many else None)
 
-    def _end(self, ticket: Ticket, error: SparklogError) -> None:
-        ticket.fail(error)
-        self._queue = [each for each in self._queue if each is not ticket]
+    def _fail(self, tickets: Iterable[Ticket], error: SparklogError) -> None:
+        """End those of `tickets` that are not done yet."""
+        for each in tickets:
+            if not each.done:
+                each.fail(error)
+                self.ended.append(each)
+        self._queue = deque(each for each in self._queue if not each.done)
+
+    # ---- gathering ------------------------------------------------------------------------------
+
+    def _gathers(self, now: Now) -> bool:
+        """Wait for more commands, if that pays. Whether it does."""
+        look_ms = None if self._attempts else self._gathering.look_ms(len(self._queue), now.monotonic_ms)
+        if look_ms is None:
+            return False
+        self.phase = Phase.GATHERING
+        self._look = Pause(look_ms)
+        self._ask(self._look, lambda reply, now: self._gathering.looked(len(self._queue), now.monotonic_ms))
+        return True
 
     # ---- following ------------------------------------------------------------------------------
 
@@ -341,9 +389,7 @@ class GroupCommit:
         self._ask(Pause(REST_MS), lambda reply, now: None)
 
     def _fail_round(self, error: SparklogError) -> None:
-        for each in self._round:
-            if not each.done:
-                self._end(each, error)
+        self._fail(self._round, error)
 
     # ---- what others wrote ----------------------------------------------------------------------
 
@@ -387,8 +433,7 @@ class GroupCommit:
                     self._ask(request, handle)
                 case SparklogError() as error:
                     error.landed = Landed.YES
-                    for ticket, _ in committed:
-                        self._end(ticket, error)
+                    self._fail([ticket for ticket, _ in committed], error)
                 case entries:
                     self._answer(committed, entries)
 
@@ -399,7 +444,8 @@ class GroupCommit:
         results = {command.command_id: result for command, result in results_in(entries)}
         for ticket, _ in committed:
             ticket.result = results.get(ticket.submission.command_id)
-        self._queue = [each for each in self._queue if not each.done]
+        self.ended.extend(ticket for ticket, _ in committed if ticket.done)
+        self._queue = deque(each for each in self._queue if not each.done)
         unread = [(ticket, n) for ticket, n in committed if not ticket.done]
         if unread and not self._caught_up:
             self._follow(CatchUp(self.head, self._url), [ticket for ticket, _ in unread])
@@ -408,7 +454,7 @@ class GroupCommit:
             found = f"it applied command {ticket.submission.command_id}, and its result can't be read back from it"
             error = damage(entry_key(n), found, self._url)
             error.landed = Landed.YES
-            self._end(ticket, error)
+            self._fail([ticket], error)
 
     # ---- after a silence ------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.chain import committer as committer_module
 from sparklog.chain import group, group_commit
-from sparklog.chain.entry import Entry, decode_entry
+from sparklog.chain.entry import EncodedEntry, decode_entry
 from sparklog.core.apply import apply_command
 from sparklog.core.commands import (
     AddPartitions,
@@ -400,12 +400,12 @@ def test_each_entry_says_when_and_by_whom_it_was_written(chain: Member) -> None:
 
 def test_each_attempt_at_a_slot_has_a_nonce_of_its_own(chain: Member) -> None:
     """A repeat of one command by two processes in the same millisecond would else be two entries of equal bytes."""
-    sent: list[Entry] = []
+    sent: list[EncodedEntry] = []
     other = member(chain.store.inner)
     chain.store.plan(lambda: other.append(), "put_if_absent", LOG)  # the first attempt loses its slot
     real = group.encode_entry
 
-    def seen(entry: Entry) -> bytes:
+    def seen(entry: EncodedEntry) -> bytes:
         sent.append(entry)
         return real(entry)
 

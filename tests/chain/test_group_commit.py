@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
+from sparklog.chain import committer as committer_module
+from sparklog.chain import group_commit
+from sparklog.chain.entry import decode_entry
 from sparklog.chain.group import Ticket
-from sparklog.chain.requests import Now
+from sparklog.chain.group_commit import GroupCommit
+from sparklog.chain.requests import Get, GetMany, Now, Pause, Put, Request
 from sparklog.core.commands import AllocateProducer, Application, CreateTopic, MoveLogStart, Submission
 from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreFull, TopicAlreadyExists
 from sparklog.core.records import CommandResult
 from sparklog.core.types import Offset, PartitionIndex
-from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
+from tests.chain.chain_kit import AUTHOR, TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
 from tests.faults.faulty_store import Fault
 
 LOG = "meta/log/"
@@ -26,14 +30,23 @@ def chain() -> Member:
 
 
 def together(
-    chain: Member, submissions: Sequence[Submission], timeouts_ms: Sequence[int] | None = None
-) -> list[CommandResult | SparklogError]:
-    """Submit each in a thread of its own, in this order, so that all of them wait before the first entry is made."""
+    chain: Member,
+    submissions: Sequence[Submission],
+    timeouts_ms: Sequence[int] | None = None,
+    *,
+    interrupted: bool = False,
+) -> list[Any]:
+    """Submit each in a thread of its own, in this order, so that all of them wait before the first entry is made.
 
-    def attempt(submission: Submission, timeout_ms: int) -> CommandResult | SparklogError:
+    Returns results and errors; the last caller performs what the machine asks for, and may be `interrupted`.
+    """
+
+    def attempt(submission: Submission, timeout_ms: int) -> Any:
         try:
             return chain.committer.submit(submission, timeout_ms)
-        except SparklogError as error:
+        except (SparklogError, KeyboardInterrupt) as error:
+            if isinstance(error, KeyboardInterrupt) and not interrupted:
+                raise
             return error
 
     handed_in = threading.Semaphore(0)
@@ -46,13 +59,24 @@ def together(
         if len(machine._queue) == len(submissions):
             machine._advance(now)
 
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(len(submissions)) as pool:
+    found: dict[int, Any] = {}
+
+    def call(at: int, submission: Submission, timeout_ms: int) -> None:
+        found[at] = attempt(submission, timeout_ms)
+
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, "submit", submit)
-        running = []
-        for each, timeout_ms in zip(submissions, timeouts_ms or [TIMEOUT_MS] * len(submissions), strict=True):
-            running.append(pool.submit(attempt, each, timeout_ms))
+        callers = []
+        for at, (each, timeout_ms) in enumerate(
+            zip(submissions, timeouts_ms or [TIMEOUT_MS] * len(submissions), strict=True)
+        ):
+            callers.append(threading.Thread(target=call, args=(at, each, timeout_ms), daemon=True))
+            callers[-1].start()
             handed_in.acquire()
-        return [each.result() for each in running]
+        for caller in callers:
+            caller.join(timeout=20)
+        assert not any(caller.is_alive() for caller in callers), "callers were left asleep"
+    return [found[at] for at in range(len(submissions))]
 
 
 def results(found: Sequence[CommandResult | SparklogError]) -> list[CommandResult]:
@@ -179,3 +203,211 @@ def test_a_caller_in_a_hurry_does_not_end_the_appends_of_others(chain: Member) -
     assert isinstance(patient, CommandResult)
     assert isinstance(hurried, CommandResult)
     assert member(chain.store.inner).uploads() == [upload_of(each) for each in submissions]
+
+
+# ---- which commands share an entry ----------------------------------------------------------------
+
+
+class Driven:
+    """The machine alone, under the test's control: what it asks for is done when the test says so."""
+
+    def __init__(self, chain: Member) -> None:
+        self.chain = chain
+        self.machine = GroupCommit(AUTHOR, "memory://driven", chain.follower.head, 0)
+        self.at_ms = 0
+        self.drawn = 0
+
+    def now(self) -> Now:
+        self.drawn += 1
+        return Now(1_800_000_000_000 + self.at_ms, self.at_ms, f"{self.drawn:032x}")
+
+    def submit(self, *submissions: Submission) -> list[Ticket]:
+        """Hand in commands, all before the machine does anything about the first of them."""
+        tickets = [Ticket(each, 10**9, TIMEOUT_MS) for each in submissions or (self.chain.begin(append()),)]
+        self.machine._queue.extend(tickets[:-1])
+        self.machine.submit(tickets[-1], self.now())
+        return tickets
+
+    def appends(self, count: int) -> list[Ticket]:
+        return self.submit(*(self.chain.begin(append()) for _ in range(count)))
+
+    def perform(self, kind: type[Request], took_ms: int = 0) -> None:
+        """Do the only thing that is asked for, which is of this kind."""
+        assert self.asked() == [kind]
+        request = self.machine.requests.popleft()
+        self.at_ms += took_ms
+        self.machine.reply(request, self.chain.follower.perform(request), self.now())
+
+    def asked(self) -> list[type[Request]]:
+        return [type(each) for each in self.machine.requests]
+
+    def sent(self) -> int:
+        """How many commands are in the entry that is to be put next."""
+        (request,) = self.machine.requests
+        assert isinstance(request, Put)
+        return len(decode_entry(int(request.key[-20:]), request.body).commands)
+
+
+@pytest.fixture
+def driven(chain: Member) -> Driven:
+    return Driven(chain)
+
+
+# M: F-02
+def test_after_a_slow_entry_the_next_one_waits_for_callers_who_come_back(driven: Driven) -> None:
+    driven.appends(3)
+    driven.perform(Put, took_ms=64)
+    driven.perform(Get)
+    driven.appends(1)
+    assert driven.asked() == [Pause]
+    driven.machine.requests.clear()  # it lasts
+    driven.appends(1)
+    assert driven.asked() == []
+    driven.appends(1)
+    assert driven.sent() == 3
+
+
+def test_the_wait_for_callers_ends_when_none_come_back(driven: Driven) -> None:
+    driven.appends(3)
+    driven.perform(Put, took_ms=64)
+    driven.perform(Get)
+    driven.appends(1)
+    driven.perform(Pause)
+    assert driven.sent() == 1
+
+
+def test_an_entry_that_others_wait_behind_is_not_put_off(driven: Driven) -> None:
+    """Those who are told, and those who wait, are two groups that would take turns for ever."""
+    driven.appends(2)
+    driven.appends(2)
+    driven.perform(Put, took_ms=64)
+    driven.perform(Get)
+    assert driven.asked() == [Pause]
+    driven.machine.requests.clear()
+    driven.appends(2)
+    assert driven.sent() == 4
+
+
+def test_a_slot_is_claimed_behind_a_mark_look_up_for_more_commands_than_the_entry_before_it_has(driven: Driven) -> None:
+    first = driven.appends(2)
+    others = driven.appends(2)
+    driven.perform(Put)
+    assert driven.asked() == [Get]
+    others += driven.appends(1)
+    assert driven.asked() == [Get, Put]
+    look, put = driven.machine.requests
+    driven.machine.requests.clear()
+    driven.machine.reply(put, driven.chain.follower.perform(put), driven.now())
+    assert not any(each.done for each in first + others)
+    driven.machine.reply(look, driven.chain.follower.perform(look), driven.now())
+    assert all(each.done for each in first)
+    assert not any(each.done for each in others)  # until their own block is looked at
+    driven.perform(Get)
+    assert {each.result.n for each in others if each.result is not None} == {3}
+
+
+def test_what_leads_to_nothing_behind_an_entry_is_decided_once_and_again_when_that_has_landed(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided: list[int] = []
+    real = group_commit.decide_group
+
+    def counted(head: Any, tickets: Sequence[Ticket], *more: Any, **options: Any) -> Any:
+        decided.append(len(tickets))
+        return real(head, tickets, *more, **options)
+
+    monkeypatch.setattr(group_commit, "decide_group", counted)
+    submission = driven.chain.begin(append())
+    first = driven.submit(submission)
+    driven.perform(Put)
+    repeats = [*driven.submit(submission, submission), *driven.submit(submission), *driven.submit(submission)]
+    assert decided == [1, 2]
+    driven.perform(Get)
+    assert decided == [1, 2, 4]
+    driven.perform(GetMany)  # the entry that has their result,
+    driven.perform(GetMany)  # and the mark of its block
+    assert [each.result for each in repeats] == [first[0].result] * 4
+
+
+# ---- callers ---------------------------------------------------------------------------------------
+
+
+def test_only_those_are_woken_who_have_something_to_do(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Ticket] = []
+    real = chain.committer._next_request
+
+    def counted(ticket: Ticket) -> Request | None:
+        looked.append(ticket)
+        return real(ticket)
+
+    monkeypatch.setattr(chain.committer, "_next_request", counted)
+    results(together(chain, [chain.begin(append()) for _ in range(20)]))
+    assert len(looked) == 20 + 2  # when each was handed in, and after the put and the look for the mark
+    assert chain.committer._waiting == chain.committer._idle == {}
+
+
+def test_callers_who_are_told_wake_a_few_at_a_time_and_each_wakes_one_more(
+    chain: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committer = chain.committer
+    tickets = [Ticket(chain.begin(append()), 0, 0) for _ in range(10)]
+    gates = [threading.Lock() for _ in tickets]
+    for ticket, gate in zip(tickets, gates, strict=True):
+        gate.acquire()
+        committer._waiting[ticket] = committer._idle[ticket] = gate
+    committer._machine.ended.extend(tickets)
+    committer._tell()
+    assert [each.locked() for each in gates] == [False] * committer_module.AWAKE + [True] * (10 - 4)
+    opened: list[None] = []
+    real = committer._open_next
+
+    def counted() -> None:
+        opened.append(None)
+        real()
+
+    committer._told.clear()
+    monkeypatch.setattr(committer, "_open_next", counted)
+    results(together(chain, [chain.begin(append()) for _ in range(4)]))
+    assert len(opened) == committer_module.AWAKE + 3  # the fourth performed the requests and was not asleep
+
+
+def test_who_took_a_request_performs_it_though_a_result_comes_first(
+    chain: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = chain.committer._next_request
+    result = chain.append()
+
+    def done_at_once(ticket: Ticket) -> Request | None:
+        request = real(ticket)
+        ticket.result = result
+        return request
+
+    monkeypatch.setattr(chain.committer, "_next_request", done_at_once)
+    puts = chain.store.count("put_if_absent", LOG)
+    chain.append()
+    assert chain.store.count("put_if_absent", LOG) == puts + 1
+
+
+def test_when_the_caller_who_performs_is_interrupted_another_goes_on(chain: Member) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    chain.store.plan(interrupted, "get", "meta/void/")
+    submissions = [chain.begin(append()) for _ in range(3)]
+    found = together(chain, submissions, interrupted=True)
+    assert [type(each) for each in found] == [CommandResult, CommandResult, KeyboardInterrupt]
+    assert member(chain.store.inner).uploads() == [upload_of(each) for each in submissions]
+
+
+def test_a_caller_is_told_though_the_one_who_performs_is_stopped_just_before(
+    chain: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped() -> None:
+        chain.committer._machine.ended.clear()
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(chain.committer, "_tell", stopped)
+    found = together(chain, [chain.begin(append()) for _ in range(3)], interrupted=True)
+    assert [type(each) for each in found] == [CommandResult, CommandResult, KeyboardInterrupt]
+    assert chain.committer._waiting == chain.committer._idle == {}
