@@ -444,9 +444,8 @@ class GroupCommit:
         results = {command.command_id: result for command, result in results_in(entries)}
         for ticket, _ in committed:
             ticket.result = results.get(ticket.submission.command_id)
-            if ticket.done:
-                self.ended.append(ticket)
-        self._queue = deque(ticket for ticket in self._queue if not ticket.done)
+        self.ended.extend(ticket for ticket, _ in committed if ticket.done)
+        self._queue = deque(each for each in self._queue if not each.done)
         unread = [(ticket, n) for ticket, n in committed if not ticket.done]
         if unread and not self._caught_up:
             self._follow(CatchUp(self.head, self._url), [ticket for ticket, _ in unread])

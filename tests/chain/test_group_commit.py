@@ -324,8 +324,8 @@ def test_what_leads_to_nothing_behind_an_entry_is_decided_once_and_again_when_th
     assert decided == [1, 2]
     driven.perform(Get)
     assert decided == [1, 2, 4]
-    driven.perform(GetMany)  # the entry that has their result
-    driven.perform(GetMany)  # its block's mark
+    driven.perform(GetMany)  # the entry that has their result,
+    driven.perform(GetMany)  # and the mark of its block
     assert [each.result for each in repeats] == [first[0].result] * 4
 
 

@@ -150,7 +150,7 @@ def no_hash_link(patch: Patch) -> None:
 
 # Guard -> a seed that needs it. If the simulation changes, look for others with `breaks`.
 SEEDS_OF_GUARDS: dict[str, tuple[Callable[[Patch], None] | Lies, int]] = {
-    "the mark after a win": (no_mark_for_a_claim, 1183),
+    "the mark after a win": (no_mark_for_a_claim, 2938),
     "the mark in front of a reader": (no_mark_for_a_reader, 22),
     "the read-back": (take_every_existing_key_for_ones_own, 0),
     "doubt of a put without an answer": (take_an_unknown_put_for_a_failed_one, 170),
