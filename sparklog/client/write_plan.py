@@ -9,7 +9,6 @@ commit. Objects that no commit names are orphans, which vacuum removes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -27,8 +26,8 @@ from sparklog.core.errors import (
 )
 from sparklog.core.plan import topic_of
 from sparklog.core.producers import sequence_after, span_of
-from sparklog.core.readable import point_in_time_us
 from sparklog.core.state import ClusterState
+from sparklog.core.timestamp_bounds import TimestampBounds, timestamp_bounds
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -36,7 +35,6 @@ from sparklog.core.types import (
     LeaderEpoch,
     NewObject,
     NewSlice,
-    TimestampSource,
     TopicId,
     UploadId,
 )
@@ -46,8 +44,6 @@ from sparklog.log.object_writer import ObjectWriter, WriteTarget
 from sparklog.log.records_schema import canonical
 from sparklog.log.routing import by_topic
 from sparklog.log.stores import StorePlaces, Stores
-
-TIMESTAMPS_END: Final = 1 << 63  # microseconds; timestamps are in [-TIMESTAMPS_END, TIMESTAMPS_END)
 
 
 class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
@@ -116,9 +112,6 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
     config = state.topic_config(topic)
     partitions = state.partitions_of(topic)
     stores = {store for isr in {partition.isr for partition in partitions} for store in isr}
-    by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
-    after_ms = config.message_timestamp_after_max_ms if by_creation else None
-    before_ms = config.message_timestamp_before_max_ms if by_creation else None
     return PlannedTopic(
         topic.topic_id,
         name,
@@ -128,15 +121,8 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
         config.max_message_bytes,
         config.compression_type or compression or "zstd",
         config.compact,
-        None if before_ms is None else _bound_us(now_ms - before_ms),
-        None if after_ms is None else _bound_us(now_ms + after_ms),
+        *timestamp_bounds(config, now_ms),
     )
-
-
-def _bound_us(at_ms: int) -> int | None:
-    """A limit of timestamps in microseconds; None if every 64-bit timestamp is within it."""
-    at_us = at_ms * 1000
-    return at_us if -TIMESTAMPS_END <= at_us < TIMESTAMPS_END else None
 
 
 def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int = 0) -> TaskWritten:
@@ -233,23 +219,12 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
             f"topic {planned.name} is compacted, so each record needs a key; found {rows.column('key').null_count} "
             f"without in a batch of {rows.num_rows}"
         )
-    if planned.oldest_us is None and planned.newest_us is None:
-        return
+    bounds = TimestampBounds(planned.oldest_us, planned.newest_us)
     given = rows.column("timestamp")
-    if given.null_count == len(given):
+    if bounds == (None, None) or given.null_count == len(given):
         return
-    bounds = pc.min_max(given.cast(pa.int64()))
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if planned.oldest_us is not None and low < planned.oldest_us:
-        raise InvalidRecord(
-            f"topic {planned.name} takes timestamps from {point_in_time_us(planned.oldest_us)} on "
-            f"(message.timestamp.before.max.ms), found {point_in_time_us(low)}"
-        )
-    if planned.newest_us is not None and high > planned.newest_us:
-        raise InvalidRecord(
-            f"topic {planned.name} takes timestamps up to {point_in_time_us(planned.newest_us)} "
-            f"(message.timestamp.after.max.ms), found {point_in_time_us(high)}"
-        )
+    found = pc.min_max(given.cast(pa.int64()))
+    bounds.check(planned.name, found["min"].as_py(), found["max"].as_py())
 
 
 def _writer(plan: WritePlan, planned: PlannedTopic, stores: Stores, task: int) -> ObjectWriter:

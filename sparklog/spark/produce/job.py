@@ -24,6 +24,7 @@ from sparklog.client.connection import Connection
 from sparklog.core.errors import InvalidOption, SparklogError, UnknownTopicOrPartition
 from sparklog.core.readable import amount, counted, duration
 from sparklog.core.records import AppendedRange, CommandResult
+from sparklog.core.timestamp_bounds import timestamp_bounds
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
 from sparklog.maintenance.output import stderr_console
@@ -202,7 +203,9 @@ class _Produce:
         return report
 
     def _show(self, frame: DataFrame, columns: dict[str, Column], there: bool) -> ProduceReport:
-        """What would be written. A row from which no key, value or timestamp can be made shows here already."""
+        """What would be written. A row from which no key, value or timestamp can be made shows here already, and so
+        does a timestamp that the topic does not take.
+        """
         from pyspark.sql import functions as sql
 
         good = frame.where(~is_bad()) if has_bad_rows(frame) else frame
@@ -211,6 +214,9 @@ class _Produce:
             seen = preview(good.select(*(column.alias(name) for name, column in columns.items())))
             if self.bad_rows.then is not OnBadRow.FAIL:
                 bad, first = frame.agg(sql.count(BAD), sql.min(BAD)).collect()[0]
+            if seen.oldest_us is not None and seen.newest_us is not None:
+                bounds = timestamp_bounds(self.topics.config(), self.clock.now_ms())
+                bounds.check(self.target.topic, seen.oldest_us, seen.newest_us)
         except Exception as error:
             raise self._explained(error) from error
         names = tuple(visible(frame).columns)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sparklog.core.readable import counted, point_in_time
+from sparklog.core.readable import counted, point_in_time_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,8 +27,8 @@ class Preview(msgspec.Struct, frozen=True):
     without_key: int
     without_value: int
     size_bytes: int
-    oldest_ms: int | None
-    newest_ms: int | None
+    oldest_us: int | None
+    newest_us: int | None
     partitions: tuple[int | None, ...]
     first: tuple[str, ...]
 
@@ -38,8 +38,8 @@ class Preview(msgspec.Struct, frozen=True):
             yield f"{counted(self.without_key, 'row')} without a key"
         if self.without_value:
             yield f"{counted(self.without_value, 'row')} without a value: tombstones"
-        if self.oldest_ms is not None and self.newest_ms is not None:
-            yield f"timestamps from {point_in_time(self.oldest_ms)} to {point_in_time(self.newest_ms)}"
+        if self.oldest_us is not None and self.newest_us is not None:
+            yield f"timestamps from {point_in_time_us(self.oldest_us)} to {point_in_time_us(self.newest_us)}"
         if self.partitions:
             yield f"partitions {', '.join(map(str, self.partitions))}"
 
@@ -53,7 +53,7 @@ def preview(rows: DataFrame) -> Preview:
         rows[name] if name in rows.columns else absent for name in ("key", "timestamp", "partition")
     )
     # Times as numbers: Python would show a timestamp in the machine's own zone.
-    time_ms = sql.unix_millis(timestamp.cast("timestamp"))
+    time_us = sql.unix_micros(timestamp.cast("timestamp"))
     sizes = [sql.coalesce(sql.octet_length(each.cast("binary")), sql.lit(0)) for each in (key, rows["value"])]
     # The first rows of each task: to take some and leave makes Python workers complain that nobody reads on.
     number = sql.monotonically_increasing_id()
@@ -64,8 +64,8 @@ def preview(rows: DataFrame) -> Preview:
         sql.count(key).alias("keys"),
         sql.count("value").alias("values"),
         sql.coalesce(sql.sum(sizes[0] + sizes[1]), sql.lit(0)).alias("size_bytes"),
-        sql.min(time_ms).alias("oldest_ms"),
-        sql.max(time_ms).alias("newest_ms"),
+        sql.min(time_us).alias("oldest_us"),
+        sql.max(time_us).alias("newest_us"),
         sql.array_sort(sql.collect_set(partition.cast("int"))).alias("partitions"),
         sql.slice(sql.sort_array(sql.collect_list("first")), 1, ROWS_SHOWN).alias("first"),
     ).collect()[0]
@@ -74,8 +74,8 @@ def preview(rows: DataFrame) -> Preview:
         total["records"] - total["keys"],
         total["records"] - total["values"],
         total["size_bytes"],
-        total["oldest_ms"],
-        total["newest_ms"],
+        total["oldest_us"],
+        total["newest_us"],
         tuple(total["partitions"]),
         tuple(
             "  ".join(f"{name}={_cut(text)}" for name, text in zip(rows.columns, row[1:], strict=True))

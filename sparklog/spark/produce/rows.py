@@ -66,22 +66,34 @@ def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
         "timestamp": _timestamp(seen, mapping),
         "partition": _partition(seen, mapping),
     }
-    _check_no_star(frame, mapping)
-    return {name: column for name, column in columns.items() if column is not None}
-
-
-def _check_no_star(frame: DataFrame, mapping: RowMapping) -> None:
-    """Raise InvalidOption for an expression with a *, which stands for the columns that are added here, too."""
     for option, text in (
         ("--key-expr", mapping.key_expr),
         ("--timestamp-expr", mapping.timestamp_expr),
         ("--value-expr", mapping.value_expr),
     ):
-        if text is not None and has_bad_rows(frame) and {BAD, RAW} & columns_read(frame, text):
-            raise InvalidOption(
-                f"{option}: wanted columns by their names, found * in {text!r} (the value is the whole row if neither "
-                "--value-expr nor --value-columns is given)"
-            )
+        if text is not None:
+            check_no_star(frame, option, text)
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def check_no_star(frame: DataFrame, option: str, text: str) -> None:
+    """Raise InvalidOption for an expression with a *, which stands for the columns that are added here, too.
+
+    The expression is one that can be used over the columns that are `visible`.
+    """
+    from pyspark.errors import PySparkException
+
+    if not has_bad_rows(frame):
+        return
+    try:
+        is_there = bool({BAD, RAW} & columns_read(frame, text))
+    except PySparkException:  # for instance concat(*): it can be used over texts, and over them and BAD it can not
+        is_there = True
+    if is_there:
+        raise InvalidOption(
+            f"{option}: wanted columns by their names, found * in {text!r} (the value is the whole row if neither "
+            "--value-expr nor --value-columns is given)"
+        )
 
 
 def visible(frame: DataFrame) -> DataFrame:

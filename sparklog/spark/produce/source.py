@@ -21,7 +21,7 @@ from sparklog.spark.produce.bad_rows import BAD, BadRow, has_bad_rows, is_bad
 from sparklog.spark.produce.csv_rows import CsvRows, Row, check_header, column_names
 from sparklog.spark.produce.json_rows import json_rows
 from sparklog.spark.produce.options import CsvOptions, JsonOptions, csv_options, json_options
-from sparklog.spark.produce.rows import visible
+from sparklog.spark.produce.rows import check_no_star, visible
 from sparklog.spark.produce.text_files import (
     FILE,
     LINE,
@@ -160,6 +160,7 @@ def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = Tr
         raise explained(error, source.name) from error
     if source.where is not None:
         wanted = condition(visible(frame), "--where", source.where)
+        check_no_star(frame, "--where", source.where)
         try:
             frame = frame.where(is_bad() | wanted if has_bad_rows(frame) else wanted)
         except Exception as error:

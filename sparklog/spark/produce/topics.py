@@ -15,7 +15,8 @@ import msgspec
 from sparklog.client.cluster import Cluster
 from sparklog.client.connection import Connection
 from sparklog.core.commands import CreateTopic, DeleteTopic
-from sparklog.core.config.topic import parse_topic_config
+from sparklog.core.config.cluster import topic_defaults
+from sparklog.core.config.topic import TopicConfig, effective, parse_topic_config
 from sparklog.core.decide_topics import decide_create_topic
 from sparklog.core.errors import (
     Conflict,
@@ -63,6 +64,15 @@ class WrittenTopics:
                 check_no_collision(self._dead_letter_topic, [self._topic])
         self._ids = {topic.name: topic.topic_id for topic in found if topic is not None}
         return self._topic in self._ids
+
+    def config(self) -> TopicConfig:
+        """The values in force for the topic of good rows, or those with which it would be created."""
+        with self._connection.follower.current() as state:
+            topic = state.topic_named(self._topic)
+            if topic is not None:
+                return state.topic_config(topic)
+            given = {} if self._create is None else parse_topic_config(self._create.config)
+            return effective(given, topic_defaults(state.config))
 
     @contextmanager
     def created(self) -> Iterator[None]:

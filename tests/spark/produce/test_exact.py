@@ -204,6 +204,42 @@ def test_an_expression_never_sees_the_columns_that_are_added_here(produce: Runs,
     assert produce.cluster.topics() == []
 
 
+@pytest.mark.parametrize("text", ["struct(*) is not null", "concat(*) = '1'"])
+def test_a_condition_never_sees_the_columns_that_are_added_here(produce: Runs, tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text('{"id": "1"}\n')
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    pq.write_table(pa.table({"id": ["1"]}), tmp_path / "a.parquet")
+    for name in ("a.json", "a.csv"):
+        with pytest.raises(InvalidOption, match=r"--where: wanted columns by their names, found \* in"):
+            produce(Source(str(tmp_path / name), where=text), create=ONE)
+    produce(Source(str(tmp_path / "a.parquet"), where=text), create=ONE)  # nothing is added to its columns
+    assert produce.values() == [{"id": "1"}]
+
+
+def test_a_star_that_can_not_stand_for_the_columns_that_are_added_here_is_refused_likewise(
+    produce: Runs, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    with pytest.raises(InvalidOption, match=r"--value-expr: wanted columns by their names, found \* in"):
+        produce(tmp_path / "a.csv", RowMapping(value_expr="concat(*)"), create=ONE)
+
+
+def test_years_that_have_not_four_digits_have_a_sign_as_in_iso_8601(
+    spark: SparkSession, produce: Runs, tmp_path: Path
+) -> None:
+    years = {"before": "-0010", "zero": "0000", "first": "0001", "late": "+12010"}
+    path = str(tmp_path / "years")
+    spark.sql(
+        "select "
+        + ", ".join(f"timestamp '{year}-01-02 03:04:05Z' as {name}" for name, year in years.items())
+        + ", date '-0010-01-02' as day, timestamp_ntz '-0010-01-02 03:04:05' as no_zone"
+    ).write.parquet(path)
+    produce(Source(path), RowMapping(key=("day",)), create=ONE)
+    times = {name: f"{year}-01-02T03:04:05.000000Z" for name, year in years.items()}
+    assert produce.values() == [{**times, "day": "-0010-01-02", "no_zone": "-0010-01-02T03:04:05.000000"}]
+    assert produce.rows("key") == [(b"-0010-01-02",)]
+
+
 @pytest.mark.parametrize("text", ["count(*)", "max(id)", "explode(array('a', 'b'))"])
 def test_an_expression_makes_one_record_of_each_row(produce: Runs, tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.csv"

@@ -105,6 +105,33 @@ def test_a_version_that_was_written_is_not_written_again(produce: Runs, orders: 
     assert produce(orders, transaction=("import", "8")).partitions[0].start == 3
 
 
+@pytest.mark.parametrize(
+    ("at", "config", "message"),
+    [
+        (
+            "2024-05-01T10:00:00Z",
+            {"message.timestamp.before.max.ms": "1000"},
+            r"topic t takes timestamps from .* \(message.timestamp.before.max.ms\), found 2024-05-01T10:00:00.000Z",
+        ),
+        ("2999-01-01T00:00:00Z", {}, r"topic t takes timestamps up to .* found 2999-01-01T00:00:00.000Z"),
+    ],
+)
+def test_a_dry_run_refuses_the_timestamps_that_the_topic_would_not_take(
+    produce: Runs, tmp_path: Path, at: str, config: dict[str, str], message: str
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"at\n{at}\n")
+    for dry_run in (True, False):
+        with pytest.raises(InvalidRecord, match=message):
+            produce(path, RowMapping(timestamp="at"), create=NewTopic(1, config), dry_run=dry_run)
+    assert produce.cluster.topics() == []
+    produce.cluster.create_topic("t", config=config)
+    with pytest.raises(InvalidRecord, match=message):
+        produce(path, RowMapping(timestamp="at"), dry_run=True)
+    produce.cluster.alter("t", config={"message.timestamp.type": "LogAppendTime"})
+    assert produce(path, RowMapping(timestamp="at"), dry_run=True).records == 1
+
+
 def test_a_dry_run_shows_the_rows_and_changes_nothing(produce: Runs, orders: Path) -> None:
     mapping = RowMapping(key=("customer",), timestamp="at", partition="id")
     source = Source(str(orders), options={"nullValue": ""})

@@ -20,7 +20,7 @@ def test_it_counts_all_rows_and_shows_the_first(spark: SparkSession) -> None:
     )
     seen = preview(rows)
     assert (seen.records, seen.without_key, seen.without_value, seen.size_bytes) == (10, 1, 1, 9 + 9 * 1000)
-    assert (seen.oldest_ms, seen.newest_ms, seen.partitions) == (1_704_067_200_000, 1_704_067_200_009, (0, 1))
+    assert (seen.oldest_us, seen.newest_us, seen.partitions) == (1_704_067_200_000_000, 1_704_067_200_009_000, (0, 1))
     assert len(seen.first) == ROWS_SHOWN
     assert seen.first[0].startswith("key=null  value=" + "é" * (CHARACTERS_SHOWN - 1) + "…  timestamp=")
     assert list(seen.remarks()) == [
@@ -32,16 +32,16 @@ def test_it_counts_all_rows_and_shows_the_first(spark: SparkSession) -> None:
 
 
 def test_times_that_no_calendar_shows_are_counted_too() -> None:
-    seen = Preview(1, 0, 0, 1, -(10**15), 253_402_300_800_000, (), ())
+    seen = Preview(1, 0, 0, 1, -(10**18), 253_402_300_800_000_000, (), ())
     assert list(seen.remarks()) == [
-        "timestamps from -1000000000000000 ms (before the year 1) to 253402300800000 ms (after the year 9999)"
+        "timestamps from -1000000000000000000 us (before the year 1) to 253402300800000000 us (after the year 9999)"
     ]
 
 
 @pytest.mark.spark
 def test_rows_of_values_alone_have_no_keys_and_no_times(spark: SparkSession) -> None:
     seen = preview(spark.sql("select X'00' as value where false"))
-    assert (seen.records, seen.size_bytes, seen.oldest_ms, seen.partitions, seen.first) == (0, 0, None, (), ())
+    assert (seen.records, seen.size_bytes, seen.oldest_us, seen.partitions, seen.first) == (0, 0, None, (), ())
 
 
 @pytest.mark.spark
