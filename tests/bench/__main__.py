@@ -25,6 +25,7 @@ import sparklog.spark
 from tests import readme_figures
 from tests.bench import machine, peers_section, report
 from tests.bench.bare_source import BareSource, DrainedSource
+from tests.bench.children import ended_on_failure
 from tests.bench.commits import commit_rates
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
@@ -109,7 +110,7 @@ def _peers() -> int:
 
 
 def _session(folder: Path, settings: dict[str, str]) -> SparkSession:
-    spark = (
+    builder = (
         SparkSession.builder.config(map=settings)
         .master("local[2]")
         .config("spark.driver.memory", "6g")
@@ -121,8 +122,9 @@ def _session(folder: Path, settings: dict[str, str]) -> SparkSession:
         .config("spark.local.dir", str(folder))
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
     )
+    with ended_on_failure():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     sparklog.spark.register(spark)
     spark.dataSource.register(BareSource)

@@ -20,8 +20,8 @@ def section(machine: str, results: PeerResults, steps: Steps) -> str:
         report.PEERS,
         "Written by `make bench PEERS=1`: Apache Kafka (KRaft, one broker on this machine, its defaults) through "
         "Spark's connector, and Delta Lake. Every round runs all sides once, each time beginning with another one. "
-        "All get the same rows, 8 B keys and half compressible values, and 4 partitions; `acks=all` for sparklog and "
-        "Kafka. Unless a side says otherwise its compression is its default: zstd (sparklog), none (Kafka), snappy "
+        f"All get the same {results.records:,} rows, 8 B keys and half compressible values, and 4 partitions; `acks=all` "
+        "for sparklog and Kafka. Unless a side says otherwise its compression is its default: zstd (sparklog), none (Kafka), snappy "
         "(Delta Lake). Tuned Kafka: `batch.size` 256 KiB, `linger.ms` 20; for reads `max.poll.records` 50,000, "
         "fetches of 32 MiB, `fetch.max.wait.ms` 10, `minPartitions`. Delta Lake has "
         "`spark.databricks.delta.snapshotPartitions` 2. sparklog syncs its files to the disk before it answers; Kafka "
