@@ -11,6 +11,17 @@ from tests.bench.peers import KAFKA, PeerResults, Used
 _LEFT = "plan, commit, and what was not seen by itself"
 _HEADINGS = ("seconds", "Spark's JVM", "Python", "Kafka's broker", "all")
 
+_ABOUT = (
+    "Written by `make bench PEERS=1`: Apache Kafka (KRaft, one broker on this machine, its defaults) through Spark's "
+    "connector, and Delta Lake. Every round runs all sides once, each time beginning with another one. All get the "
+    "same {records:,} rows, 8 B keys and half compressible values, and 4 partitions; sparklog and Kafka wait for all "
+    "replicas (`acks=all`; there is one). Unless a side says otherwise its compression is its default: zstd "
+    "(sparklog), none (Kafka), snappy (Delta Lake). Kafka is tuned by `batch.size` 256 KiB and `linger.ms` 20; for "
+    "reads by `max.poll.records` 50,000, fetches of 32 MiB, `fetch.max.wait.ms` 10 and `minPartitions` 4. Delta Lake "
+    "has `spark.databricks.delta.snapshotPartitions` 2. sparklog syncs its files to the disk before it answers; Kafka "
+    "and Delta Lake leave that to the system."
+)
+
 Steps = Mapping[str, Mapping[str, float]]
 
 
@@ -18,14 +29,7 @@ def section(machine: str, results: PeerResults, steps: Steps) -> str:
     """`steps`: codec -> step -> ns a record, as `record_cost` finds them."""
     lines = [
         report.PEERS,
-        "Written by `make bench PEERS=1`: Apache Kafka (KRaft, one broker on this machine, its defaults) through "
-        "Spark's connector, and Delta Lake. Every round runs all sides once, each time beginning with another one. "
-        f"All get the same {results.records:,} rows, 8 B keys and half compressible values, and 4 partitions; `acks=all` "
-        "for sparklog and Kafka. Unless a side says otherwise its compression is its default: zstd (sparklog), none (Kafka), snappy "
-        "(Delta Lake). Tuned Kafka: `batch.size` 256 KiB, `linger.ms` 20; for reads `max.poll.records` 50,000, "
-        "fetches of 32 MiB, `fetch.max.wait.ms` 10, `minPartitions`. Delta Lake has "
-        "`spark.databricks.delta.snapshotPartitions` 2. sparklog syncs its files to the disk before it answers; Kafka "
-        "and Delta Lake leave that to the system.",
+        _ABOUT.format(records=results.records),
         "",
         f"Machine: {machine}",
         "",
