@@ -187,11 +187,10 @@ class SliceTable:
         if self._tail_rows + len(added) > TAIL_ROWS:
             self._seal(added)
             return
-        changed: dict[int, _Run] = {}
+        tail = self._tail
         for each in added:
             key = (each.topic_id << 32) | each.partition
-            changed[key] = _with(changed.get(key) or self._tail.get(key), each)
-        self._tail.put_all(changed)
+            tail[key] = _with(tail.get(key), each)
         self._tail_rows += len(added)
 
     def seal(self) -> None:

@@ -287,4 +287,20 @@ GUARDS: Final = (
             "tests/chain/test_committer.py::test_who_opened_it_and_never_wrote_before_it_was_made_anew_writes_nothing_either",
         ),
     ),
+    Guard(
+        "request-taken-is-performed",
+        "Who took a request performs it, also if another caller brings the result of his own command first.",
+        "sparklog/chain/committer.py",
+        "            while request is not None or not done:",
+        "            while not ticket.done:",
+        ("tests/chain/test_group_commit.py::test_who_took_a_request_performs_it_though_a_result_comes_first",),
+    ),
+    Guard(
+        "nobody-left-asleep",
+        "Callers go on when the one who was to wake them is interrupted.",
+        "sparklog/chain/committer.py",
+        "        for _, gate in waiting:\n            _open(gate)\n",
+        "",
+        ("tests/chain/test_group_commit.py::test_a_caller_is_told_though_the_one_who_performs_is_stopped_just_before",),
+    ),
 )

@@ -222,4 +222,15 @@ GUARDS: Final = (
         "len(slices)",
         ("tests/core/test_rolling.py::test_what_is_not_on_every_in_sync_store_stays",),
     ),
+    Guard(
+        "shared-slices",
+        "Two states that go on from one do not see each other's slices.",
+        "sparklog/core/slice_table.py",
+        "    if slices[count] is not added:",
+        "    if len(slices) > count + 2:",
+        (
+            "tests/core/test_slice_table.py::test_two_threads_that_go_on_from_one_table_do_not_see_each_others_slices",
+            "tests/core/test_slice_table.py::test_a_table_that_goes_on_from_another_copies_no_slices_and_a_second_one_does",
+        ),
+    ),
 )
