@@ -254,6 +254,7 @@ def test_without_the_checks_of_a_swap_the_log_would_break(log: MaintainedLog, mo
 
 
 class FailingTasks:
+    in_this_process = False
     tasks_at_once = 64
 
     def run(self, task: object, payloads: object) -> list[bytes]:
