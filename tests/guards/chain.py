@@ -98,8 +98,8 @@ GUARDS: Final = (
         "snapshot-that-won",
         "Chunks of a snapshot whose place another one has are not taken for written.",
         "sparklog/chain/snapshot.py",
-        "            return _manifest(store, key)",
-        "            return prepared.manifest",
+        "            return read_manifest(store, key)\n        except KeyNotFound as error:\n            raise",
+        "            return prepared.manifest\n        except KeyNotFound as error:\n            raise",
         ("tests/chain/test_snapshot.py::test_who_finds_another_ones_snapshot_in_its_place_goes_by_that_ones_chunks",),
     ),
     Guard(
