@@ -90,9 +90,20 @@ GUARDS: Final = (
         "snapshot-of-others",
         "A process does not write a snapshot just after another one did.",
         "sparklog/chain/committer.py",
-        "            if newest is not None:",
-        "            if False:",
+        "                if newest is not None:",
+        "                if False:",
         ("tests/chain/test_snapshot.py::test_a_process_learns_of_the_snapshots_of_others",),
+    ),
+    Guard(
+        "snapshot-after-damage",
+        "A damaged newest snapshot does not keep the next one from being written.",
+        "sparklog/chain/committer.py",
+        "with suppress(ChainDamaged):",
+        "with suppress():",
+        (
+            "tests/chain/test_snapshot.py::"
+            "test_a_damaged_newest_manifest_does_not_keep_the_next_snapshot_from_being_written",
+        ),
     ),
     Guard(
         "snapshot-that-won",
