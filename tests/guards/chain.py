@@ -90,16 +90,27 @@ GUARDS: Final = (
         "snapshot-of-others",
         "A process does not write a snapshot just after another one did.",
         "sparklog/chain/committer.py",
-        "            if newest is not None:",
-        "            if False:",
+        "                if newest is not None:",
+        "                if False:",
         ("tests/chain/test_snapshot.py::test_a_process_learns_of_the_snapshots_of_others",),
+    ),
+    Guard(
+        "snapshot-after-damage",
+        "A damaged newest snapshot does not keep the next one from being written.",
+        "sparklog/chain/committer.py",
+        "with suppress(ChainDamaged):",
+        "with suppress():",
+        (
+            "tests/chain/test_snapshot.py::"
+            "test_a_damaged_newest_manifest_does_not_keep_the_next_snapshot_from_being_written",
+        ),
     ),
     Guard(
         "snapshot-that-won",
         "Chunks of a snapshot whose place another one has are not taken for written.",
         "sparklog/chain/snapshot.py",
-        "            return read_manifest(store, key)\n        except KeyNotFound as error:\n",
-        "            return prepared.manifest\n        except KeyNotFound as error:\n",
+        "            return read_manifest(store, key)\n        except KeyNotFound as error:\n            raise",
+        "            return prepared.manifest\n        except KeyNotFound as error:\n            raise",
         ("tests/chain/test_snapshot.py::test_who_finds_another_ones_snapshot_in_its_place_goes_by_that_ones_chunks",),
     ),
     Guard(
