@@ -140,11 +140,19 @@ GUARDS: Final = (
         ("tests/core/test_decide_append.py::test_fewer_stores_in_sync_than_the_topic_wants_take_no_writes",),
     ),
     Guard(
+        "append-producer",
+        "The slices of an idempotent producer keep its sequences.",
+        "sparklog/core/decide_append.py",
+        "        slices.append(made if new.producer is None else replace(made, producer=new.producer))",
+        "        slices.append(made)",
+        ("tests/core/test_decide_append.py::test_a_slice_keeps_what_its_author_said_field_by_field",),
+    ),
+    Guard(
         "every-insync-store",
         "An object is on every store in sync before it is named.",
         "sparklog/core/decide_append.py",
-        "        missing = [store for store in partition.isr if store not in holders[each.object_index]]",
-        "        missing = []",
+        "        if not held_by.issuperset(partition.isr):",
+        "        if False:",
         ("tests/core/test_decide_append.py::test_an_append_that_does_not_fit_is_refused",),
     ),
     Guard(
