@@ -21,7 +21,7 @@ from sparklog.core.commands import (
     Submission,
     Swap,
 )
-from sparklog.core.decide import Decision, decide
+from sparklog.core.decide.command import Decision, decide
 from sparklog.core.invariants import check
 from sparklog.core.records import AppliedCommand, At, CommandResult
 from sparklog.core.slice_table import SliceColumns, digest

@@ -35,7 +35,7 @@ from sparklog.core.commands import (
     Submission,
     Swap,
 )
-from sparklog.core.decide import decide
+from sparklog.core.decide.command import decide
 from sparklog.core.invariants import check
 from sparklog.core.records import AppliedCommand, At, CommandResult, TopicDeleted
 from sparklog.core.slice_table import digest

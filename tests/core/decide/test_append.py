@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core import decide_append as subject
 from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, PartitionEpoch
-from sparklog.core.decide_append import OFFSETS_END
+from sparklog.core.decide import append as subject
+from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.errors import (
     FencedLeaderEpoch,
     InvalidInput,
@@ -275,7 +275,7 @@ def test_a_repeat_of_a_version_is_known_before_its_topic_is_looked_for(log: Deci
 def test_without_the_look_for_known_appends_a_repeat_would_be_there_twice(
     log: DecidedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparklog.core.decide.known_append", lambda state, command: None)
+    monkeypatch.setattr("sparklog.core.decide.command.known_append", lambda state, command: None)
     for _ in range(2):
         log.append(2, application=Application("job", 5))
     assert log.bounds() == [(0, 2), (2, 4)]

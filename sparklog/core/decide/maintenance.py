@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.decide_append import check_holder, existing_partition, where
-from sparklog.core.decide_topics import delay_begins_ms
+from sparklog.core.decide.append import check_holder, existing_partition, where
+from sparklog.core.decide.topics import delay_begins_ms
 from sparklog.core.errors import InvalidInput, NotEnoughReplicas, OffsetOutOfRange, SwapRefused
 from sparklog.core.numbering import records_between
 from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
