@@ -25,6 +25,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 from flights import FLIGHTS, IN_JANUARY, WITHOUT_TAIL_NUMBER, Flights, unpack
 from log_picture import LogView, Panel, draw, look_at
@@ -33,7 +34,7 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import OffsetOutOfRange, SparklogError
-from sparklog.core.murmur2 import partition_for_key
+from sparklog.core.murmur2 import partitions_for_keys
 from sparklog.core.readable import counted
 from sparklog.storage.object_store import ObjectStore
 
@@ -168,7 +169,9 @@ class Demo:
             endingOffsets=json.dumps({TOPIC: {str(partition): stop}}),
         ).collect()
         self.check("offsets read", [row["offset"] for row in rows], list(range(start, stop)))
-        routed = {partition_for_key(bytes(row["key"]), PARTITIONS) for row in rows}
+        keys = pa.array([bytes(row["key"]) for row in rows], pa.binary())
+        offsets, data = np.frombuffer(keys.buffers()[1], np.int32), np.frombuffer(keys.buffers()[2], np.uint8)
+        routed = set(partitions_for_keys(offsets, data, PARTITIONS).tolist())
         self.check("partitions of their keys by Kafka's hash", routed, {partition})
         self.say(f"read by offset: {TOPIC}-{partition} [{start:,}, {stop:,}): {len(rows):,} rows, none missing")
 
