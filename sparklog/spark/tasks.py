@@ -1,4 +1,4 @@
-"""The heavy part of a maintenance job as Spark tasks: an adapter of `maintenance.tasks.TaskRunner`."""
+"""Run the heavy part of a maintenance job as Spark tasks: an adapter of `maintenance.tasks.TaskRunner`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class SparkTasks:
-    """Runs tasks on the executors of a session, which is made when the first task is to run.
+    """Runs tasks on the executors of a session, which is created for the first task.
 
-    Executors find a task by its name in their own sparklog. Raises InvalidInput for a cluster that lives in the memory
-    of one process: executors could not reach it.
+    Executors look a task up by name in their own sparklog. Raises InvalidInput for a cluster in the memory of one
+    process, which executors could not reach.
     """
 
     tasks_at_once = 64
@@ -32,7 +32,7 @@ class SparkTasks:
         self._session: SparkSession | None = None
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        """`task` of each payload, in their order. Raises SparklogError if Spark fails to run them for good."""
+        """The result of `task` for each payload, in order. Raises SparklogError if Spark gives up on running them."""
         if not payloads:
             return []
         if self._session is None:
