@@ -207,8 +207,8 @@ def write(
 def _write(state: ClusterState, command_id: str | None, result: CommandResult) -> dict[str, Any]:
     names = _names(state)
     ranges = [
-        {"topic": names.get(each.topic_id), "partition": each.partition, "start": each.start, "end": each.end}
-        for each in result.ranges
+        {"topic": names.get(range_.topic_id), "partition": range_.partition, "start": range_.start, "end": range_.end}
+        for range_ in result.ranges
     ]
     return {
         "command_id": command_id,

@@ -72,8 +72,8 @@ def info() -> None:
     with connect() as cluster, cluster.connection.follower.current() as state:
         url = cluster.connection.url
         stores = [
-            {"store": each.store, "url": join_url(url, each.url), "registration": each.registration}
-            for each in state.stores.values()
+            {"store": store.store, "url": join_url(url, store.url), "registration": store.registration}
+            for store in state.stores.values()
         ]
         document: dict[str, Any] = {
             "cluster": url,

@@ -90,15 +90,13 @@ def _found(
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """The scalar values, and the lists of stores, jobs and orphans."""
     numbers = position(cluster, state)
-    jobs = [
-        {"job": each.job, "ended_ms": each.ended_ms, "failed": each.failed_partitions} for each in state.jobs.values()
-    ]
-    wrong = [f"store {each.store}: {problem}" for each in checked.stores for problem in each.problems]
+    jobs = [{"job": run.job, "ended_ms": run.ended_ms, "failed": run.failed_partitions} for run in state.jobs.values()]
+    wrong = [f"store {store.store}: {problem}" for store in checked.stores for problem in store.problems]
     remarks = []
-    for each in checked.stores:
-        wrong += _some(each.store, each.bad_objects, "more problem")
-        remarks += _some(each.store, each.remarks, "more remark")
-    wrong += [f"job {each['job']}: {each['failed']} failed, see sparklog job status" for each in jobs if each["failed"]]
+    for store in checked.stores:
+        wrong += _some(store.store, store.bad_objects, "more problem")
+        remarks += _some(store.store, store.remarks, "more remark")
+    wrong += [f"job {job['job']}: {job['failed']} failed, see sparklog job status" for job in jobs if job["failed"]]
     if (behind := numbers["entries_since_snapshot"]) > STALE_SNAPSHOT_ENTRIES:
         wrong.append(f"no snapshot for {counted(behind, 'entry')}: sparklog chain snapshot")
     document: dict[str, Any] = {

@@ -116,7 +116,9 @@ def describe(topic: str = NAME) -> None:
     with connect() as cluster, cluster.connection.follower.current() as state:
         described = topic_of(state, topic)
         at_ms = now_ms()
-        partitions = [_partition_row(state, described, each, at_ms) for each in state.partitions_of(described)]
+        partitions = [
+            _partition_row(state, described, partition, at_ms) for partition in state.partitions_of(described)
+        ]
         values = topic_values(described.config, topic_defaults(state.config))
     config = {key: text_of(value) for key, (value, _) in values.items()}
     sources = {key: source for key, (_, source) in values.items() if source != "default"}
@@ -219,13 +221,13 @@ def add_partitions(
     from sparklog.core.commands import AddPartitions
 
     with connect() as cluster:
-        found = _topic(cluster, topic)
-        _decided(cluster, AddPartitions(found.topic_id, total))
+        before = _topic(cluster, topic)
+        _decided(cluster, AddPartitions(before.topic_id, total))
         if not dry_run:
             cluster.add_partitions(topic, total)
     done(
-        f"topic {topic} {'would have' if dry_run else 'has'} {counted(total, 'partition')}, it had {found.partitions}",
-        {"topic": topic, "partitions": total, "before": found.partitions, "dry_run": dry_run},
+        f"topic {topic} {'would have' if dry_run else 'has'} {counted(total, 'partition')}, it had {before.partitions}",
+        {"topic": topic, "partitions": total, "before": before.partitions, "dry_run": dry_run},
     )
 
 
@@ -233,12 +235,12 @@ def add_partitions(
 def delete(topic: str = NAME, dry_run: bool = DRY_RUN) -> None:
     """Delete a topic. Its records are gone at once; a retention run deletes its objects after file.delete.delay.ms."""
     with connect() as cluster:
-        found = cluster.describe(topic)
+        deleted = cluster.describe(topic)
         if not dry_run:
             cluster.delete_topic(topic)
     done(
-        f"{'would delete' if dry_run else 'deleted'} topic {topic} with {counted(found.records, 'record')}",
-        {"topic": topic, "records": found.records, "size_bytes": found.size_bytes, "dry_run": dry_run},
+        f"{'would delete' if dry_run else 'deleted'} topic {topic} with {counted(deleted.records, 'record')}",
+        {"topic": topic, "records": deleted.records, "size_bytes": deleted.size_bytes, "dry_run": dry_run},
     )
 
 
