@@ -54,7 +54,7 @@ def produce(
         "partition, timestamp (ms) or timestamp_us, headers. A key or value other than a string is kept as JSON text.",
     ),
     base64: bool = typer.Option(False, "--base64", help="With --json: key, value and header values are base64."),
-    batch: int = typer.Option(10_000, "--batch", min=1, metavar="N", help="Records per commit at most."),
+    batch: int = typer.Option(10_000, "--batch", min=1, metavar="N", help="The most records in one commit."),
     linger_ms: int = typer.Option(
         1_000, "--linger-ms", min=0, metavar="MS", help="Commit a smaller batch after waiting this long."
     ),
@@ -62,7 +62,7 @@ def produce(
         None, "--partition", "-p", min=0, metavar="P", help="Partition for every record. Default: by key."
     ),
     compression: str | None = typer.Option(
-        None, "--compression", "-z", metavar="zstd|lz4|none", help="Default: the topic's compression.type."
+        None, "--compression", "-z", metavar="zstd|lz4|none", help="Default: the topic's compression.type, else zstd."
     ),
 ) -> None:
     """Append the lines of stdin to a topic.

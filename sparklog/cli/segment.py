@@ -36,7 +36,9 @@ def list_segments(
         [], "--partition", "-p", metavar="P", help="Only this partition; may be given several times. Default: all."
     ),
     offset: int = typer.Option(0, "--offset", min=0, metavar="N", help="Start with the slice that holds this offset."),
-    num: int | None = typer.Option(None, "--num", "-n", min=1, metavar="N", help="Slices per partition at most."),
+    num: int | None = typer.Option(
+        None, "--num", "-n", min=1, metavar="N", help="The most slices to list per partition."
+    ),
 ) -> None:
     """List every slice of a topic in offset order, with its object: an append object or a sealed segment."""
     from sparklog.core.plan import chosen_partitions, topic_of
