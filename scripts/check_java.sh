@@ -17,7 +17,7 @@ else
     java=$(command -v java) || refuse "none was found (JAVA_HOME is not set, and there is no java in PATH)"
     where=$java
 fi
-# macOS has a java in PATH that only says that there is none.
+# macOS has a stub in PATH that only reports that Java is missing.
 text=$("$java" -version 2>&1) || refuse "$where does not start"
 version=$(printf '%s\n' "$text" | sed -n 's/.* version "\([^"]*\)".*/\1/p' | head -n 1)
 major=${version#1.} # Java 8 calls itself 1.8.0

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Resolve the lock files anew: pinned versions with hashes for every platform, and no address of any index.
-# Pins stay where they are unless told otherwise, e.g. `make lock ARGS=--upgrade` or `ARGS="-P pyarrow"`.
+# Resolve the lock files again: pinned versions with hashes for every platform, without the address of any index.
+# Pins do not move unless asked to, for example by `make lock ARGS=--upgrade` or `ARGS="-P pyarrow"`.
 set -eu
 cd "$(dirname "$0")/.."
 command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }

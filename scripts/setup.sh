@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make .venv from the lock files with nothing but Python's own venv and pip. Safe to run again at any time,
-# also after it was interrupted: what is whole is kept, what is not is made anew.
+# Create .venv from the lock files with nothing but Python's own venv and pip. Safe to run again at any time,
+# even after an interruption: complete parts are kept, and the rest is installed again.
 set -eu
 cd "$(dirname "$0")/.."
 venv=.venv

@@ -1,4 +1,4 @@
-"""Reading on, as a state machine: from one head to the head that was newest when it began, or newer.
+"""Catching up, as a state machine: from one head to the newest head at the time of the call, or a newer one.
 
 STARTING ── no head yet, or the block is void ──► LOADING the newest snapshot ──┐
    ├────────────────────────────────────────────────────────────────────────────┘
@@ -8,7 +8,7 @@ STARTING ── no head yet, or the block is void ──► LOADING the newest s
          │                             └── an entry does not fit: DOUBTING its block's mark ── absent ──► ChainDamaged
          └── what an entry names is gone: LOADING a newer snapshot, by which it was deleted as old
 
-What was read takes effect only after the marks were found absent. A round that fails changes nothing.
+Entries take effect only after the marks of their blocks were found absent. A failed round changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROUND_BYTES = 64 << 20  # a round of a backlog ends when its entries are this la
 
 
 class Phase(StrEnum):
-    """What it waits for."""
+    """What the machine is waiting for."""
 
     LOADING = "loading"
     READING = "reading"
@@ -45,9 +45,9 @@ Outcome = Head | SparklogError
 
 
 class CatchUp:
-    """Reads on from `head`; `found` is the body of the next entry if that is known already. `url` is for messages.
+    """Catches up from `head`. `found`: the body of the next entry, if it is already known. `url` is for messages.
 
-    The snapshot, if one is loaded, has to be newer than the head: else what the head rests on is gone.
+    If a snapshot has to be loaded, it must be newer than the head. Otherwise nothing leads on from the head.
     """
 
     def __init__(self, head: Head, url: str, *, found: bytes | None = None, reload: bool = False) -> None:
@@ -56,17 +56,17 @@ class CatchUp:
         self._url = url
         self._bodies: list[bytes] = [] if found is None else [found]
         self._at_end = False
-        self._is_void = reload  # whether the block behind the head is marked: only a snapshot leads on
+        self._is_void = reload  # the block after the head is marked as deleted: only a snapshot leads on
         self._entries: list[Entry] = []
         self._damage: ChainDamaged | None = None
-        self._missing: ChainDamaged | None = None  # for want of what a snapshot is loaded
+        self._missing: ChainDamaged | None = None  # the missing object because of which a snapshot is loaded
 
     def start(self) -> Request:
         """The first request."""
         return LoadSnapshot() if self.phase is Phase.LOADING else self._read()
 
     def reply(self, reply: Reply) -> Request | Outcome:
-        """The next request, or how it ended."""
+        """The next request, or the outcome."""
         if isinstance(reply, SparklogError) and not isinstance(reply, KeyNotFound):
             return reply
         match self.phase:
@@ -114,7 +114,7 @@ class CatchUp:
     # ---- entries --------------------------------------------------------------------------------
 
     def _read(self) -> Request:
-        """Ask for the next entry, and the one after it; from the third on for many at once."""
+        """Ask for the next entry, then the one after it, and from the third entry on for many at once."""
         self.phase = Phase.READING
         first = self.head.n + 1 + len(self._bodies)
         width = 1 if len(self._bodies) < 2 else READ_WIDTH
@@ -131,9 +131,9 @@ class CatchUp:
         return self._read()
 
     def _look(self, *, at_end: bool) -> Request:
-        """Look for the marks of all blocks that were read, up to that of the slot that was taken for the end.
+        """Look for the marks of all blocks that were read, including the block of the slot that was taken for the end.
 
-        A block's mark is put before its entries go, so one that is absent now was absent when they were read.
+        A block's mark is put before its entries are deleted, so a mark that is absent now was absent during the reads.
         """
         self.phase, self._at_end = Phase.LOOKING, at_end
         first = self.head.n + 1
@@ -180,7 +180,7 @@ class CatchUp:
         return self._apply(appends)
 
     def _reload_for(self, entry: Entry, command: AppliedCommand) -> Request:
-        """A body is gone: vacuum deletes it when FLOOR has passed its command in the snapshots that it keeps."""
+        """Load a snapshot because a body is gone: vacuum deletes it when FLOOR has passed it in the kept snapshots."""
         key = command_key(command.n0, command.command_id)
         self._missing = damage(key, f"entry {entry.n} names it, it is not there", self._url)
         self._bodies.clear()
@@ -201,7 +201,7 @@ class CatchUp:
         return self.head if self._at_end else self._read()
 
     def _doubt(self, entry: Entry, draft: Draft) -> Request:
-        """The entry names another one before it: damage, unless its block was deleted since the look for its mark."""
+        """The entry names another predecessor: damage, unless its block was deleted since its mark was looked for."""
         self._damage = damage(
             entry_key(entry.n),
             f"wanted chain {draft.state.chain_id} after hash {draft.entry_hash}, "

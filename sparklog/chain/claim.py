@@ -1,9 +1,9 @@
-"""The race for a slot, as a state machine: whoever wins slot n has the truth at n.
+"""The race for a slot, as a state machine. The entry that wins slot n is the truth at n.
 
 PUTTING ── created ──────────────────────► LOOKING for the block's mark ── absent ──► Won
    │ ▲ └── exists ──► READING the slot ──►    │  own bytes: the same as created
    │ │                    │                   │  other bytes, mark absent ───────────► Lost: they are the truth at n
-   │ └─ PAUSED ◄── not read, not told ◄───────┤
+   │ └─ PAUSED ◄─── no answer ◄───────────────┤
    │      └── the deadline passed ──► OutcomeUnknown, or RequestTimedOut if nothing was sent that could land
    └── refused for good ──► that error        └── present ──► Voided
 """
@@ -29,7 +29,7 @@ from sparklog.core.errors import (
 from sparklog.core.readable import duration
 from sparklog.storage.keys import entry_block, entry_key, void_key
 
-DAMAGED_READS = 3  # until damage is believed to be in the store, not on the way from it
+DAMAGED_READS = 3  # damaged reads after which the damage must be in the store, not in transit
 
 
 class Won(msgspec.Struct, frozen=True):
@@ -37,20 +37,20 @@ class Won(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """Another entry is in the slot: `body`."""
+    """Another entry, `body`, is in the slot."""
 
     body: bytes
 
 
 class Voided(msgspec.Struct, frozen=True):
-    """The block is marked as deleted. The outcome is unknown until the state was reloaded."""
+    """The block is marked as deleted. The outcome is unknown until the state is reloaded."""
 
 
 Outcome = Won | Lost | Voided | SparklogError
 
 
 class Phase(StrEnum):
-    """What the claim waits for."""
+    """What the claim is waiting for."""
 
     PUTTING = "putting"
     READING = "reading"
@@ -59,7 +59,7 @@ class Phase(StrEnum):
 
 
 class Claim:
-    """Puts `body` into slot `n`, or learns who was first. `url` is for messages."""
+    """Puts `body` into slot `n`, or learns which entry was first. `url` is for messages."""
 
     def __init__(self, n: int, body: bytes, deadline_ms: int, timeout_ms: int, url: str) -> None:
         self.n = n
@@ -69,13 +69,13 @@ class Claim:
         self._key = entry_key(n)
         self._deadline_ms, self._timeout_ms = deadline_ms, timeout_ms
         self._pause_ms = FIRST_PAUSE_MS
-        self._in_doubt = False  # whether the entry may be there, or come to be there
+        self._in_doubt = False  # True once the entry may be in the slot, or may still arrive there
         self._found: bytes | None = None
         self._damaged_reads = 0
 
     @property
     def is_there(self) -> bool:
-        """Whether the slot holds this entry; that it counts shows when the block has no mark."""
+        """True if the slot holds this entry. It counts only if its block turns out to have no mark."""
         return self.phase is Phase.LOOKING and self._found == self.body
 
     def start(self) -> Request:
@@ -84,12 +84,12 @@ class Claim:
         return Put(self._key, self.body)
 
     def reply(self, reply: Reply, now: Now) -> Request | Outcome:
-        """The next request, or how it ended."""
+        """The next request, or the outcome."""
         match self.phase:
             case Phase.PUTTING:
                 return self._after_put(reply, now)
             case Phase.READING:
-                if isinstance(reply, SparklogError):  # not now, not yet, or (keys may expire) no more
+                if isinstance(reply, SparklogError):  # no answer, not visible yet, or already deleted
                     return self._again(now)
                 self._found = bytes(reply)  # type: ignore[call-overload]
                 return self._look()
@@ -104,7 +104,7 @@ class Claim:
                 self._in_doubt, self._found = True, self.body
                 return self._look()
             case KeyExists():
-                self._in_doubt = True  # reading shows whose it is: it may be one's own
+                self._in_doubt = True  # it may be our own entry: reading it will tell
                 self.phase = Phase.READING
                 return Get(self._key)
             case OutcomeUnknown():
@@ -135,12 +135,12 @@ class Claim:
         if self._found == self.body:
             return Won()
         try:
-            decode_entry(self.n, self._found, self._url)  # damage is an error here, before anything is decided from it
+            decode_entry(self.n, self._found, self._url)  # detect damage before anything is decided from the entry
         except ChainDamaged as damaged:
             self._damaged_reads += 1
             if self._damaged_reads < DAMAGED_READS:
                 return self._again(now)
-            error = ChainDamaged(damaged.message, landed=Landed.UNKNOWN)  # under the damage it may be one's own
+            error = ChainDamaged(damaged.message, landed=Landed.UNKNOWN)  # the damaged entry may be our own
             error.__cause__ = damaged
             return error
         except SparklogError as error:
@@ -148,7 +148,7 @@ class Claim:
         return Lost(self._found)
 
     def _again(self, now: Now) -> Request | Outcome:
-        """The same bytes once more after a pause, unless the deadline passed."""
+        """Put the same bytes again after a pause, unless the deadline has passed."""
         self._found = None
         if now.monotonic_ms < self._deadline_ms:
             pause = Pause(self._pause_ms)

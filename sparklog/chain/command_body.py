@@ -1,7 +1,7 @@
 """The objects and slices of a large append, in one immutable Arrow object beside the chain.
 
-An entry of many thousand slices would be slow to read for everybody; it names this object instead
-(`AppendedByReference`). The body has no offsets: they follow from the state in front of the entry.
+An entry with many thousand slices would be slow for every reader, so it names this object instead
+(`AppendedByReference`). The body has no offsets: they follow from the state before the entry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sparklog.core.records import Appended, AppendedByReference
 from sparklog.core.types import CommandId, EntryNumber, NewObject, NewSlice, ProducerSpan
 from sparklog.storage.keys import command_key
 
-SLICES_INLINE = 1_000  # an append of more slices goes by reference
+SLICES_INLINE = 1_000  # an append with more slices is stored by reference
 
 _COLUMNS = (
     ("object_index", "int32"),
@@ -51,7 +51,7 @@ _SPAN_COLUMNS = (
 
 
 class CommandBody(msgspec.Struct, frozen=True):
-    """The body of a large append as it is in the store."""
+    """The stored body of a large append."""
 
     sha256: str
     size_bytes: int
@@ -59,7 +59,7 @@ class CommandBody(msgspec.Struct, frozen=True):
     slices: int
 
     def reference(self, appended: Appended) -> AppendedByReference:
-        """The record that stands for `appended` in an entry."""
+        """The record that replaces `appended` in an entry."""
         return AppendedByReference(
             self.sha256,
             self.size_bytes,
@@ -72,10 +72,10 @@ class CommandBody(msgspec.Struct, frozen=True):
 
 
 class StoreBody:
-    """Puts the body of a large append under its key, as a state machine; a repeat finds its own object.
+    """Puts the body of a large append under its key, as a state machine. A retry recognizes its own object.
 
-    Nothing names the body before its entry does, so an unknown outcome is no doubt: it is tried again. It ends with the
-    body, RequestTimedOut, ChainDamaged (something else lies under the command's key), or the store's own error.
+    Only the entry names the body, so after an unknown outcome it is safe to try again. The outcome is the body,
+    RequestTimedOut, ChainDamaged (the command's key holds something else), or the store's own error.
     """
 
     def __init__(self, submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> None:
@@ -93,7 +93,7 @@ class StoreBody:
         return self._ask(Put(self._key, self._body))
 
     def reply(self, reply: Reply, now: Now) -> Request | CommandBody | SparklogError:
-        """The next request, or how it ended."""
+        """The next request, or the outcome."""
         match self._asked, reply:
             case Pause(), _:
                 return self.start()
@@ -133,7 +133,7 @@ class StoreBody:
 def append_of(
     body: bytes, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int, url: str
 ) -> Append:
-    """The append that entry `n` names by `record`, from the body under its key. Raises ChainDamaged."""
+    """The append that entry `n` names by `record`, decoded from its body. Raises ChainDamaged."""
     key = command_key(n0, command_id)
     found = hashlib.sha256(body).hexdigest()
     if found != record.body_sha256:
@@ -144,7 +144,7 @@ def append_of(
 
 
 def _own(key: str, found: bytes, command: Append) -> bytes:
-    """`found`, if it says what `command` says: another version may have written other bytes for the same."""
+    """Return `found` if it decodes to `command`; another version may have encoded it to other bytes."""
     try:
         same = decode_body(found) == (command.objects, command.slices)
     except (ValueError, KeyError, msgspec.MsgspecError):  # Arrow's errors are ValueErrors
@@ -157,11 +157,11 @@ def _own(key: str, found: bytes, command: Append) -> bytes:
 
 
 def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> bytes:
-    """An Arrow IPC file: a row per slice; the objects stand in the schema's metadata as JSON."""
+    """An Arrow IPC file with a row per slice. The objects are in the schema's metadata, as JSON."""
     import pyarrow as pa
 
-    spans = [each.producer for each in slices]
-    columns = {name: pa.array([getattr(each, name) for each in slices], kind) for name, kind in _COLUMNS}
+    spans = [slice_.producer for slice_ in slices]
+    columns = {name: pa.array([getattr(slice_, name) for slice_ in slices], kind) for name, kind in _COLUMNS}
     for name, kind in _SPAN_COLUMNS:
         columns[name] = pa.array([None if span is None else getattr(span, name) for span in spans], kind)
     table = pa.table(columns).replace_schema_metadata({"sparklog.objects": msgspec.json.encode(objects)})
@@ -172,7 +172,7 @@ def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> byt
 
 
 def decode_body(body: bytes | memoryview) -> tuple[tuple[NewObject, ...], tuple[NewSlice, ...]]:
-    """Inverse of `encode_body`."""
+    """The inverse of `encode_body`."""
     import pyarrow as pa
 
     table = pa.ipc.open_file(pa.py_buffer(body)).read_all()

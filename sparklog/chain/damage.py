@@ -1,7 +1,7 @@
-"""What the error of a damaged metadata chain says: which object it is about, what was wanted and found, what to do.
+"""The errors of a damaged metadata chain: which object is damaged, what was wanted and found, and what to do.
 
-No job deletes entries, and the bodies they name only when three snapshots cover them: as long as one of these can be
-read, or all bodies are still there, a snapshot can be made again; an entry can't.
+No job deletes entries, and the bodies that they name are deleted only when three snapshots cover them. A snapshot can
+be rebuilt as long as one of these three can be read, or all bodies still exist. An entry cannot be rebuilt.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ PUT_BACK = (
 
 
 def damage(key: str, found: str, store_url: str = "") -> ChainDamaged:
-    """The error for the object under `key`: `found` says what was wanted of it and what it is."""
+    """The error for the object under `key`. `found` says what was wanted and what was found."""
     at = f" at {store_url}" if store_url else ""
     return ChainDamaged(f"{_named(key)}{at}: {found}; {_what_to_do(key)}")
 
 
 def damaged_chunk(snapshot: str, chunk: str, found: str, store_url: str) -> ChainDamaged:
-    """The error for a chunk that the newest snapshot, under the key `snapshot`, names. Older ones may name it too."""
+    """The error for a chunk of the newest snapshot, whose key is `snapshot`. Older snapshots may name it too."""
     return ChainDamaged(
         f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} {_FROM_A_COPY}; while an older "
         "snapshot without it, or every entry, can be read, the state is built from that, and 'sparklog chain snapshot' "

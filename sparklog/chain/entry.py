@@ -1,4 +1,4 @@
-"""An entry of the metadata chain: its bytes, and the hash that links it to the one before."""
+"""An entry of the metadata chain: its bytes, and the hash that links it to the previous entry."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sparklog.core.records import AppliedCommand, At
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
 
-NO_PREVIOUS = "0" * 64  # what entry 0 names as the hash of the one before
+NO_PREVIOUS = "0" * 64  # the previous hash in entry 0
 
 
 class Author(msgspec.Struct, frozen=True):
-    """Who wrote an entry: kind is client, coordinator or job; `epoch` is a coordinator's, else 0."""
+    """The author of an entry. `kind` is client, coordinator or job; `epoch` is a coordinator's, else 0."""
 
     kind: str
     name: str
@@ -37,12 +37,12 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def at(self) -> At:
-        """Number and time, as the core wants them."""
+        """The number and time of the entry, in the form that `core` takes."""
         return At(self.n, self.time_ms)
 
 
 class EncodedEntry(msgspec.Struct, frozen=True):
-    """An `Entry` that is to be written: its commands were encoded one by one, by `encode_command`."""
+    """An `Entry` to be written. Its commands are already encoded, one by one, by `encode_command`."""
 
     chain_id: str
     n: EntryNumber
@@ -64,22 +64,22 @@ def encode_entry(entry: Entry | EncodedEntry) -> bytes:
 
 
 def encode_command(command: AppliedCommand) -> msgspec.Raw:
-    """The command as it stands in an entry.
+    """Encode a command for its entry.
 
-    Refuses what nobody could read again: an entry is there for good, and types are not checked when a command is made.
-    Raises InvalidInput.
+    Raises InvalidInput if the command could not be read back: entries are permanent, and types are not checked when a
+    command is constructed.
     """
     try:
         encoded = _encoder.encode(command)
         _command_decoder.decode(encoded)
-        msgspec.msgpack.encode(command)  # as snapshots keep it
+        msgspec.msgpack.encode(command)  # the form in snapshots
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"command {command.command_id} holds a value of the wrong type or size: {error}") from error
     return msgspec.Raw(encoded)
 
 
 def decode_entry(n: int, body: bytes | memoryview, store_url: str = "") -> Entry:
-    """The entry in slot `n`, as it was read from the store at `store_url`. Raises ChainDamaged, UnsupportedVersion."""
+    """Decode the entry read from slot `n` of the store at `store_url`. Raises ChainDamaged, UnsupportedVersion."""
     key = entry_key(n)
     payload = unframe("entry", body, key, store_url)
     try:
@@ -92,5 +92,5 @@ def decode_entry(n: int, body: bytes | memoryview, store_url: str = "") -> Entry
 
 
 def hash_of(body: bytes | memoryview) -> str:
-    """What the next entry names as `previous`."""
+    """The hash that the next entry has as `previous`."""
     return hashlib.sha256(body).hexdigest()

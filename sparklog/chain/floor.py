@@ -1,7 +1,7 @@
-"""How far FLOOR may rise: found by a binary search over the times of entries, not by reading all of them.
+"""Find how far FLOOR may rise, by a binary search over the times of entries instead of reading them all.
 
-Clocks of authors differ, so times need not ascend. That is harmless: age only chooses a position, and safety comes
-from the FLOOR record itself.
+Authors' clocks differ, so times need not ascend. That is harmless: age only chooses a position, and safety comes from
+the FLOOR record itself.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) -> EntryNumber:
-    """The newest entry of [floor, end) that was written before `before_ms`; `floor` if there is none after it.
+    """The newest entry in [floor, end) that was written before `before_ms`, or `floor` if there is none after it.
 
-    Whoever had not read that entry when it began, began longer ago than that. An entry that is gone is an old one.
-    Costs about log2(end - floor) requests.
+    A command that began before reading that entry began before `before_ms`. An entry that is gone counts as old. The
+    search takes about log2(end - floor) requests.
     """
     low, high = floor, end
     while high - low > 1:
@@ -28,5 +28,5 @@ def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) 
 
 
 def _is_older(store: ObjectStore, n: int, before_ms: int) -> bool:
-    found = read_entry(store, n)
-    return found is None or found.entry.time_ms < before_ms
+    stored = read_entry(store, n)
+    return stored is None or stored.entry.time_ms < before_ms

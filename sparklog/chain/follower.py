@@ -1,7 +1,7 @@
-"""Follows the metadata chain: opens it, reads on, and holds the newest head that this process knows.
+"""Follow the metadata chain: open it, catch up, and hold the newest head that this process knows.
 
-Opening costs the newest snapshot and the entries after it; reading on costs one request for the next entry and
-one for its block's void mark. A head is a value: who has one reads from it as long as it likes, and waits for nobody.
+Opening reads the newest snapshot and the entries after it. Catching up costs one request for the next entry and one for
+its block's void mark. A head is a value: a reader can use it for as long as it likes and never waits.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from sparklog.storage.keys import LOG, entry_key, parse_entry_key
 from sparklog.storage.object_store import ObjectStore
 
 CHECKS_OF_END = 4
-ENTRIES_AT_ONCE = 256  # of those that are read again: each may have a MiB
+ENTRIES_AT_ONCE = 256  # when entries are read again; each may be a MiB
 
 
 class Follower:
-    """The newest head of one chain in this process. Safe for threads; make another after a fork."""
+    """The newest head of one chain in this process. Thread-safe. Create a new one after a fork."""
 
     def __init__(self, store: ObjectStore, clock: Clock | None = None) -> None:
         self.store = store
         self.clock = clock or SystemClock()
         self.head = Head()
-        self.snapshot_n = -1  # the newest snapshot that is known here
+        self.snapshot_n = -1  # the newest known snapshot
         self.known_chunks: dict[str, snapshot.TableChunk] = {}
         self._publishing = threading.Lock()
         self._reading = threading.Lock()
@@ -47,12 +47,12 @@ class Follower:
 
     @property
     def state(self) -> ClusterState:
-        """The state of the newest head that is known; nothing is read for it."""
+        """The state of the newest known head, without reading anything."""
         return self.head.state
 
     @property
     def entry_hash(self) -> str:
-        """The hash of the newest entry that is known."""
+        """The hash of the newest known entry."""
         return self.head.entry_hash
 
     def open(self) -> None:
@@ -63,9 +63,9 @@ class Follower:
         self._check_end()
 
     def catch_up(self) -> Head:
-        """A head with all that was written before the call. Raises StoreUnavailable, ChainDamaged, UnsupportedVersion.
+        """A head with everything written before the call. Raises StoreUnavailable, ChainDamaged, UnsupportedVersion.
 
-        Callers at the same time share a round of reading, if it begins after they called.
+        Concurrent callers share a round of reading if it begins after their calls.
         """
         wanted = self._begun + 1
         with self._reading:
@@ -76,35 +76,35 @@ class Follower:
             return self.head
 
     def publish(self, head: Head) -> None:
-        """Let others see a newer head."""
+        """Make a newer head visible to others."""
         with self._publishing:
             if head.n > self.head.n:
                 self.head = head
 
     def replace(self, head: Head, equal: Head) -> None:
-        """Let others see an equal head of another form, unless there is a newer one."""
+        """Replace `head` by an equal one in another form, unless there is already a newer head."""
         with self._publishing:
             if self.head is head:
                 self.head = equal
 
     def learn_snapshot(self, manifest: snapshot.Manifest) -> None:
-        """There is this snapshot. Chunks that only older ones name may be deleted, and are written again."""
+        """Remember that this snapshot exists. Chunks that only older ones name may be deleted, so forget them."""
         with self._publishing:
             if manifest.n > self.snapshot_n:
                 self.snapshot_n, self.known_chunks = manifest.n, snapshot.known_chunks(manifest)
 
     def results(self, applied: Sequence[AppliedBy]) -> Iterator[tuple[CommandId, CommandResult]]:
-        """What these commands led to, read from their entries, in the order of the chain.
+        """The results of these commands, read from their entries, in the order of the chain.
 
-        Those whose entries are gone by now are left out: FLOOR has passed them. Raises StoreUnavailable, ChainDamaged.
+        Commands whose entries are gone are left out: FLOOR has passed them. Raises StoreUnavailable, ChainDamaged.
         """
-        wanted = {each.command_id for each in applied}
-        for command, result in results_in(self.entries(each.n for each in applied)):
+        wanted = {command.command_id for command in applied}
+        for command, result in results_in(self.entries(command.n for command in applied)):
             if command.command_id in wanted:
                 yield command.command_id, result
 
     def entries(self, numbers: Iterable[EntryNumber]) -> Iterator[Entry]:
-        """Those of the entries that are there, in ascending order. Raises StoreUnavailable, ChainDamaged."""
+        """The entries that still exist, in ascending order. Raises StoreUnavailable, ChainDamaged."""
         ascending = sorted(set(numbers))
         for at in range(0, len(ascending), ENTRIES_AT_ONCE):
             machine = ReadEntries(ascending[at : at + ENTRIES_AT_ONCE], self.store.url)
@@ -117,13 +117,13 @@ class Follower:
 
     @contextmanager
     def current(self) -> Iterator[ClusterState]:
-        """The state, caught up. It stays as it is, also behind the block."""
+        """The newest state. It never changes, so it may be used after the block."""
         yield self.catch_up().state
 
     def is_same_chain(self) -> bool:
-        """Whether the newest entry that is known is still in its slot: the location was not wiped and made anew.
+        """True unless the location was wiped and created again: the newest known entry is still in its slot.
 
-        Of an entry that was deleted as old, a snapshot of the same chain tells.
+        If the entry was deleted as old, a newer snapshot of the same chain proves it.
         """
         head = self.head
         if head.n < 0:
@@ -135,7 +135,7 @@ class Follower:
             return newest is not None and newest.chain_id == head.state.chain_id and newest.n >= head.n
 
     def perform(self, request: Request) -> Reply:
-        """Do what a machine of the chain asks for. An error of the store is a reply."""
+        """Perform a request of one of the chain's machines. An error of the store is a reply."""
         try:
             match request:
                 case Put():
@@ -151,7 +151,7 @@ class Follower:
                     self.clock.pause(jittered(request.longest_ms))
                     return None
                 case _:
-                    raise TypeError(f"nobody knows how to do {request!r}")
+                    raise TypeError(f"wanted a request of a chain machine, found {request!r}")
         except SparklogError as error:
             return error
 
@@ -175,7 +175,7 @@ class Follower:
             return list(pool.map(self._body, request.keys))
 
     def _body(self, key: str) -> bytes | None:
-        """In memory of its own: thousands of maps at once would need as many descriptors."""
+        """The body, copied into memory: thousands of open maps would need as many file descriptors."""
         try:
             return bytes(self.store.get(key))
         except KeyNotFound:
@@ -190,13 +190,13 @@ class Follower:
         return Head(state, manifest.entry_hash)
 
     def _check_end(self) -> None:
-        """Entries beyond a missing one mean damage; a reader that took the gap for the end would fork the log."""
-        for _ in range(CHECKS_OF_END):  # beside a busy writer there is always one more
+        """Raise ChainDamaged if an entry is missing but later ones exist: writing into the gap would fork the log."""
+        for _ in range(CHECKS_OF_END):  # a busy writer may always have added one more
             n = self.head.n
-            beyond = self.store.first_key_after(LOG, entry_key(n))  # in any block: n + 1 may be the last of its own
+            beyond = self.store.first_key_after(LOG, entry_key(n))  # in any block: n + 1 may be the last of its block
             if beyond is None:
                 return
             self.catch_up()
             if self.head.n == n:
-                there = f"it is missing, but entry {parse_entry_key(beyond)} is there"
-                raise damage(entry_key(n + 1), there, self.store.url)
+                gap = f"it is missing, but entry {parse_entry_key(beyond)} is there"
+                raise damage(entry_key(n + 1), gap, self.store.url)

@@ -1,9 +1,9 @@
-"""How metadata bodies are framed: one line that says what it is, its format, checksum and length, then JSON.
+"""The frame of metadata bodies: a line with the kind, format, checksum and length, then JSON.
 
     sparklog-entry 1 8a9136aa 512
     {...512 bytes of JSON...}
 
-Any text tool shows one; any flipped bit or cut is found before the JSON is read.
+Any text tool can show it. Flipped bits and truncation are detected before the JSON is parsed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def frame(kind: str, payload: bytes) -> bytes:
 
 
 def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") -> bytes:
-    """The payload of what was read from `key`. Raises ChainDamaged (key, wanted, found), UnsupportedVersion."""
+    """The payload of the body read from `key`. Raises ChainDamaged (key, wanted, found), UnsupportedVersion."""
     whole = bytes(body)
     head, newline, payload = whole.partition(b"\n")
     words = head.split(b" ")
@@ -37,7 +37,7 @@ def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") 
             )
         raise damage(key, f"wanted format {FORMAT}, found {_text(words[1])!r}", store_url)
     if words[2:] != _check_words(payload):
-        wanted = f"behind its first line wanted {_text(words[3])} bytes with CRC32C {_text(words[2])}"
+        wanted = f"after its first line wanted {_text(words[3])} bytes with CRC32C {_text(words[2])}"
         found = f"found {len(payload)} bytes with {google_crc32c.value(payload):08x}"
         raise damage(key, f"{wanted}, {found}", store_url)
     return payload

@@ -16,7 +16,7 @@ from sparklog.core.types import CommandId
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Nobody changes `state`: what comes after it is applied to a fork."""
+    """`state` never changes: later entries are applied to a fork of it."""
 
     state: ClusterState = msgspec.field(default_factory=ClusterState)
     entry_hash: str = NO_PREVIOUS
@@ -28,38 +28,38 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Draft:
-    """The state behind a head, while entries or commands are applied to it. An error leaves the head as it is."""
+    """A fork of a head's state, to which entries or commands are applied. An error leaves the head unchanged."""
 
     def __init__(self, head: Head) -> None:
         self.state = head.state.fork()
         self.entry_hash = head.entry_hash
 
     def follows(self, entry: Entry) -> bool:
-        """Whether the entry names this chain and the hash of the entry before it."""
+        """True if the entry names this chain and the hash of the previous entry."""
         return entry.previous == self.entry_hash and entry.chain_id == (self.state.chain_id or entry.chain_id)
 
     def apply(self, entry: Entry, body: bytes | memoryview, appends: Mapping[CommandId, Append]) -> None:
-        """Apply the next entry, whose bytes are `body`. `appends`: those that it names by reference."""
+        """Apply the next entry, whose bytes are `body`. `appends` has the appends that it names by reference."""
         for command in entry.commands:
             self.apply_command(command, entry.at, appends.get(command.command_id))
         self.end_entry(entry.at, body)
 
     def apply_command(self, command: AppliedCommand, at: At, append: Append | None = None) -> None:
-        """Apply one command of entry `at`; `append` is what it names by reference."""
+        """Apply one command of entry `at`. `append` is the append that it names by reference, if any."""
         apply_command(self.state, _expanded(self.state, command, at, append), at)
 
     def end_entry(self, at: At, body: bytes | memoryview) -> None:
-        """All commands of entry `at` are applied; its bytes are `body`."""
+        """Finish entry `at`, whose bytes are `body`, after all its commands were applied."""
         self.state.n, self.state.time_ms = at.n, at.time_ms
         self.entry_hash = hash_of(body)
 
     def head(self) -> Head:
-        """The head that it has become. The draft is done with."""
+        """The resulting head. Do not use the draft after this."""
         return Head(self.state, self.entry_hash)
 
 
 def _expanded(state: ClusterState, command: AppliedCommand, at: At, append: Append | None) -> AppliedCommand:
-    """The command with its append by reference in full: its offsets follow from the state in front of it."""
+    """The command with its append by reference written out in full. Offsets follow from the state before it."""
     if append is None:
         return command
     full = assign_offsets(state, append, at)

@@ -1,7 +1,7 @@
-"""What the chain's state machines ask of a shell, and how a shell does it.
+"""The requests that the chain's state machines make of a shell.
 
-A machine holds no store, clock, lock or dice. It hands out requests, a shell performs them in any way it likes (in
-threads, in an event loop, under a test's control) and gives each reply back, an error of the store like a value.
+A machine holds no store, clock, lock or random numbers. It issues requests. A shell performs them in any way it likes
+(in threads, in an event loop, under a test's control) and returns each reply; an error of the store is a reply too.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ LONGEST_PAUSE_MS = 2_000.0
 
 
 class Request:
-    """One thing to do. Two equal requests are two: replies find theirs by identity."""
+    """One thing to do. Replies are matched by identity, so two requests with equal content are distinct."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Put(Request):
-    """Put `body` under `key` if nothing is there. Reply: None, or what `ObjectStore.put_if_absent` raises."""
+    """Put `body` under `key` if the key is free. Reply: None, or what `ObjectStore.put_if_absent` raises."""
 
     key: str
     body: Bytes
@@ -38,7 +38,7 @@ class Get(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GetMany(Request):
-    """Read objects at once. Reply: the bytes of each, None where there is nothing, or the first other error."""
+    """Read several objects at once. Reply: a list with the bytes of each, None if missing; or the first other error."""
 
     keys: Sequence[str]
 
@@ -50,7 +50,7 @@ class LoadSnapshot(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pause(Request):
-    """Wait for `longest_ms`, or, so that many who wait do not act at once, for anything down to half of it."""
+    """Wait between half of `longest_ms` and all of it. The jitter keeps many waiters from acting at once."""
 
     longest_ms: float
 
@@ -60,10 +60,10 @@ Reply = object
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What a machine may know of the moment: clocks, and an id that nobody has drawn before.
+    """What a machine may know about the present: two clocks, and a fresh id.
 
-    `wall_ms` becomes the time of an entry and never decides anything; `monotonic_ms` is for deadlines; `nonce` tells
-    two entries of equal content apart.
+    `wall_ms` becomes the time of an entry and never decides anything. `monotonic_ms` is for deadlines. `nonce`
+    distinguishes two entries with equal content.
     """
 
     wall_ms: int
@@ -72,5 +72,5 @@ class Now:
 
 
 def longer(pause_ms: float) -> float:
-    """The pause after one of `pause_ms`."""
+    """The pause that follows one of `pause_ms`."""
     return min(pause_ms * 2, LONGEST_PAUSE_MS)

@@ -1,4 +1,4 @@
-"""The `sparklog` command: one file per noun. Read main.py first; output.py decides how answers look.
+"""The `sparklog` command: one file per noun. Read main.py first; output.py formats the answers.
 
-Nothing heavy is imported before a command runs.
+Heavy modules are imported only when a command runs.
 """

@@ -29,9 +29,9 @@ app = typer.Typer(help="Look into the metadata chain.", no_args_is_help=True)
 
 @app.command(epilog=ending("sparklog chain tail -n 5", "sparklog chain tail -n 1 --format json"))
 def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="How many entries.")) -> None:
-    """The newest entries: who wrote them when, and what they did. JSON: one whole entry per line.
+    """Show the newest entries: author, time, and what they did. JSON has one whole entry per line.
 
-    Exit 5 if one is damaged; the others are shown all the same.
+    Exit 5 if an entry is damaged; the others are still shown.
     """
     from sparklog.chain.stored_entries import read_entry
     from sparklog.core.errors import ChainDamaged
@@ -44,13 +44,13 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
             last, names = state.n, _names(state)
         for n in range(max(0, last - num + 1), last + 1):
             try:
-                found = read_entry(follower.store, n)
-            except ChainDamaged as error:  # a snapshot covers it: the state was built without it
+                stored = read_entry(follower.store, n)
+            except ChainDamaged as error:  # a snapshot covers the entry: the state was built without it
                 damaged.append(error)
                 continue
-            if found is None:
-                continue  # a snapshot covers it, and it was deleted
-            entry = found.entry
+            if stored is None:
+                continue  # the entry was deleted: a snapshot covers it
+            entry = stored.entry
             if settings.json:
                 print_json(entry)
                 continue
@@ -69,11 +69,11 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
 
 
 def _names(state: ClusterState) -> dict[int, str]:
-    return {each.topic_id: each.name for each in state.topics.values()}
+    return {topic.topic_id: topic.name for topic in state.topics.values()}
 
 
 def _summaries(entry: Entry, names: Mapping[int, str]) -> Iterator[str]:
-    """What each record of the entry says, in a few words."""
+    """Each record of the entry in a few words."""
     for command in entry.commands:
         for record in command.records:
             yield _summary(record, names)
@@ -102,10 +102,10 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
         case records.Appended(ranges=()) if record.application is not None:
             return f"version {record.application.version} of {record.application.app_id} written, without records"
         case records.Appended() | records.AppendedByReference():
-            count = counted(sum(each.records for each in record.ranges), "record")
+            count = counted(sum(range_.records for range_ in record.ranges), "record")
             first = record.ranges[0]
             more = f" and {len(record.ranges) - 1} more" if len(record.ranges) > 1 else ""
-            size = amount(sum(each.size_bytes for each in record.ranges))
+            size = amount(sum(range_.size_bytes for range_ in record.ranges))
             return f"{count}, {size} appended to {place(first.topic_id, first.partition)}{more}"
         case records.SlicesSwapped():
             where = f"{place(record.topic_id, record.partition)} [{record.start}, {record.end})"
@@ -128,25 +128,25 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
 
 @app.command(epilog=ending("sparklog chain state", "sparklog chain state --format json"))
 def state() -> None:
-    """What the chain says now, in numbers."""
-    with connect() as cluster, cluster.connection.follower.current() as found:
+    """Show the newest state of the chain in numbers."""
+    with connect() as cluster, cluster.connection.follower.current() as state:
         follower = cluster.connection.follower
         show_document(
             {
-                "chain_id": found.chain_id,
-                "n": found.n,
-                "time_ms": found.time_ms,
+                "chain_id": state.chain_id,
+                "n": state.n,
+                "time_ms": state.time_ms,
                 "entry_hash": follower.entry_hash,
-                "floor": found.floor,
+                "floor": state.floor,
                 "snapshot": follower.snapshot_n if follower.snapshot_n >= 0 else None,
-                "topics": len(found.topics),
-                "partitions": len(found.partitions),
-                "slices": len(found.slices),
-                "objects": len(found.objects),
-                "retired_objects": len(found.retired),
-                "producers": len(found.producers),
-                "applications": len(found.applications),
-                "results_kept": len(found.results),
+                "topics": len(state.topics),
+                "partitions": len(state.partitions),
+                "slices": len(state.slices),
+                "objects": len(state.objects),
+                "retired_objects": len(state.retired),
+                "producers": len(state.producers),
+                "applications": len(state.applications),
+                "results_kept": len(state.results),
             }
         )
 
@@ -164,13 +164,13 @@ def snapshot() -> None:
 )
 def write(
     write_id: str = typer.Argument(
-        metavar="ID", help="A command id (errors of unknown outcome name it), a writeId, or a txnAppId."
+        metavar="ID", help="A command id (an error with an unknown outcome names it), a writeId, or a txnAppId."
     ),
 ) -> None:
-    """What became of a write. Exit 3 if the chain does not know it: it did not land, or is no longer kept.
+    """Show the outcome of a write. Exit 3 if the chain does not know it: it did not land, or is no longer kept.
 
-    Of a txnAppId the last version is shown, which is kept until `cluster forget-applications`. A write of unknown
-    outcome that is not there did not land, if FLOOR has not passed it.
+    For a txnAppId, show its last version, which is kept until `cluster forget-applications`. If a write with an unknown
+    outcome is not in the chain and FLOOR has not passed it, it did not land.
     """
     from sparklog.core.errors import InvalidOption, NotFound
     from sparklog.core.result_table import COMMAND_ID
@@ -178,22 +178,22 @@ def write(
 
     if not write_id:
         raise InvalidOption("ID: wanted a command id, a writeId or a txnAppId, found an empty one")
-    with connect() as cluster, cluster.connection.follower.current() as found:
-        applied = found.results.labelled(write_id)
-        if COMMAND_ID.fullmatch(write_id) and (by_id := found.results.get(CommandId(write_id))) is not None:
+    with connect() as cluster, cluster.connection.follower.current() as state:
+        applied = state.results.labelled(write_id)
+        if COMMAND_ID.fullmatch(write_id) and (by_id := state.results.get(CommandId(write_id))) is not None:
             applied.append(by_id)
         rows = [
-            _write(found, command_id, result)
+            _write(state, command_id, result)
             for command_id, result in cluster.connection.follower.results(applied)
             if write_id in (str(command_id), result.label)
         ]
-        application = found.applications.get(write_id)
+        application = state.applications.get(write_id)
         if application is not None and not rows:
-            rows = [_write(found, None, application.result)]
+            rows = [_write(state, None, application.result)]
         if not rows:
             raise NotFound(
                 f"wanted the write {write_id!r}, found no command, writeId or txnAppId of that name in the chain up to "
-                f"entry {found.n} at {cluster.connection.url}: it did not land, or FLOOR ({found.floor}) has passed it"
+                f"entry {state.n} at {cluster.connection.url}: it did not land, or FLOOR ({state.floor}) has passed it"
             )
     if settings.json:
         print_json(rows)
@@ -207,8 +207,8 @@ def write(
 def _write(state: ClusterState, command_id: str | None, result: CommandResult) -> dict[str, Any]:
     names = _names(state)
     ranges = [
-        {"topic": names.get(each.topic_id), "partition": each.partition, "start": each.start, "end": each.end}
-        for each in result.ranges
+        {"topic": names.get(range_.topic_id), "partition": range_.partition, "start": range_.start, "end": range_.end}
+        for range_ in result.ranges
     ]
     return {
         "command_id": command_id,

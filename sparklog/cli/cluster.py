@@ -1,4 +1,4 @@
-"""`sparklog cluster …`: make a cluster, and see how it is."""
+"""`sparklog cluster …`: create a cluster and check on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sparklog.storage.object_store import ObjectStore
 
-_APPLICATIONS_AT_ONCE = 1_000  # in one command
+_APPLICATIONS_PER_COMMAND = 1_000
 
 app = typer.Typer(help="Create a cluster and look at its health.", no_args_is_help=True)
 
@@ -41,8 +41,8 @@ def init(
         [],
         "--store",
         metavar="ID=URL",
-        help="A store for data; may be given several times. A relative URL counts from the cluster's own. "
-        "Default: one store, local, at the cluster's own root.",
+        help="A store for data; may be given several times. A relative URL is resolved against the cluster's. "
+        'Default: one store, "local", at the cluster\'s root.',
     ),
     cluster_config: list[str] = typer.Option(
         [],
@@ -52,7 +52,7 @@ def init(
         help="A config key of the cluster (docs/config.md); may be given several times.",
     ),
 ) -> None:
-    """Create a cluster at --cluster: mark its stores, and write entry 0 of its metadata chain."""
+    """Create a cluster at --cluster: mark its stores and write entry 0 of its metadata chain."""
     from sparklog.client.bootstrap import init_cluster
     from sparklog.storage.open_store import absolute_url
 
@@ -64,7 +64,7 @@ def init(
 
 @app.command(epilog=ending("sparklog cluster info", "sparklog cluster info --format json"))
 def info() -> None:
-    """Where the cluster is, what it is called, its stores and size."""
+    """Show the address, id, stores and size of the cluster."""
     from sparklog import __version__
     from sparklog.core.state import FORMAT
     from sparklog.storage.open_store import join_url
@@ -72,8 +72,8 @@ def info() -> None:
     with connect() as cluster, cluster.connection.follower.current() as state:
         url = cluster.connection.url
         stores = [
-            {"store": each.store, "url": join_url(url, each.url), "registration": each.registration}
-            for each in state.stores.values()
+            {"store": store.store, "url": join_url(url, store.url), "registration": store.registration}
+            for store in state.stores.values()
         ]
         document: dict[str, Any] = {
             "cluster": url,
@@ -100,12 +100,12 @@ app.command(epilog=HEALTH_EPILOG)(health)
 
 @app.command(epilog=ending("sparklog cluster doctor", "sparklog cluster doctor --no-spark --format json"))
 def doctor(
-    spark: bool = typer.Option(True, help="Also start Spark, and compare what is installed where its tasks run."),
+    spark: bool = typer.Option(True, help="Also start Spark and compare the packages installed where its tasks run."),
 ) -> None:
-    """Probe every store under races, and compare the installations of driver and executors.
+    """Probe every store with racing writers, and compare what driver and executors have installed.
 
-    Each store must hold put-if-absent, read-after-write, ordered listings, ranged reads and deletes: a log on one that
-    does not would lose writes. A probe writes under probe/ and removes what it wrote. Exit 5 if something fails.
+    Each store must support put-if-absent, read-after-write, ordered listings, ranged reads and deletes; without them, a
+    log would lose writes. A probe writes under probe/ and removes what it wrote. Exit 5 if something fails.
     """
     with connect() as cluster, cluster.connection.follower.current() as state:
         opened = cluster.connection.stores(state)
@@ -133,17 +133,17 @@ def doctor(
 def forget_applications(
     before: str = typer.Option(
         metavar="TIME",
-        help="ISO 8601 with a zone, or ms since the epoch: only applications that wrote last before it.",
+        help="ISO 8601 with a zone, or ms since the epoch: only applications whose last write was before it.",
     ),
     app_id: list[str] = typer.Option(
         [], "--app-id", metavar="ID", help="Only this txnAppId; may be given several times. Default: all."
     ),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Forget the last versions of applications (txnAppId). Nothing else ever does.
+    """Forget the last versions of applications (txnAppId). They are never forgotten otherwise.
 
-    A job with one of these ids that is run again writes its rows again. An application that wrote since FLOOR, which
-    `sparklog job vacuum` raises, stays.
+    If a job with one of these ids runs again, it writes its rows again. An application that wrote after FLOOR, which
+    `sparklog job vacuum` raises, is kept.
     """
     from sparklog.core.applications import old_applications
     from sparklog.core.commands import ForgetApplications
@@ -153,14 +153,14 @@ def forget_applications(
     with connect() as cluster:
         committer, follower = cluster.connection.committer, cluster.connection.follower
         with follower.current() as state:
-            found = old_applications(state, before_ms, frozenset(app_id) or None)
-        for at in range(0, 0 if dry_run else len(found), _APPLICATIONS_AT_ONCE):
-            committer.submit(committer.begin(ForgetApplications(tuple(found[at : at + _APPLICATIONS_AT_ONCE]))))
+            old = old_applications(state, before_ms, frozenset(app_id) or None)
+        for at in range(0, 0 if dry_run else len(old), _APPLICATIONS_PER_COMMAND):
+            committer.submit(committer.begin(ForgetApplications(tuple(old[at : at + _APPLICATIONS_PER_COMMAND]))))
         with follower.current() as state:
             left = len(state.applications)
     done(
-        f"{'would forget' if dry_run else 'forgot'} {counted(len(found), 'application')}, {left} are known",
-        {"forgotten": [each.app_id for each in found], "applications": left, "dry_run": dry_run},
+        f"{'would forget' if dry_run else 'forgot'} {counted(len(old), 'application')}, {left} are known",
+        {"forgotten": [application.app_id for application in old], "applications": left, "dry_run": dry_run},
     )
 
 
@@ -174,12 +174,12 @@ def _probed(name: str, store: ObjectStore, url: str) -> Iterator[dict[str, Any]]
         checks = probe(store, new_id(), thorough=True)
     except SparklogError as error:
         checks = [failure_of(error)]
-    for each in checks:
-        yield {"what": name, "check": each.check, "found": each.found or "ok"}
+    for check in checks:
+        yield {"what": name, "check": check.check, "found": check.found or "ok"}
 
 
 def _installed() -> Iterator[dict[str, Any]]:
-    """What differs between this process and Spark's tasks."""
+    """Compare the installation of this process with those of Spark's tasks, a row for each of their hosts."""
     from sparklog.core.errors import SparklogError
     from sparklog.spark.installations import installation_here, installations
     from sparklog.spark.session import job_session
@@ -188,8 +188,8 @@ def _installed() -> Iterator[dict[str, Any]]:
     driver = installation_here()
     check = "Python and packages are the driver's"
     try:
-        for each in installations(lambda: job_session("doctor")):
-            found = "; ".join(each.differences(driver)) or "ok"
-            yield {"what": f"Spark tasks on {each.host}", "check": check, "found": found}
+        for installation in installations(lambda: job_session("doctor")):
+            differences = "; ".join(installation.differences(driver)) or "ok"
+            yield {"what": f"Spark tasks on {installation.host}", "check": check, "found": differences}
     except SparklogError as error:
         yield {"what": "Spark tasks", "check": check, "found": str(error)}

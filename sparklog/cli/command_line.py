@@ -1,4 +1,4 @@
-"""One command line from its arguments to its exit code: errors are one line on stderr."""
+"""Run one command line, from its arguments to its exit code. An error is one line on stderr."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sparklog.cli.settings import NAMES, settings
 from sparklog.client.failures import print_failure, unforeseen
 from sparklog.core.errors import SparklogError
 
-COMPLETE: Final = "_SPARKLOG_COMPLETE"  # set by the shell's completion: what it asks for
+COMPLETE: Final = "_SPARKLOG_COMPLETE"  # environment variable through which the shell asks for completions
 STYLE: Final[dict[str, Any]] = {
     "pretty_exceptions_enable": False,
-    "rich_markup_mode": None,  # with it, --help takes half as long again, and [a, b) is read as markup
+    "rich_markup_mode": None,  # rich makes --help half as slow again and takes [a, b) for markup
 }
 CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -27,8 +27,8 @@ def run_command(
 ) -> int:
     """Run a command and return its exit code: 0, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unhealthy.
 
-    `command` makes the click command, `program` is its name on help pages. Errors are one line on stderr. 130 after
-    Ctrl-C. A reader of a pipe who has seen enough changes no exit code.
+    Ctrl-C gives 130. Errors are one line on stderr. A pipe that its reader closed early does not change the exit code.
+    `command` builds the click command; `program` is its name on help pages.
     """
     code = 0
     try:
@@ -44,14 +44,14 @@ def run_command(
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes stdout again on exit
         return code
     except Exception as error:
         return _failed(unforeseen(error, _text(error)), 1)
 
 
 def _invoke(command: Any, program: str, arguments: list[str]) -> int:
-    """Not `app()`: that answers a closed pipe by itself, with exit code 1."""
+    """Run the click command. `app()` will not do: it handles a closed pipe itself, with exit code 1."""
     try:
         if instruction := os.environ.get(COMPLETE):
             return shell_complete(command, {}, program, COMPLETE, instruction)
@@ -59,13 +59,13 @@ def _invoke(command: Any, program: str, arguments: list[str]) -> int:
             command.invoke(context)
     except typer.Exit as exit_:
         return exit_.exit_code
-    except SystemExit as exit_:  # typer ends so after --install-completion and --show-completion
+    except SystemExit as exit_:  # typer raises it after --install-completion and --show-completion
         return int(exit_.code or 0)
     return 0
 
 
 def _misused(usage: str) -> int:
-    if usage.startswith("Usage:"):  # a noun alone: its help page
+    if usage.startswith("Usage:"):  # a noun without a verb: print its help page
         print(usage, file=sys.stderr)
         return 2
     return _failed(f"INVALID_REQUEST: {usage} (see --help)", 2)
@@ -77,7 +77,7 @@ def _failed(line: str, exit_code: int) -> int:
 
 
 def _text(error: Exception) -> str:
-    """What an error says; Spark's without the stack traces in it."""
+    """The text of an error; for Spark's errors, without the embedded stack traces."""
     if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
         return str(error)
     from sparklog.spark.spark_errors import brief

@@ -1,4 +1,4 @@
-"""`sparklog consume`: records to stdout, as they are or as JSON."""
+"""`sparklog consume`: print records on stdout, as lines or as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sparklog.core.state import Partition
 
 FOLLOW_PAUSE_MS = 200
-_NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() takes 1_0 and digits of other scripts, too
+_NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() also accepts 1_0 and the digits of other scripts
 
 EPILOG = ending(
     "sparklog consume orders",
@@ -39,26 +39,29 @@ def consume(
         "--offset",
         "-o",
         metavar="start|end|N|-N|@TIME[:TIME]",
-        help="Where to begin in each partition: an offset, N records before the end, or the first record at or after "
-        "a time (ISO 8601 with a zone, or ms); @A:B ends before the first record at or after B.",
+        help="Where to start in each partition: an offset, N records before the end, or the first record at or after "
+        "a time (ISO 8601 with a zone, or ms); @A:B stops before the first record at or after B.",
     ),
     partition: list[int] = typer.Option(
         [], "--partition", "-p", metavar="P", help="Only this partition; may be given several times. Default: all."
     ),
-    num: int | None = typer.Option(None, "--num", "-n", min=1, metavar="N", help="Stop after so many records."),
-    follow: bool = typer.Option(False, "--follow", "-f", help="Go on with what is appended later, until Ctrl-C."),
+    num: int | None = typer.Option(None, "--num", "-n", min=1, metavar="N", help="Stop after N records."),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Keep printing new records until Ctrl-C."),
     key_separator: str | None = typer.Option(
         None, "--key-separator", metavar="TEXT", help="Print KEY, this text, VALUE. Default: the value alone."
     ),
     base64: bool = typer.Option(
-        False, "--base64", help="With --format json: key, value and header values as base64, for what is not UTF-8."
+        False,
+        "--base64",
+        help="With --format json: key, value and header values as base64, for data that is not UTF-8.",
     ),
 ) -> None:
     """Print the records of a topic.
 
-    They come partition by partition in offset order: the bytes of each value and a line end, or with --format json an
-    object per line. In lines, what is null is printed as null. JSON has topic, partition, offset, timestamp (ms),
-    timestamp_us, key, value and headers. Without --follow it ends where the log ended when it came there.
+    Records are printed partition by partition in offset order: the bytes of each value and a line end, or with
+    --format json an object per line. Plain lines show a null as the word null. JSON has topic, partition, offset,
+    timestamp (ms), timestamp_us, key, value and headers. Without --follow, consume stops at the end that each partition
+    has when it gets there.
     """
     if settings.json and key_separator is not None:
         raise InvalidOption("--key-separator goes with lines, JSON has the key as a field")
@@ -94,46 +97,46 @@ class _Piece:
 
 
 class _Reader:
-    """Where a consumer stands in each partition. Without a choice it takes in partitions that are added later."""
+    """The position of a consumer in each partition. If none were chosen, partitions added later are read too."""
 
     def __init__(self, cluster: Cluster, topic: str, chosen: Sequence[int], offset: str) -> None:
         from sparklog.host.clock import SystemClock
 
         self._cluster, self._topic, self._chosen = cluster, topic, tuple(dict.fromkeys(chosen))
         self._clock = SystemClock()
-        found = self._partitions()
-        self._topic_id = found[0].topic_id
-        ranges = {each.partition: _range(cluster, topic, each, offset) for each in found}
+        partitions = self._partitions()
+        self._topic_id = partitions[0].topic_id
+        ranges = {partition.partition: _range(cluster, topic, partition, offset) for partition in partitions}
         self.next_offsets: dict[int, int] = {index: start for index, (start, _) in ranges.items()}
         self._ends: dict[int, int] = {index: end for index, (_, end) in ranges.items() if end is not None}
 
     def ready(self, most: int | None) -> Iterator[_Piece]:
-        """What can be read now, at most `most` records in all; the caller sets `next_offsets` after each."""
+        """The pieces that can be read now, at most `most` records in all. The caller sets `next_offsets` after each."""
         from sparklog.core.numbering import offset_behind, records_between
 
         partitions = self._partitions()
         for number in range(len(partitions)):
             if partitions[0].topic_id != self._topic_id:
                 raise UnknownTopicOrPartition(f"topic {self._topic} was deleted and created again while it was read")
-            each = partitions[number]
-            index = each.partition
+            partition = partitions[number]
+            index = partition.partition
             if self._ends and index not in self._ends:
-                continue  # added since the ends were looked up
-            start = self.next_offsets.setdefault(index, each.log_start)
-            if start < each.log_start:
-                gone = f"[{start}, {each.log_start})"
+                continue  # added after the ends were looked up
+            start = self.next_offsets.setdefault(index, partition.log_start)
+            if start < partition.log_start:
+                gone = f"[{start}, {partition.log_start})"
                 print_warning(f"{self._topic}-{index}: records {gone} were removed before they were read")
-                start = self.next_offsets[index] = each.log_start
-            end = min(each.high_watermark, self._ends.get(index, each.high_watermark))
+                start = self.next_offsets[index] = partition.log_start
+            end = min(partition.high_watermark, self._ends.get(index, partition.high_watermark))
             if most is not None:
                 end = min(end, offset_behind(start, most))
             if start < end:
                 yield _Piece(index, start, end)
                 most = None if most is None else most - records_between(start, end)
-                partitions = self._partitions()  # much may have happened while it was read
+                partitions = self._partitions()  # the caller may have taken a long time to read the piece
 
     def at_end(self) -> bool:
-        """Whether every partition has an end, and all are there."""
+        """True if every partition has an end and has been read up to it."""
         return len(self._ends) == len(self.next_offsets) and all(
             self.next_offsets[index] >= end for index, end in self._ends.items()
         )
@@ -154,7 +157,10 @@ class _Reader:
 
 
 def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> tuple[int, int | None]:
-    """Where to begin in a partition, and where to end (None: with the log). Raises InvalidOption, OffsetOutOfRange."""
+    """Where to start in a partition and where to stop (None: at the end of the log).
+
+    Raises InvalidOption, OffsetOutOfRange.
+    """
     from sparklog.core.numbering import offset_before
 
     low, high = partition.log_start, partition.high_watermark
@@ -163,8 +169,8 @@ def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> t
     if offset == "end":
         return high, None
     if offset.startswith("@"):
-        at = [cluster.offset_for_time(topic, partition.partition, each) for each in times_of(offset[1:])]
-        bounds = [high if each is None else each for each in at]
+        offsets = [cluster.offset_for_time(topic, partition.partition, at_us) for at_us in times_of(offset[1:])]
+        bounds = [high if at is None else at for at in offsets]
         return bounds[0], bounds[1] if len(bounds) > 1 else None
     if _NUMBER.fullmatch(offset) is None:
         raise InvalidOption(f"--offset: wanted start, end, N, -N or @TIME[:TIME], found {offset!r}")
@@ -180,7 +186,7 @@ def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> t
 
 
 def times_of(text: str) -> list[int]:
-    """The microseconds of A or A:B. An ISO time has colons itself: B begins where both halves are whole times.
+    """Parse A or A:B into microseconds. ISO times contain colons, so split at the first one with a time on each side.
 
     Raises InvalidOption, also if B is before A.
     """
@@ -189,12 +195,12 @@ def times_of(text: str) -> list[int]:
     colons = [index for index, character in enumerate(text) if character == ":"]
     for times in ([text], *([text[:at], text[at + 1 :]] for at in colons)):
         try:
-            found = [parse_timestamp_us("--offset", each) for each in times]
+            parsed = [parse_timestamp_us("--offset", time) for time in times]
         except InvalidOption:
             continue
-        if found[0] > found[-1]:
+        if parsed[0] > parsed[-1]:
             raise InvalidOption(f"--offset: wanted @A:B with A not after B, found {text!r}")
-        return found
+        return parsed
     return [parse_timestamp_us("--offset @TIME[:TIME]", text)]
 
 
@@ -202,16 +208,16 @@ def times_of(text: str) -> list[int]:
 
 
 def _lines(batch: pa.RecordBatch, separator: bytes | None) -> bytes:
-    """Values as they are, or keys and values, each record with a line end."""
-    values = [b"null" if each is None else each for each in batch.column("value").to_pylist()]
+    """The values, or keys and values, one line for each record."""
+    values = [b"null" if value is None else value for value in batch.column("value").to_pylist()]
     if separator is not None:
-        keys = [b"null" if each is None else each for each in batch.column("key").to_pylist()]
+        keys = [b"null" if key is None else key for key in batch.column("key").to_pylist()]
         values = [key + separator + value for key, value in zip(keys, values, strict=True)]
     return b"".join(part for value in values for part in (value, b"\n"))
 
 
 class JsonLines:
-    """Batches of all read columns as lines of JSON, an object per record."""
+    """Turns batches with all columns into lines of JSON, one object per record."""
 
     def __init__(self, *, base64: bool) -> None:
         import msgspec
@@ -236,7 +242,7 @@ class JsonLines:
                 "timestamp_us": stamp_us,
                 "key": self._text(key),
                 "value": self._text(value),
-                "headers": [{"key": each["key"], "value": self._text(each["value"])} for each in headers or ()],
+                "headers": [{"key": header["key"], "value": self._text(header["value"])} for header in headers or ()],
             }
             for stamp_us, topic, partition, offset, key, value, headers in zip(stamps, *columns, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""`sparklog cluster health`: one screen, and the numbers of it that `cluster info` shows too."""
+"""`sparklog cluster health`, and the numbers that it shares with `cluster info`."""
 
 from __future__ import annotations
 
@@ -16,37 +16,36 @@ if TYPE_CHECKING:
     from sparklog.client.store_health import ClusterHealth, StoreHealth
     from sparklog.core.state import ClusterState
 
-STALE_SNAPSHOT_ENTRIES = 10_000  # ten times what a committer lets pass before it writes the next one
+STALE_SNAPSHOT_ENTRIES = 10_000  # ten times the entries after which a committer writes the next snapshot
 HEALTH_EPILOG = ending("sparklog cluster health || echo 'look at it'", "sparklog cluster health --format json")
-SHOWN_OBJECTS = 5  # of those that are not as they should be; JSON has all
+SHOWN_OBJECTS = 5  # of the objects with a problem; JSON has all
 
 
 def health() -> None:
-    """One screen: size, what waits for roll, retention and deletion, stores, last run of each job.
+    """Show size, work waiting for roll, retention and deletion, stores, and the last run of each job on one screen.
 
-    Each store is asked for its mark, a small object is written, read and removed under append/, where logs are
-    written, and a sample of the objects is looked for: at most a hundred, the newest and the oldest of each topic
-    first, with their sizes and their last byte. On a disk the rights of the directories are checked. "not checked"
-    says what was left out: the bytes of records are compared by segment dump only. A store that does not answer is
-    reported after 20 seconds.
+    Health reads each store's mark; writes, reads and removes a small object under append/, where logs are written; and
+    looks for a sample of the objects: at most a hundred, the newest and oldest of each topic first, with their sizes
+    and last bytes. On a disk it also checks directory permissions. "not checked" lists what was left out: only segment
+    dump compares the bytes of records. A store that does not answer is reported after 20 seconds.
 
-    Exit 5 if something is wrong: the metadata can't be read; a store does not answer, can't be written, or is another
-    one than was registered; an object is not there, can't be read or has another size; a job failed in its last run;
-    no snapshot was written for a long time. A lost index is a remark: readers rebuild it from its object, and no
-    command puts it back yet.
+    Exit 5 if something is wrong: the metadata can't be read; a store does not answer, can't be written, or is not the
+    one that was registered; an object is missing, can't be read or has another size; the last run of a job failed; no
+    snapshot was written for a long time. A lost index is a remark: readers rebuild it from its object, and no command
+    puts it back yet.
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout
 
     url = settings.cluster()
-    is_servers = has_timeout(absolute_url(url))  # also refuses a malformed address, as wrong usage
+    on_server = has_timeout(absolute_url(url))  # also refuses a malformed address as wrong usage
     try:
         document, lists = _checked(url)
     except (ClusterNotFound, InvalidOption):
         raise
     except Exception as error:
-        if type(error) is InvalidInput and not is_servers:
-            raise  # on a disk the address is no directory; of a server it may be its answer
+        if type(error) is InvalidInput and not on_server:
+            raise  # on a disk, the address is not a directory; from a server, this may be its answer
         print_traceback_if_wanted()
         known = isinstance(error, SparklogError)
         _show_unreadable(f"the metadata can't be read: {error}" if known else f"the check itself failed with {error!r}")
@@ -68,7 +67,7 @@ def _checked(url: str) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, 
 
 
 def _connected(url: str) -> Cluster:
-    """The cluster, if its metadata can be read before the deadline."""
+    """Connect to the cluster. Raises if its metadata cannot be read before the deadline."""
     from sparklog.client.cluster import connect
     from sparklog.client.store_health import CALL_TIMEOUT_MS, DEADLINE_MS, in_time
     from sparklog.core.config.storage import METADATA_STORE
@@ -89,17 +88,15 @@ def _show_unreadable(problem: str) -> None:
 def _found(
     cluster: Cluster, state: ClusterState, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
-    """The plain values, and the lists of stores, jobs and orphans."""
+    """The scalar values, and the lists of stores, jobs and orphans."""
     numbers = position(cluster, state)
-    jobs = [
-        {"job": each.job, "ended_ms": each.ended_ms, "failed": each.failed_partitions} for each in state.jobs.values()
-    ]
-    wrong = [f"store {each.store}: {problem}" for each in checked.stores for problem in each.problems]
+    jobs = [{"job": run.job, "ended_ms": run.ended_ms, "failed": run.failed_partitions} for run in state.jobs.values()]
+    wrong = [f"store {store.store}: {problem}" for store in checked.stores for problem in store.problems]
     remarks = []
-    for each in checked.stores:
-        wrong += _some(each.store, each.bad_objects, "more problem")
-        remarks += _some(each.store, each.remarks, "more remark")
-    wrong += [f"job {each['job']}: {each['failed']} failed, see sparklog job status" for each in jobs if each["failed"]]
+    for store in checked.stores:
+        wrong += _some(store.store, store.bad_objects, "more problem")
+        remarks += _some(store.store, store.remarks, "more remark")
+    wrong += [f"job {job['job']}: {job['failed']} failed, see sparklog job status" for job in jobs if job["failed"]]
     if (behind := numbers["entries_since_snapshot"]) > STALE_SNAPSHOT_ENTRIES:
         wrong.append(f"no snapshot for {counted(behind, 'entry')}: sparklog chain snapshot")
     document: dict[str, Any] = {
@@ -122,16 +119,16 @@ def _some(store: str, of_objects: list[str], more_of_them: str) -> list[str]:
     return [*shown, f"store {store}: {counted(left, more_of_them)} with sampled objects"] if left > 0 else shown
 
 
-def _store(found: StoreHealth) -> dict[str, Any]:
+def _store(health: StoreHealth) -> dict[str, Any]:
     return {
-        "store": found.store,
-        "url": found.url,
-        "found": "; ".join(found.problems) or "ok",
-        "problems": len(found.problems) + len(found.bad_objects),
-        "free_bytes": found.free_bytes,
-        "objects_sampled": len(found.sampled),
-        "bad_objects": found.bad_objects,
-        "remarks": found.remarks,
+        "store": health.store,
+        "url": health.url,
+        "found": "; ".join(health.problems) or "ok",
+        "problems": len(health.problems) + len(health.bad_objects),
+        "free_bytes": health.free_bytes,
+        "objects_sampled": len(health.sampled),
+        "bad_objects": health.bad_objects,
+        "remarks": health.remarks,
     }
 
 
@@ -145,9 +142,9 @@ def _not_checked(checked: ClusterHealth) -> list[str]:
         "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums",
         "a write to the metadata chain: only a commit tries it (on a disk the rights of its directories are checked)",
         *(
-            f"a write under append/ of store {each.store}, where no object is: it was tried under {PROBES}"
-            for each in checked.stores
-            if each.wrote_under == PROBES and each.store != METADATA_STORE
+            f"a write under append/ of store {store.store}, where no object is: it was tried under {PROBES}"
+            for store in checked.stores
+            if store.wrote_under == PROBES and store.store != METADATA_STORE
         ),
     ]
 
@@ -155,26 +152,26 @@ def _not_checked(checked: ClusterHealth) -> list[str]:
 def _lists_in_words(lists: dict[str, Any]) -> dict[str, Any]:
     return {
         "orphans": _orphans_in_words(lists["orphans"]),
-        "stores": [_store_in_words(each) for each in lists["stores"]],
+        "stores": [_store_in_words(store) for store in lists["stores"]],
         "last_runs": [
-            f"{each['job']} at {point_in_time(each['ended_ms'])}: "
-            f"{counted(each['failed'], 'failure') if each['failed'] else 'done'}"
-            for each in lists["jobs"]
+            f"{job['job']} at {point_in_time(job['ended_ms'])}: "
+            f"{counted(job['failed'], 'failure') if job['failed'] else 'done'}"
+            for job in lists["jobs"]
         ]
-        or "no job ran yet",
+        or "no job has run yet",
     }
 
 
 def _store_in_words(store: dict[str, Any]) -> str:
     problems = store["problems"]
-    found = f'{counted(problems, "problem")} (listed under "wrong")' if problems else "ok"
+    verdict = f'{counted(problems, "problem")} (listed under "wrong")' if problems else "ok"
     free = "" if store["free_bytes"] is None else f", {amount(store['free_bytes'])} free"
     sampled = counted(store["objects_sampled"], "object")
-    return f"{store['store']}: {found}{free}, {sampled} looked for"
+    return f"{store['store']}: {verdict}{free}, {sampled} looked for"
 
 
 def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:
-    """Where the chain ends, and how far its newest snapshot is behind."""
+    """The end of the chain, and how far its newest snapshot lags behind."""
     from sparklog.chain.snapshot import newest
 
     manifest = newest(cluster.connection.follower.store)
@@ -194,37 +191,37 @@ def size(state: ClusterState) -> dict[str, Any]:
     return {
         "topics": len(state.topics),
         "partitions": len(partitions),
-        "records": sum(each.records for each in partitions),
+        "records": sum(partition.records for partition in partitions),
         "slices": len(state.slices),
-        "log_bytes": sum(each.size_bytes for each in partitions),
+        "log_bytes": sum(partition.size_bytes for partition in partitions),
         "applications": len(state.applications),
     }
 
 
 def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
-    """What the next run of each job would find, by the machine's clock."""
+    """The work that the next run of each job would find, by the machine's clock."""
     from sparklog.core.retention import due_for_deletion, plan_retention
     from sparklog.core.rolling import plan_roll
 
     slices = records = 0
     for partition in state.partitions.values():
         topic = state.topics[partition.topic_id]
-        slices += sum(each.slices for each in plan_roll(state, topic, partition, at_ms))
+        slices += sum(segment.slices for segment in plan_roll(state, topic, partition, at_ms))
         cut = plan_retention(state, topic, partition, at_ms)
         records += 0 if cut is None else cut.records
-    due = {each.number for each in due_for_deletion(state, at_ms)}
-    retired = [state.objects.get(each.number) for each in state.retired]
+    due = {retired.number for retired in due_for_deletion(state, at_ms)}
+    objects = [state.objects.get(retired.number) for retired in state.retired]
     return {
         "slices_to_roll": slices,
         "records_past_retention": records,
         "objects_to_delete_now": len(due),
         "objects_to_delete_later": len(state.retired) - len(due),
-        "retired_bytes": sum(each.size_bytes for each in retired if each is not None),
+        "retired_bytes": sum(object_.size_bytes for object_ in objects if object_ is not None),
     }
 
 
 def _orphans(state: ClusterState) -> dict[str, int] | None:
-    """What the last vacuum found; counting them now would take a listing of every store."""
+    """The orphans that the last vacuum found; counting them now would mean listing every store."""
     import msgspec
 
     last = state.jobs.get("vacuum")

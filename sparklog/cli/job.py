@@ -1,4 +1,4 @@
-"""`sparklog job …`: the maintenance jobs on a local Spark. `spark-submit jobs/NAME.py …` runs the same verbs."""
+"""`sparklog job …`: run maintenance jobs on a local Spark. `spark-submit jobs/NAME.py …` runs the same verbs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NOW = typer.Option(
     None,
     "--now",
     metavar="TIME",
-    help="Count ages from this time, not from now: ISO 8601 with a zone, or ms since the epoch. Delays before a "
-    "deletion are always counted by the machine's clock.",
+    help="Compute ages as of this time instead of now: ISO 8601 with a zone, or ms since the epoch. Delays before a "
+    "deletion always follow the machine's clock.",
 )
 DRY_RUN = typer.Option(False, "--dry-run", help="Print the plan with its bytes and requests; change nothing.")
 REPORT = typer.Option(None, "--report", metavar="FILE", help="Write the report there, as JSON (- is stdout).")
@@ -35,11 +35,11 @@ REPORT = typer.Option(None, "--report", metavar="FILE", help="Write the report t
 def roll(
     topic: list[str] = TOPICS,
     now: str | None = NOW,
-    everything: bool = typer.Option(False, "--all", help="Seal everything, also what is neither full nor old."),
+    everything: bool = typer.Option(False, "--all", help="Seal everything, even if it is neither full nor old."),
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Rewrite what writers appended into sealed segments, by segment.bytes and segment.ms."""
+    """Rewrite append objects into sealed segments, by segment.bytes and segment.ms."""
     from sparklog.maintenance.roll import run_roll
 
     _run("roll", lambda **given: run_roll(everything=everything, **given), topic, now, dry_run, report)
@@ -59,7 +59,7 @@ def retention(
 def vacuum(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
 ) -> None:
-    """Delete uploads that no write ever named and none can name any more."""
+    """Delete uploads that no write has named and that none can name any more."""
     from sparklog.maintenance.vacuum import run_vacuum
 
     _run("vacuum", run_vacuum, topic, now, dry_run, report)
@@ -67,17 +67,17 @@ def vacuum(
 
 @app.command(epilog=ending("sparklog job status", "sparklog job status --format json"))
 def status() -> None:
-    """How each job ended last. Exit 5 if one failed."""
+    """Show how the last run of each job ended. Exit 5 if one failed."""
     with connect() as cluster, cluster.connection.follower.current() as state:
-        ran = sorted(state.jobs.values(), key=lambda each: each.job)
-        rows = [_ran(each) for each in ran]
-    show_rows(rows, empty="no job ran yet")
-    if any(each.failed_partitions for each in ran):
+        runs = sorted(state.jobs.values(), key=lambda run: run.job)
+        rows = [_ran(run) for run in runs]
+    show_rows(rows, empty="no job has run yet")
+    if any(run.failed_partitions for run in runs):
         raise typer.Exit(5)
 
 
 def _ran(run: JobRan) -> dict[str, Any]:
-    """A run as a row; in JSON with its whole report."""
+    """A run as a row; JSON has its whole report too."""
     import msgspec
 
     row: dict[str, Any] = {"job": run.job, "started_ms": run.started_ms, "ended_ms": run.ended_ms}
@@ -104,7 +104,7 @@ def _run(
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    """Run a job. stdout is for the plan of --dry-run, or for the report as JSON if that is asked for."""
+    """Run a job. The plan of --dry-run goes to stdout, unless the report does."""
 
     def run_on_spark() -> JobReport:
         from sparklog.maintenance.output import plan_console

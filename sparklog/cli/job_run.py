@@ -1,4 +1,4 @@
-"""One run of a job from the command line: what --report says, and the line that Ctrl-C leaves."""
+"""Run a job from the command line: its report, and the message after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ INTERRUPTED: Final = "interrupted: what was committed stays, the rest was not do
 
 
 def run_to_report(run: Callable[[], Report], report_file: str | None) -> None:
-    """Run a job and write its report, to stdout with --format json. Raises typer.Exit if the job failed in part.
+    """Run a job and write its report; `--format json` prints it. Raises typer.Exit if part of the job failed.
 
-    A report file that can't be written is refused before the job begins.
+    Refuses a report file that cannot be written before the job starts.
     """
     from sparklog.maintenance.report_file import check_report_file, write_report
 

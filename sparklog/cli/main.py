@@ -1,4 +1,4 @@
-"""`sparklog NOUN VERB …`: the command line. Verbs import what they need when they run, so `--help` is quick."""
+"""`sparklog NOUN VERB …`: the command line. Each verb imports what it needs when it runs, so `--help` is quick."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def common(
     ),
     version: bool = typer.Option(False, "--version", is_eager=True, callback=_show_version, help="Print the version."),
 ) -> None:
-    """These are declared for the help page only: `Settings.take` has taken them out, wherever they stood."""
+    """Declare the common options for the help page; `Settings.take` has already removed them from the arguments."""
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -66,16 +66,16 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def run_job(name: str, argv: Sequence[str] | None = None) -> int:
-    """What `spark-submit jobs/NAME.py …` does: the verb `sparklog job NAME` under that name."""
+    """Run the verb `sparklog job NAME` as `spark-submit jobs/NAME.py …`, and return its exit code."""
     return run_command(lambda: _commands().commands["job"].commands[name], f"spark-submit jobs/{name}.py", argv)
 
 
 @cache
 def _commands() -> Any:
-    """All nouns and verbs; a click group as typer brings it along."""
+    """All nouns and verbs, as the click group that typer builds."""
     return typer.main.get_command(app)
 
 
 def entry_point() -> None:
-    """What the console script calls."""
+    """The console script."""
     sys.exit(run())

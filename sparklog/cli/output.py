@@ -1,4 +1,4 @@
-"""How rows, documents and closing lines reach people (tables) and programs (JSON), and what help pages end with."""
+"""Print rows, documents and closing lines, for people (tables) or programs (JSON); and the end of a help page."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ COMMON_OPTIONS = "Also: --cluster URL, --config FILE, --format table|json (spark
 
 
 def ending(*examples: str) -> str:
-    """The end of a verb's help: its examples, one a line, and a word on the options of every verb."""
-    lines = ["\b", "Examples:", *(f"  {each}" for each in examples), "", COMMON_OPTIONS]
+    """The end of a verb's help page: its examples, one per line, and the common options."""
+    lines = ["\b", "Examples:", *(f"  {example}" for example in examples), "", COMMON_OPTIONS]
     return "\n".join(lines)
 
 
 def examples_of(help_ending: str) -> list[str]:
-    """The examples that `ending` was given."""
+    """The examples in a text made by `ending`."""
     return [line.removeprefix("  ") for line in help_ending.split("\n") if line.startswith("  ")]
 
 
@@ -44,29 +44,29 @@ def now_ms() -> int:
 
 
 def show_rows(rows: Iterable[Row], *, empty: str) -> None:
-    """A table for people (`empty` if it has no rows), or one JSON array. All rows have the same names."""
-    every = list(rows)
+    """Print a table for people (`empty` if there are no rows), or one JSON array. All rows have the same names."""
+    listed = list(rows)
     if settings.json:
-        print_json(every)
-    elif every:
-        print(table(every))
+        print_json(listed)
+    elif listed:
+        print(table(listed))
     else:
         print(empty)
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows under their names, in aligned columns; numbers to the right. Nothing is cut, so it can be copied."""
+    """The rows in aligned columns under a header, numbers to the right. Values are never cut, so they can be copied."""
     columns = []
     for name in rows[0]:
         cells = [label(name), *(human(name, row[name]) for row in rows)]
-        width = max(len(each) for each in cells)
+        width = max(len(cell) for cell in cells)
         numeric = all(row[name] is None or type(row[name]) in (int, float) for row in rows) and not name.endswith("_ms")
-        columns.append([each.rjust(width) if numeric else each.ljust(width) for each in cells])
+        columns.append([cell.rjust(width) if numeric else cell.ljust(width) for cell in cells])
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def show_document(document: Row) -> None:
-    """Name and value lines for people, or one JSON object."""
+    """Print lines of name and value for people, or one JSON object."""
     if settings.json:
         print_json(document)
     else:
@@ -74,35 +74,35 @@ def show_document(document: Row) -> None:
 
 
 def print_values(document: Row) -> None:
-    """A line for each name with its value; a list of more than one value takes a line for each."""
+    """Print a line for each name and value. A list of several values takes a line for each of them."""
     width = max(len(label(name)) for name in document)
     for name, value in document.items():
         several = isinstance(value, (list, tuple)) and len(value) > 1
-        for at, each in enumerate(value if several else [value]):
-            print(f"{'' if at else label(name):<{width}}  {human(name, each)}")
+        for line, item in enumerate(value if several else [value]):
+            print(f"{'' if line else label(name):<{width}}  {human(name, item)}")
 
 
 def print_json(value: object) -> None:
-    """One JSON document on a line of stdout."""
+    """Print one JSON document as one line on stdout."""
     import msgspec
 
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
 
 def print_warning(text: str) -> None:
-    """A line on stderr that changes neither result nor exit code."""
+    """Print a line on stderr; neither the result nor the exit code changes."""
     sys.stdout.flush()
     print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
 def status(text: str) -> None:
-    """A line on stderr that says what takes a while now, for people who watch."""
+    """Print what is about to take a while on stderr, if that is a terminal."""
     if sys.stderr.isatty():
         print(f"{text} …", file=sys.stderr)
 
 
 def done(message: str, document: Row) -> None:
-    """The end of a verb that changed something: a line for people, or the document as JSON."""
+    """Print the result of a verb that changed something: a line for people, or the document as JSON."""
     if settings.json:
         print_json(document)
     else:
@@ -113,12 +113,12 @@ def done(message: str, document: Row) -> None:
 
 
 def label(name: str) -> str:
-    """A name without its unit: values for people carry theirs."""
+    """The name without its unit, because `human` prints the unit with the value."""
     return name.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
 
 
 def human(name: str, value: Any) -> str:
-    """A value for people, by the unit in its name: points in time in ISO UTC, sizes in binary units."""
+    """The value as people read it, by the unit at the end of its name: times in ISO UTC, sizes in binary units."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -128,5 +128,5 @@ def human(name: str, value: Any) -> str:
     if name.endswith("_bytes"):
         return amount(value)
     if isinstance(value, (list, tuple)):
-        return ", ".join(str(each) for each in value) or "-"
+        return ", ".join(str(item) for item in value) or "-"
     return str(value)

@@ -1,4 +1,4 @@
-"""`sparklog produce`: records from stdin, as lines or as JSON, appended in atomic commits."""
+"""`sparklog produce`: append records from stdin, as lines or as JSON, in atomic commits."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from sparklog.core.records import CommandResult
     from sparklog.host.clock import Clock
 
-# Gives the next bytes of the input: b"" at its end, None if nothing came within so many ms (None: wait for ever).
+# Returns the next bytes of the input, b"" at its end, or None if nothing arrives within that many ms (None: no limit).
 Read = Callable[["float | None"], "bytes | None"]
 
-COMMIT_BYTES = 64 << 20  # of lines: a commit is not made larger, so that memory stays small
+COMMIT_BYTES = 64 << 20  # a commit is due once its lines reach this size, to bound memory
 LONGEST_LINE_BYTES = 256 << 20
 READ_BYTES = 1 << 20
 _NULL = msgspec.Raw(b"null")
@@ -51,23 +51,23 @@ def produce(
         False,
         "--json",
         help="Lines are JSON objects as consume prints them: value (null is a tombstone), and optionally key, "
-        "partition, timestamp (ms) or timestamp_us, headers. A key or value that is no string is kept as its JSON.",
+        "partition, timestamp (ms) or timestamp_us, headers. A key or value other than a string is kept as JSON text.",
     ),
     base64: bool = typer.Option(False, "--base64", help="With --json: key, value and header values are base64."),
-    batch: int = typer.Option(10_000, "--batch", min=1, metavar="N", help="At most so many records in a commit."),
+    batch: int = typer.Option(10_000, "--batch", min=1, metavar="N", help="The most records in one commit."),
     linger_ms: int = typer.Option(
-        1_000, "--linger-ms", min=0, metavar="MS", help="Commit what has come after so long, though it is less."
+        1_000, "--linger-ms", min=0, metavar="MS", help="Commit a smaller batch after waiting this long."
     ),
     partition: int | None = typer.Option(
-        None, "--partition", "-p", min=0, metavar="P", help="Every record goes there. Default: by key."
+        None, "--partition", "-p", min=0, metavar="P", help="Partition for every record. Default: by key."
     ),
     compression: str | None = typer.Option(
-        None, "--compression", "-z", metavar="zstd|lz4|none", help="Default: zstd, or what the topic says."
+        None, "--compression", "-z", metavar="zstd|lz4|none", help="Default: the topic's compression.type, else zstd."
     ),
 ) -> None:
-    """Append lines of stdin to a topic.
+    """Append the lines of stdin to a topic.
 
-    Each batch is one atomic commit. An error ends it, and says how many records of the batches before were appended.
+    Each batch is one atomic commit. An error stops the run and says how many records were appended before it.
     """
     from sparklog.host.clock import SystemClock
 
@@ -113,33 +113,33 @@ def produce(
 
 
 def _check_target(cluster: Cluster, topic: str, partition: int | None, compression: str | None) -> None:
-    """Refuse what no record could be written to, before anybody types a line."""
+    """Refuse a topic, partition or compression that does not exist before the user types a line."""
     from sparklog.core.plan import partition_of, topic_of
     from sparklog.log.batch import check_compression
 
     with cluster.connection.follower.current() as state:
-        found = topic_of(state, topic)
+        target = topic_of(state, topic)
         if partition is not None:
-            partition_of(state, found, partition)
+            partition_of(state, target, partition)
     if compression is not None:
         check_compression(compression)
 
 
 def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
-    """Add what a commit wrote; what joins the range before it makes that longer."""
-    for each in result.ranges:
-        known = ranges.setdefault(each.partition, [])
-        if known and known[-1][1] == each.start:
-            known[-1][1] = each.end
+    """Add the ranges that a commit wrote. A range that continues the previous one extends it."""
+    for written in result.ranges:
+        known = ranges.setdefault(written.partition, [])
+        if known and known[-1][1] == written.start:
+            known[-1][1] = written.end
         else:
-            known.append([each.start, each.end])
+            known.append([written.start, written.end])
 
 
 # ---- from bytes to groups of lines ------------------------------------------------------------------
 
 
 def stdin_reader() -> Read:
-    """Reads stdin as it comes, without waiting for a full buffer."""
+    """Read stdin as it arrives, without waiting for a full buffer."""
     try:
         file = sys.stdin.fileno()
     except OSError:  # not a file
@@ -156,20 +156,20 @@ def stdin_reader() -> Read:
 def line_groups(read: Read, most_lines: int, linger_ms: int, clock: Clock) -> Iterator[list[bytes]]:
     """The lines of the input, without their ends (LF or CRLF), in groups of at most `most_lines`.
 
-    A group is handed out when it is full, when its first line came `linger_ms` ago, and at the end.
+    A group is yielded when it is full, when its first line is `linger_ms` old, and at the end of the input.
     Raises InvalidInput for a line longer than LONGEST_LINE_BYTES.
     """
     lines: list[bytes] = []
-    begun: list[bytes] = []  # the pieces of a line whose end has not come
+    begun: list[bytes] = []  # the pieces of a line whose end has not arrived
     size_bytes = begun_bytes = number = 0
     first_ms = clock.monotonic_ms()
     while True:
         chunk = read(max(0, first_ms + linger_ms - clock.monotonic_ms()) if lines else None)
         *whole, rest = (chunk or b"").split(b"\n")
-        for each in whole:
+        for piece in whole:
             if not lines:
                 first_ms = clock.monotonic_ms()
-            line = b"".join([*begun, each]).removesuffix(b"\r")
+            line = b"".join([*begun, piece]).removesuffix(b"\r")
             lines.append(line)
             begun, begun_bytes, size_bytes, number = [], 0, size_bytes + len(line), number + 1
             if len(lines) == most_lines or size_bytes >= COMMIT_BYTES:
@@ -192,7 +192,7 @@ def line_groups(read: Read, most_lines: int, linger_ms: int, clock: Clock) -> It
 
 
 def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[str, list[Any]]:
-    """Columns of plain lines, the first of which is line number `first` of the input. Raises InvalidInput."""
+    """The columns of plain lines; the first is line number `first` of the input. Raises InvalidInput."""
     if separator is None:
         return {"value": list(lines)}
     keys, values = [], []
@@ -206,7 +206,7 @@ def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[
 
 
 def json_columns(lines: list[bytes], first: int, base64: bool) -> dict[str, list[Any]]:
-    """Columns of lines that are JSON objects; those that no record has are left out. Raises InvalidInput."""
+    """The columns of lines that are JSON objects. Columns that no record has are left out. Raises InvalidInput."""
     columns: dict[str, list[Any]] = {name: [] for name in ("key", "value", "partition", "timestamp", "headers")}
     for number, line in enumerate(lines, first):
         record = _json_record(line, number)
@@ -214,10 +214,10 @@ def json_columns(lines: list[bytes], first: int, base64: bool) -> dict[str, list
         columns["value"].append(_bytes(record.value, base64, number, "value"))
         columns["partition"].append(record.partition)
         columns["timestamp"].append(_timestamp_us(record, number))
-        headers = [(each.key, _bytes(each.value, base64, number, "header")) for each in record.headers or ()]
+        headers = [(header.key, _bytes(header.value, base64, number, "header")) for header in record.headers or ()]
         columns["headers"].append(headers or None)
     return {
-        name: column for name, column in columns.items() if name == "value" or any(each is not None for each in column)
+        name: column for name, column in columns.items() if name == "value" or any(cell is not None for cell in column)
     }
 
 
@@ -229,7 +229,7 @@ class JsonHeader(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JsonRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A line of input: what `consume` prints. Topic, offset and the type of the timestamp are not the writer's."""
+    """A line of input, as `consume` prints it. Topic, offset and timestamp type are accepted but have no effect."""
 
     value: msgspec.Raw
     key: msgspec.Raw = _NULL
@@ -239,7 +239,7 @@ class JsonRecord(msgspec.Struct, forbid_unknown_fields=True):
     headers: list[JsonHeader] | None = None
     topic: str | None = None
     offset: int | None = None
-    timestampType: int | None = None  # noqa: N815 (the name of the column)
+    timestampType: int | None = None  # noqa: N815 (name of the column)
 
 
 def _json_record(line: bytes, number: int) -> JsonRecord:
@@ -265,7 +265,7 @@ def _timestamp_us(record: JsonRecord, number: int) -> int | None:
 
 
 def _bytes(raw: msgspec.Raw, base64: bool, number: int, what: str) -> bytes | None:
-    """The bytes of a JSON value: a string as UTF-8 (or as base64 says), null as None, others as their JSON text."""
+    """The bytes of a JSON value: a string as UTF-8 (`base64`: decoded), null as None, anything else as JSON text."""
     body = bytes(raw)
     if body == b"null":
         return None

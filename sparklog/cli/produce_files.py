@@ -1,4 +1,4 @@
-"""`spark-submit jobs/produce.py …`: the rows of files and tables into a topic. (`sparklog produce` reads stdin.)"""
+"""`spark-submit jobs/produce.py …`: write the rows of files or a table to a topic (`sparklog produce` reads stdin)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from sparklog.spark.produce.bad_rows import BadRows
     from sparklog.spark.produce.report import ProduceReport
 
-OWN_SETTINGS: Final = ("--cluster",)  # --config and --format say something else here: of the topic, of the files
+OWN_SETTINGS: Final = ("--cluster",)  # here --config is the topic's and --format is the files'
 _READING: Final = """\
 \b
 How files are read:
-  CSV      as Python's csv module reads it (RFC 4180): quotes doubled, values in quotes over several lines, a header,
-           every value a string ("007" stays 007), an empty value an empty string (nullValue= makes it null). All files
-           have the same header. A file is read by one task, because a value may span lines; if none does,
+  CSV      as Python's csv module reads it (RFC 4180): doubled quotes, quoted values over several lines, a header. Every
+           value is a string ("007" stays 007), and an empty value is an empty string (nullValue= makes it null). All
+           files must have the same header. One task reads a whole file, because a value may span lines; if none does,
            --option multiLine=false lets several tasks read a large file.
-  JSON     one object a line; the value of a record is the object as it stands in the file. multiLine=true: one object
-           or one array of objects in a file, which is read as a whole.
-  Parquet  the columns of all files, null where a file has not one of them.
-Folders named NAME=VALUE are columns of text. .gz and .bz2 are unpacked.
+  JSON     one object per line; the value of a record is the object exactly as the file has it. multiLine=true: one
+           object or one array of objects per file, which is read as a whole.
+  Parquet  the columns of all files, null where a file lacks one.
+Folders named NAME=VALUE become text columns. .gz and .bz2 are unpacked.
 
 \b
-If it fails: no record is written, and a topic that --create made is deleted again. Killed, it leaves that topic, empty;
-the next run goes on with it. Exit code 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 conflict, 130 Ctrl-C.
+If it fails, no record is written, and a topic created by --create is deleted again. If it is killed, that topic stays,
+empty, and the next run uses it. Exit code 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 conflict, 130 Ctrl-C.
 """
 
 app = typer.Typer(context_settings=CONTEXT, add_completion=False, **STYLE)
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 @app.command(epilog=_READING)
 def produce(
     path: str | None = typer.Argument(None, metavar="SOURCE", help="A file, a directory or a glob, local or not."),
-    # ---- where to
+    # ---- target
     cluster: str | None = typer.Option(
         None,
         metavar="URL",
@@ -53,18 +53,18 @@ def produce(
         "SPARKLOG_CLUSTER, SPARKLOG_CONFIG.",
     ),
     topic: str = typer.Option(..., "--topic", metavar="T", help="The topic to write to."),
-    create: bool = typer.Option(False, "--create", help="Create the topic if it is not there."),
-    partitions: int | None = typer.Option(None, metavar="N", help="With --create: how many partitions."),
-    config: list[str] = typer.Option([], metavar="KEY=VALUE", help="With --create: a config of the topic."),
+    create: bool = typer.Option(False, "--create", help="Create the topic if it does not exist."),
+    partitions: int | None = typer.Option(None, metavar="N", help="With --create: the number of partitions."),
+    config: list[str] = typer.Option([], metavar="KEY=VALUE", help="With --create: a config key of the topic."),
     compression: str | None = typer.Option(
         None, metavar="zstd|lz4|none", help="Default: the topic's compression.type."
     ),
     on_bad_row: str = typer.Option(
         "fail",
         metavar="fail|skip|dead-letter",
-        help="A row of CSV or JSON that can't be read (too many or too few columns, a quote out of place, broken JSON, "
-        "other bytes than the encoding's): fail names its file and line and writes nothing; skip leaves it "
-        "out and counts it; dead-letter writes its text to --dead-letter-topic.",
+        help="What to do with a row of CSV or JSON that can't be read (too many or too few columns, a misplaced quote, "
+        "broken JSON, bytes that the encoding does not allow): fail names its file and line and writes nothing; skip "
+        "leaves it out and counts it; dead-letter writes its text to --dead-letter-topic.",
     ),
     dead_letter_topic: str | None = typer.Option(
         None,
@@ -73,9 +73,9 @@ def produce(
         "and reason (--create creates it too, with one partition).",
     ),
     txn_app_id: str | None = typer.Option(
-        None, metavar="ID", help="With --txn-version: a version that was written before is not written again."
+        None, metavar="ID", help="With --txn-version: a version that is already written is not written again."
     ),
-    txn_version: str | None = typer.Option(None, metavar="N", help="A number that rises from run to run."),
+    txn_version: str | None = typer.Option(None, metavar="N", help="A number that rises with each run."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Count, and show the first rows as they would be written."),
     report: str | None = typer.Option(None, metavar="FILE", help="Write the report there, as JSON (- is stdout)."),
     # ---- reading
@@ -84,8 +84,8 @@ def produce(
     option: list[str] = typer.Option(
         [],
         metavar="KEY=VALUE",
-        help="How to read: Spark's names for CSV (header, sep, quote, escape, encoding, comment, nullValue, "
-        "inferSchema, multiLine, ignoreLeadingWhiteSpace), JSON (multiLine, encoding, …) and Parquet; for instance "
+        help="How to read: Spark's options for CSV (header, sep, quote, escape, encoding, comment, nullValue, "
+        "inferSchema, multiLine, ignoreLeadingWhiteSpace), JSON (multiLine, encoding, …) and Parquet; for example "
         "inferSchema=true or nullValue=NA.",
     ),
     where: str | None = typer.Option(None, metavar="SQL", help="Only the rows for which this holds."),
@@ -97,9 +97,9 @@ def produce(
         None, metavar="COL[,COL]", help="The key: a column as text, or several as a JSON object. Default: none."
     ),
     key_expr: str | None = typer.Option(None, metavar="SQL", help="The key, as an expression over the row."),
-    partition_column: str | None = typer.Option(None, metavar="COL", help="The partition, instead of the key's."),
+    partition_column: str | None = typer.Option(None, metavar="COL", help="The partition; default: by key."),
     timestamp: str | None = typer.Option(
-        None, metavar="COL", help="A time (without a zone: UTC), or milliseconds. Default: when it is written."
+        None, metavar="COL", help="A time (UTC if it has no zone), or milliseconds. Default: the time of writing."
     ),
     timestamp_expr: str | None = typer.Option(
         None, metavar="SQL", help="The timestamp, as an expression over the row."
@@ -167,13 +167,13 @@ def _bad_rows(then: str, topic: str | None) -> BadRows:
     return BadRows(OnBadRow(then), topic)
 
 
-def _check_choice(option: str, found: str, wanted: Sequence[str]) -> None:
-    if found not in wanted:
-        raise InvalidOption(f"{option}: wanted {', '.join(wanted)}, found {found!r}")
+def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InvalidOption(f"{option}: wanted {', '.join(choices)}, found {value!r}")
 
 
 def _names(option: str, text: str | None) -> tuple[str, ...]:
-    names = tuple(each.strip() for each in text.split(",")) if text is not None else ()
+    names = tuple(name.strip() for name in text.split(",")) if text is not None else ()
     if not all(names):
         raise InvalidOption(f"{option}: wanted names separated by commas, found {text!r}")
     return names

@@ -1,4 +1,4 @@
-"""The reference pages that are rendered from the registries, as Markdown; `PAGES` says which file is which."""
+"""Render the reference pages that come from the registries, as Markdown. `PAGES` maps each file to its renderer."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def render_options() -> str:
         "",
         _GENERATED,
         "",
-        'Options of `format("sparklog")`. Their names match without case. An option of the other side, or of streams, '
-        "changes nothing and is warned of; an unknown option is an error that offers the nearest one.",
+        'Options of `format("sparklog")`. Names are not case-sensitive. An option for the other side, or for streams, '
+        "has no effect and gives a warning; an unknown option is an error that suggests the nearest one.",
     ]
     for side in Side:
         here = [option for option in OPTIONS.values() if side in option.sides]
@@ -45,9 +45,9 @@ def render_options() -> str:
         "",
         "## Stores",
         "",
-        "`storage.<store>.<key>` sets the access to one store, on both sides. Spark hands options on in lower case, so "
-        f"store ids match without case here. Secrets are exactly {secrets} and `cluster.token`; they are never logged "
-        "or kept, and executors take theirs from their own environment.",
+        "`storage.<store>.<key>` configures access to one store, on both sides. Spark passes options on in lower case, "
+        f"so store ids are not case-sensitive here. Secrets are exactly {secrets} and `cluster.token`; they are never "
+        "logged or stored, and executors take theirs from their own environment.",
     ]
     return _page(lines)
 
@@ -60,7 +60,7 @@ def render_config() -> str:
         _GENERATED,
         "",
         "Names and defaults are Kafka's; keys that only sparklog has say so. A key without effect is accepted and "
-        "kept, so that scripts made for Kafka run as they are. An unknown key is an error that offers the nearest one.",
+        "kept, so that scripts made for Kafka run unchanged. An unknown key is an error that suggests the nearest one.",
         "",
         "## Topics",
         "",
@@ -78,7 +78,7 @@ def render_config() -> str:
         "",
         *_table(("key", "type", "default", "legal", "what"), _key_rows(CLUSTER_KEYS.values())),
         "",
-        "These are the defaults of topics, under the names that Kafka's brokers use: "
+        "These set the defaults for topics, under the names that Kafka's brokers use: "
         + ", ".join(f"`{name}` for `{topic}`" for name, topic in TOPIC_DEFAULT_KEYS.items() if name != topic)
         + ".",
         "",
@@ -90,7 +90,7 @@ def render_config() -> str:
 
 
 def render_migration() -> str:
-    """`docs/migrate-from-kafka.md`: what becomes of each option of a job that used Spark's Kafka connector."""
+    """`docs/migrate-from-kafka.md`: what each option of Spark's Kafka connector becomes in sparklog."""
     renamed = [
         option
         for option in OPTIONS.values()
@@ -133,8 +133,8 @@ def render_migration() -> str:
         "",
         *_table(("option", "why"), ((f"`{name}`", reason) for name, reason in CONNECTOR_IGNORED.items())),
         "",
-        "So is every other `kafka.*` option (a setting of Kafka's clients, and none takes part), and every option of a "
-        "read that is given to a write, or the reverse. `path` needs `cluster` beside it.",
+        "The same holds for every other `kafka.*` option (they configure Kafka's clients, which sparklog does not "
+        "use), and for read options given to a write, or the reverse. `path` is accepted only together with `cluster`.",
         "",
         "## Only in sparklog",
         "",

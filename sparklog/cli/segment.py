@@ -1,4 +1,4 @@
-"""`sparklog segment …`: the slices of a partition, the objects they lie in, and the batches in these."""
+"""`sparklog segment …`: the slices of a partition, their objects, and the batches in those."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sparklog.log.index import Index, SliceIndex
     from sparklog.storage.object_store import ObjectStore
 
-app = typer.Typer(help="Look at the objects that hold a topic.", no_args_is_help=True)
+app = typer.Typer(help="Inspect the objects that hold a topic.", no_args_is_help=True)
 
 NAME = typer.Argument(metavar="TOPIC", help="The topic.")
 
@@ -35,28 +35,30 @@ def list_segments(
     partition: list[int] = typer.Option(
         [], "--partition", "-p", metavar="P", help="Only this partition; may be given several times. Default: all."
     ),
-    offset: int = typer.Option(0, "--offset", min=0, metavar="N", help="Begin with the slice that holds this offset."),
-    num: int | None = typer.Option(None, "--num", "-n", min=1, metavar="N", help="At most so many of a partition."),
+    offset: int = typer.Option(0, "--offset", min=0, metavar="N", help="Start with the slice that holds this offset."),
+    num: int | None = typer.Option(
+        None, "--num", "-n", min=1, metavar="N", help="The most slices to list per partition."
+    ),
 ) -> None:
-    """Every slice of a topic in offset order, and the object it lies in: an append object, or a sealed segment."""
+    """List every slice of a topic in offset order, with its object: an append object or a sealed segment."""
     from sparklog.core.plan import chosen_partitions, topic_of
     from sparklog.storage.keys import data_key
 
     rows = []
     with connect() as cluster, cluster.connection.follower.current() as state:
-        for found in chosen_partitions(state, topic_of(state, topic), partition):
-            for each in _slices(state, found, offset, num):
-                named = each.object.object
+        for chosen in chosen_partitions(state, topic_of(state, topic), partition):
+            for part in _slices(state, chosen, offset, num):
+                named = part.object.object
                 rows.append(
                     {
-                        "partition": found.partition,
-                        "start": each.slice.start,
-                        "end": each.slice.end,
-                        "records": each.slice.records,
-                        "batches": each.slice.batches,
-                        "size_bytes": each.slice.length,
-                        "oldest_ms": each.slice.min_timestamp_us // 1000,
-                        "newest_ms": each.slice.max_timestamp_us // 1000,
+                        "partition": chosen.partition,
+                        "start": part.slice.start,
+                        "end": part.slice.end,
+                        "records": part.slice.records,
+                        "batches": part.slice.batches,
+                        "size_bytes": part.slice.length,
+                        "oldest_ms": part.slice.min_timestamp_us // 1000,
+                        "newest_ms": part.slice.max_timestamp_us // 1000,
                         "kind": named.kind.name.lower(),
                         "stores": [holder.store for holder in named.holders],
                         "object": data_key(named, topic),
@@ -75,22 +77,24 @@ def list_segments(
 def dump(
     topic: str = NAME,
     partition: int = typer.Option(0, "--partition", "-p", min=0, metavar="P", help="The partition."),
-    offset: int = typer.Option(0, "--offset", min=0, metavar="N", help="Begin with the slice that holds this offset."),
-    num: int = typer.Option(1, "--num", "-n", min=1, metavar="N", help="How many slices."),
-    records: bool = typer.Option(False, "--records", help="Then the records, as lines of JSON (in JSON: only these)."),
+    offset: int = typer.Option(0, "--offset", min=0, metavar="N", help="Start with the slice that holds this offset."),
+    num: int = typer.Option(1, "--num", "-n", min=1, metavar="N", help="Number of slices."),
+    records: bool = typer.Option(
+        False, "--records", help="Also print the records, as lines of JSON (with --format json: only these)."
+    ),
 ) -> None:
-    """The batches of slices, as their object's index has them; the bytes of each are read and its CRC32C compared.
+    """List the batches of slices from the index of each object, and check the bytes of each batch against its CRC32C.
 
-    Where several stores hold an object, each batch is read from the first that can, and the row names that store.
+    If several stores hold an object, each batch is read from the first that can serve it, and the row names that store.
 
-    Exit 5 if one is damaged or gone, 1 if a store does not let itself be read; the others are shown all the same.
+    Exit 5 if a batch is damaged or gone, 1 if a store cannot be read; the others are still shown.
     """
     from sparklog.core.plan import partition_of, topic_of
 
     with connect() as cluster:
         with cluster.connection.follower.current() as state:
-            found = partition_of(state, topic_of(state, topic), partition)
-            parts = list(_slices(state, found, offset, num))
+            chosen = partition_of(state, topic_of(state, topic), partition)
+            parts = list(_slices(state, chosen, offset, num))
         failures: dict[int, SparklogError] = {}
         rows = [row for part in parts for row in _batches(cluster, topic, part, failures)]
         if not (settings.json and records):
@@ -101,28 +105,28 @@ def dump(
         if failures:
             raise _failure(f"{topic}-{partition}", rows, failures)
         if records and parts:
-            start = max(parts[0].slice.start, found.log_start, offset)
-            end = min(parts[-1].slice.end, found.high_watermark)
+            start = max(parts[0].slice.start, chosen.log_start, offset)
+            end = min(parts[-1].slice.end, chosen.high_watermark)
             lines = JsonLines(base64=False)
             for batch in cluster.scan(topic, partition=partition, start=start, end=end, include_headers=True):
                 sys.stdout.buffer.write(lines.of(batch))
 
 
 def _shown(rows: list[dict[str, Any]]) -> str:
-    """A table, in which a checksum is one word, and below it what is wrong, a line for each batch."""
+    """A table in which the checksum is one word, followed by a line for each bad batch that says what is wrong."""
     words = [{**row, "checksum": "ok" if row["checksum"] == "ok" else "FAILED"} for row in rows]
     wrong = [f"[{row['start']}, {row['end']}): {row['checksum']}" for row in rows if row["checksum"] != "ok"]
     return "\n".join([table(words), *wrong])
 
 
 def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, SparklogError]) -> SparklogError:
-    """The error for the batches that can't be used, by their first offsets. What can't be read is not damaged."""
+    """The error for the unusable batches, keyed by first offset. A batch that cannot be read is not called damaged."""
     from sparklog.core.errors import Damaged, DataLoss, KeyNotFound
 
     bad = [error for error in failures.values() if isinstance(error, (Damaged, KeyNotFound))]
     error = bad[0] if bad else next(iter(failures.values()))
-    start = next(each for each, found in failures.items() if found is error)
-    row = next(each for each in rows if each["start"] == start)
+    start = next(offset for offset, failure in failures.items() if failure is error)
+    row = next(row for row in rows if row["start"] == start)
     share = f"{len(failures)} of {counted(len(rows), 'batch')}"
     message = (
         f"{share} can't be used, the first: {place} offsets [{start}, {row['end']}) on store {row['store']}: "
@@ -136,23 +140,23 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
-    """The slices of a partition from the one on that holds `offset`, with their objects."""
+    """The slices of a partition with their objects, starting with the slice that holds `offset`."""
     from sparklog.core.plan import SliceToRead, named_object
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
     key = TopicPartition(partition.topic_id, partition.partition)
     start = Offset(min(max(offset, partition.log_start), partition.next_offset))
-    found = state.slices.find(key, OffsetRange(start, partition.next_offset))
-    for each in found if most is None else found.rows(0, most):
-        yield SliceToRead(each, named_object(state, each))
+    slices = state.slices.find(key, OffsetRange(start, partition.next_offset))
+    for slice_ in slices if most is None else slices.rows(0, most):
+        yield SliceToRead(slice_, named_object(state, slice_))
 
 
 def _batches(
     cluster: Cluster, topic: str, part: SliceToRead, failures: dict[int, SparklogError]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each batch of a slice, read from the first store that can.
+    """A row for each batch of a slice, read from the first store that can serve it.
 
-    `checksum` is "ok" or says why no store can give the right bytes: see `failures`.
+    `checksum` is "ok", or says why no store has the right bytes; then the error is in `failures` too.
     """
     from sparklog.log.holders import NoHolderAnswers, first_answer
     from sparklog.storage.keys import data_key
@@ -163,7 +167,7 @@ def _batches(
     last = {"store": holders[-1] if holders else None, "object": data_key(part.object.object, topic)}
     try:
         index = first_answer(stores, part, topic, part.slice.start, partial(_index, part))
-    except NoHolderAnswers as unanswered:  # neither the index nor the object: all that is known is the slice
+    except NoHolderAnswers as unanswered:  # neither index nor object can be read: only the slice is known
         error = failures[part.slice.start] = unanswered.telling.error
         slice = part.slice
         where = (slice.start, slice.end, slice.records, slice.position, slice.length)
@@ -210,7 +214,7 @@ def _row(
 
 
 def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
-    """The part of the object's index for the slice; a warning says when the index had to be rebuilt."""
+    """The slice's part of the object's index. Warns if the index had to be rebuilt from the object."""
     from sparklog.core.errors import Damaged, KeyNotFound
     from sparklog.log.index import cut_to_slice, decode_index
     from sparklog.log.object_reader import read_index
@@ -231,7 +235,7 @@ def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
 
 
 def _verified(index: Index, at: int, store: ObjectStore, key: str) -> ObjectStore:
-    """The store, if a batch can be read there; Damaged if its bytes are not those that its checksum was made of."""
+    """Return the store if the batch can be read there. Raises Damaged if its bytes do not match the checksum."""
     import pyarrow as pa
 
     from sparklog.log.batch import verify

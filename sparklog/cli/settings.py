@@ -1,4 +1,4 @@
-"""The options of every verb: which cluster, which config file, which output format; taken wherever they stand."""
+"""The options common to every verb (cluster, config file, output format), accepted anywhere on the command line."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ DRY_RUN = typer.Option(False, "--dry-run", help="Check it and say what would be 
 
 
 class Settings:
-    """What the command line says about `NAMES`. One command line after the other; `take` begins the next."""
+    """The values that the current command line gives to `NAMES`. Each call of `take` starts a new command line."""
 
     def __init__(self) -> None:
         self._given: dict[str, str] = {}
 
     def take(self, arguments: Sequence[str], names: Sequence[str] = NAMES) -> list[str]:
-        """Remember the options of `names`, and return the other arguments. What follows `--` is left alone.
+        """Store the options in `names` and return the other arguments. Everything after `--` is left alone.
 
-        A command that has options of its own by one of these names does without ours.
+        A command with its own option of the same name leaves that name out of `names`.
 
         Raises InvalidOption for a missing value or an unknown format.
         """
         self._given = {}
         rest: list[str] = []
         pending = iter(arguments)
-        for each in pending:
-            if each == "--":
-                return [*rest, each, *pending]
-            name, has_value, value = each.partition("=")
+        for argument in pending:
+            if argument == "--":
+                return [*rest, argument, *pending]
+            name, equals, value = argument.partition("=")
             if name not in names:
-                rest.append(each)
+                rest.append(argument)
                 continue
-            found = value if has_value else next(pending, None)
-            if not found:
+            given = value if equals else next(pending, None)
+            if not given:
                 raise InvalidOption(f"{name} needs a value")
-            self._given[name] = found
+            self._given[name] = given
         if self._given.get("--format", "table") not in _FORMATS:
             raise InvalidOption(f"--format: wanted table or json, found {self._given['--format']!r}")
         return rest
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """While this command line runs, its --config is the file of all who open a store, Spark's tasks included."""
+        """Apply --config to every store opened while this command line runs, also by Spark tasks."""
         given, before = self._given.get("--config"), os.environ.get(CONFIG_VARIABLE)
         if not given:
             yield
@@ -66,24 +66,24 @@ class Settings:
 
     @property
     def json(self) -> bool:
-        """Whether results are JSON."""
+        """True with `--format json`."""
         return self._given.get("--format") == "json"
 
     def cluster(self) -> str:
-        """The address: --cluster, `cluster` in --config, SPARKLOG_CLUSTER, `cluster` in SPARKLOG_CONFIG.
+        """The address: the first of --cluster, `cluster` in --config, SPARKLOG_CLUSTER, `cluster` in SPARKLOG_CONFIG.
 
-        A config file that is named is read, so that a wrong one never goes unseen. Raises InvalidInput.
+        The file given by --config is always read, so that a mistake in it never goes unnoticed. Raises InvalidInput.
         """
         given = self._given.get("--config")
         in_given = read_config_file(given, "--config").cluster if given else None
-        found = self._given.get("--cluster") or in_given or os.environ.get("SPARKLOG_CLUSTER")
-        if not found and not given and (named := os.environ.get(CONFIG_VARIABLE)):
-            found = read_config_file(named, CONFIG_VARIABLE).cluster
-        if not found:
+        url = self._given.get("--cluster") or in_given or os.environ.get("SPARKLOG_CLUSTER")
+        if not url and not given and (config_file := os.environ.get(CONFIG_VARIABLE)):
+            url = read_config_file(config_file, CONFIG_VARIABLE).cluster
+        if not url:
             raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER (for example file:///path)")
-        if found.startswith("memory:"):
-            raise InvalidInput(f"{found} lives in one process and would end with this one: use file:///path")
-        return found
+        if url.startswith("memory:"):
+            raise InvalidInput(f"{url} lives in one process and would end with this one: use file:///path")
+        return url
 
 
 settings = Settings()

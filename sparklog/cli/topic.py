@@ -1,4 +1,4 @@
-"""`sparklog topic …`: topics, their partitions and config, and offsets by time."""
+"""`sparklog topic …`: topics with their partitions, config and offsets by time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sparklog.core.records import Record
     from sparklog.core.state import ClusterState, Partition, Topic
 
-app = typer.Typer(help="Create, look at, change and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, describe, change and delete topics.", no_args_is_help=True)
 
 NAME = typer.Argument(metavar="TOPIC", help="The topic.")
 
@@ -40,14 +40,14 @@ NAME = typer.Argument(metavar="TOPIC", help="The topic.")
 def create(
     topic: str = NAME,
     partitions: int | None = typer.Option(
-        None, "--partitions", "-p", metavar="N", help="How many. Default: num.partitions of the cluster."
+        None, "--partitions", "-p", metavar="N", help="Number of partitions. Default: the cluster's num.partitions."
     ),
     replication_factor: int | None = typer.Option(
         None,
         "--replication-factor",
         "-r",
         metavar="N",
-        help="On how many stores each partition lies. Default: default.replication.factor of the cluster.",
+        help="Number of stores that hold each partition. Default: the cluster's default.replication.factor.",
     ),
     topic_config: list[str] = typer.Option(
         [],
@@ -69,10 +69,10 @@ def create(
         assert isinstance(record, TopicCreated)
         count, topic_id = len(record.assignment), None
         if not dry_run:
-            made = cluster.create_topic(
+            created = cluster.create_topic(
                 topic, partitions=partitions, replication_factor=replication_factor, config=config
             )
-            count, topic_id = len(made.partitions), made.topic_id
+            count, topic_id = len(created.partitions), created.topic_id
     done(
         f"{'would create' if dry_run else 'created'} topic {topic} with {counted(count, 'partition')}",
         {"topic": topic, "id": topic_id, "partitions": count, "config": config, "dry_run": dry_run},
@@ -81,7 +81,7 @@ def create(
 
 @app.command("list", epilog=ending("sparklog topic list", "sparklog topic list --format json"))
 def list_topics() -> None:
-    """All topics with their size."""
+    """List all topics with their sizes."""
     with connect() as cluster, cluster.connection.follower.current() as state:
         rows = []
         for name in sorted(state.topic_ids):
@@ -93,8 +93,8 @@ def list_topics() -> None:
                     "id": topic.topic_id,
                     "partitions": len(partitions),
                     "replicas": len(partitions[0].replicas),
-                    "records": sum(each.records for each in partitions),
-                    "size_bytes": sum(each.size_bytes for each in partitions),
+                    "records": sum(partition.records for partition in partitions),
+                    "size_bytes": sum(partition.size_bytes for partition in partitions),
                 }
             )
     show_rows(rows, empty="no topics")
@@ -102,11 +102,11 @@ def list_topics() -> None:
 
 @app.command(epilog=ending("sparklog topic describe orders"))
 def describe(topic: str = NAME) -> None:
-    """Config, size and partitions of a topic.
+    """Show the config, size and partitions of a topic.
 
-    Each partition with its offsets, bytes, oldest and newest time, and next cut: when retention would next take
-    something of what is there now (a time that has passed: its next run will). The table shows the config keys that
-    were set, for the topic or the cluster; JSON has all that are in force.
+    Each partition is shown with its offsets, bytes, oldest and newest time, and next cut: the time at which retention
+    would next remove some of its current records. If that time has passed, the next run removes them. The table shows
+    only the config keys that were set, on the topic or the cluster; JSON has all of them.
     """
     from sparklog.core.config.cluster import topic_defaults
     from sparklog.core.config.key import text_of
@@ -114,18 +114,20 @@ def describe(topic: str = NAME) -> None:
     from sparklog.core.plan import topic_of
 
     with connect() as cluster, cluster.connection.follower.current() as state:
-        found = topic_of(state, topic)
+        described = topic_of(state, topic)
         at_ms = now_ms()
-        partitions = [_partition_row(state, found, each, at_ms) for each in state.partitions_of(found)]
-        values = topic_values(found.config, topic_defaults(state.config))
+        partitions = [
+            _partition_row(state, described, partition, at_ms) for partition in state.partitions_of(described)
+        ]
+        values = topic_values(described.config, topic_defaults(state.config))
     config = {key: text_of(value) for key, (value, _) in values.items()}
     sources = {key: source for key, (_, source) in values.items() if source != "default"}
     document: dict[str, Any] = {
         "topic": topic,
-        "id": found.topic_id,
-        "created_ms": found.created_ms,
-        "records": sum(each["records"] for each in partitions),
-        "size_bytes": sum(each["size_bytes"] for each in partitions),
+        "id": described.topic_id,
+        "created_ms": described.created_ms,
+        "records": sum(row["records"] for row in partitions),
+        "size_bytes": sum(row["size_bytes"] for row in partitions),
     }
     if settings.json:
         print_json({**document, "config": config, "config_set_by": sources, "partitions": partitions})
@@ -147,7 +149,7 @@ def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_m
     cuts_ms = []
     if config.delete and config.retention_ms is not None and len(newest):
         cuts_ms.append(int(newest[0]) // 1000 + config.retention_ms + 1)
-    if plan_retention(state, topic, partition, at_ms) is not None:  # also by retention.bytes, which no time tells
+    if plan_retention(state, topic, partition, at_ms) is not None:  # retention.bytes depends on no time
         cuts_ms.append(at_ms)
     return {
         "partition": partition.partition,
@@ -179,7 +181,7 @@ def alter(
         [], "--set", "-s", metavar="KEY=VALUE", help="Set a config key; may be given several times."
     ),
     delete: list[str] = typer.Option(
-        [], "--delete", "-d", metavar="KEY", help="Take a key away, so that its default holds."
+        [], "--delete", "-d", metavar="KEY", help="Remove a config key, so that its default applies."
     ),
     dry_run: bool = DRY_RUN,
 ) -> None:
@@ -212,33 +214,33 @@ def alter(
 @app.command("add-partitions", epilog=ending("sparklog topic add-partitions orders --total 12 --dry-run"))
 def add_partitions(
     topic: str = NAME,
-    total: int = typer.Option(..., "--total", metavar="N", help="How many partitions there are to be."),
+    total: int = typer.Option(..., "--total", metavar="N", help="The new number of partitions."),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Raise the number of partitions. Records stay where they are; keys may go elsewhere from now on."""
+    """Add partitions. Records stay where they are, but new records of a key may go to another partition."""
     from sparklog.core.commands import AddPartitions
 
     with connect() as cluster:
-        found = _topic(cluster, topic)
-        _decided(cluster, AddPartitions(found.topic_id, total))
+        before = _topic(cluster, topic)
+        _decided(cluster, AddPartitions(before.topic_id, total))
         if not dry_run:
             cluster.add_partitions(topic, total)
     done(
-        f"topic {topic} {'would have' if dry_run else 'has'} {counted(total, 'partition')}, it had {found.partitions}",
-        {"topic": topic, "partitions": total, "before": found.partitions, "dry_run": dry_run},
+        f"topic {topic} {'would have' if dry_run else 'has'} {counted(total, 'partition')}, it had {before.partitions}",
+        {"topic": topic, "partitions": total, "before": before.partitions, "dry_run": dry_run},
     )
 
 
 @app.command(epilog=ending("sparklog topic delete orders --dry-run"))
 def delete(topic: str = NAME, dry_run: bool = DRY_RUN) -> None:
-    """Delete a topic. Its records are gone at once; its objects go with a retention run after file.delete.delay.ms."""
+    """Delete a topic. Its records are gone at once; a retention run deletes its objects after file.delete.delay.ms."""
     with connect() as cluster:
-        found = cluster.describe(topic)
+        deleted = cluster.describe(topic)
         if not dry_run:
             cluster.delete_topic(topic)
     done(
-        f"{'would delete' if dry_run else 'deleted'} topic {topic} with {counted(found.records, 'record')}",
-        {"topic": topic, "records": found.records, "size_bytes": found.size_bytes, "dry_run": dry_run},
+        f"{'would delete' if dry_run else 'deleted'} topic {topic} with {counted(deleted.records, 'record')}",
+        {"topic": topic, "records": deleted.records, "size_bytes": deleted.size_bytes, "dry_run": dry_run},
     )
 
 
@@ -258,9 +260,9 @@ def offsets(
         help="TIME is ISO 8601 with a zone, or ms since the epoch: the first record, by offset, at or after it.",
     ),
 ) -> None:
-    """Where partitions begin, end, or a time is.
+    """Show where each partition begins or ends, or the offset for a time.
 
-    One offset for each partition; none if no record is at or after the time.
+    There is one offset for each partition, or none if no record is at or after the time.
     """
     from sparklog.options.starting_offsets import parse_timestamp_us
 
@@ -268,17 +270,17 @@ def offsets(
         partitions = cluster.describe(topic).partitions
         match time:
             case "earliest":
-                found: list[int | None] = [each.log_start for each in partitions]
+                offsets: list[int | None] = [partition.log_start for partition in partitions]
             case "latest":
-                found = [each.high_watermark for each in partitions]
+                offsets = [partition.high_watermark for partition in partitions]
             case "max-timestamp":
-                found = [_at_newest(cluster, topic, each) for each in partitions]
+                offsets = [_at_newest(cluster, topic, partition) for partition in partitions]
             case _:
                 at_us = parse_timestamp_us("--time (or earliest, latest, max-timestamp)", time)
-                found = [cluster.offset_for_time(topic, each.partition, at_us) for each in partitions]
+                offsets = [cluster.offset_for_time(topic, partition.partition, at_us) for partition in partitions]
     rows = [
-        {"topic": topic, "partition": each.partition, "offset": offset}
-        for each, offset in zip(partitions, found, strict=True)
+        {"topic": topic, "partition": partition.partition, "offset": offset}
+        for partition, offset in zip(partitions, offsets, strict=True)
     ]
     show_rows(rows, empty="no partitions")
 
@@ -303,7 +305,7 @@ def _topic(cluster: Cluster, name: str) -> Topic:
 
 
 def _decided(cluster: Cluster, command: Command) -> tuple[Record, ...]:
-    """What the command would lead to now. Raises what committing it would raise; nothing is changed."""
+    """The records that a commit of the command would produce now. Changes nothing; raises what the commit would."""
     from sparklog.core.decide.command import decide
     from sparklog.core.records import At
     from sparklog.core.types import EntryNumber

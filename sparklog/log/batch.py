@@ -1,7 +1,7 @@
-"""Record batches as they are stored: one encapsulated Arrow IPC message each, compressed, with a CRC32C.
+"""Record batches in stored form: one encapsulated Arrow IPC message each, compressed, with a CRC32C.
 
-A message names its partition in its own metadata, so that an index can be rebuilt from an object alone. Arrow IPC
-has no checksum, and most flipped bits would decode into wrong rows: `decode` verifies before it decodes.
+A message names its partition in its metadata, so that an index can be rebuilt from the object alone. Arrow IPC has no
+checksum, and most flipped bits would decode to wrong rows, so `decode` verifies first.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from sparklog.core.types import PartitionIndex
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA
 
 PARTITION_KEY: Final = b"sparklog.partition"  # in the metadata of each batch message
-SMALL_BATCH_BYTES: Final = 16 << 10  # a batch below it is stored uncompressed: zstd costs 0.27 ms however small
+SMALL_BATCH_BYTES: Final = 16 << 10  # smaller batches are stored uncompressed: zstd costs at least 0.27 ms
 ARENA_BYTES: Final = 8 << 20
-_MESSAGE_ROOM: Final = 4 << 10  # more than metadata, partition and padding of one message take
+_MESSAGE_ROOM: Final = 4 << 10  # more than the metadata, partition and padding of one message need
 _WITHOUT_HEADERS: Final = [name for name in RAW_SCHEMA.names if name != "headers"]
 _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """A batch of one partition as the bytes that will stand in an object. Timestamps: microseconds, both inclusive."""
+    """A batch of one partition as bytes to be put into an object. Timestamp bounds are in us and inclusive."""
 
     partition: PartitionIndex
     message: pa.Buffer
@@ -42,16 +42,16 @@ class EncodedBatch:
 
 
 def check_compression(name: str) -> None:
-    """Raise InvalidInput if batches can't be stored so."""
+    """Raise InvalidInput unless batches can be stored with this compression."""
     if name not in ("zstd", "lz4", "none"):
         raise InvalidInput(f"compression: wanted zstd, lz4 or none, found {name!r}")
 
 
 class BatchEncoder:
-    """Encodes batches of `RAW_SCHEMA` one after the other. Not safe for threads.
+    """Encodes batches of `RAW_SCHEMA` one after the other. Not thread-safe.
 
-    Messages are written into arenas of 8 MiB and handed out as views of them: nothing is copied twice, and memory
-    is what `arena_bytes` of all live arenas says. A batch too large for an arena gets one of its own.
+    Messages are written into arenas of 8 MiB and returned as views of them, so nothing is copied twice, and the memory
+    in use is that of the live arenas. A batch too large for an arena gets one of its own.
     """
 
     def __init__(self, compression: str) -> None:
@@ -63,7 +63,7 @@ class BatchEncoder:
         """`rows` (at least one; columns of `RAW_SCHEMA`, or without headers; timestamps not null) as one message."""
         rows = with_headers(rows)
         raw_bytes = pa.ipc.get_record_batch_size(rows)
-        # Both codecs may make what they can't compress a little larger: below 1 %.
+        # Data that does not compress may grow a little with both codecs, by less than 1 %.
         bound = raw_bytes + raw_bytes // 64 + _MESSAGE_ROOM
         if self._arena is None or self._arena.room < bound:
             self._arena = _Arena(max(ARENA_BYTES, bound + 2 * _MESSAGE_ROOM), self._codec)
@@ -72,17 +72,17 @@ class BatchEncoder:
         return EncodedBatch(partition, message, rows.num_rows, low, high, google_crc32c.value(message))
 
     def rewind(self) -> None:
-        """Write over the arena at hand: none of its messages is needed any more. Memory that is warm is fast."""
+        """Reuse the current arena, because none of its messages is needed any more. Warm memory is fast."""
         if self._arena is not None:
             self._arena.rewind()
 
     def forget(self) -> None:
-        """Let go of the arena at hand, so that its memory is free when its messages are."""
+        """Drop the current arena, so that its memory is freed with its last message."""
         self._arena = None
 
 
 class _Arena:
-    """A buffer that messages are written into, by one stream for compressed and one for small batches."""
+    """A buffer for messages, written by one stream for compressed batches and another for small ones."""
 
     def __init__(self, size_bytes: int, codec: str | None) -> None:
         self._buffer = pa.py_buffer(_pages(size_bytes))
@@ -91,7 +91,7 @@ class _Arena:
         self.rewind()
 
     def rewind(self) -> None:
-        """Begin at the start again."""
+        """Start again at the beginning of the buffer."""
         self._sink = pa.FixedSizeBufferWriter(self._buffer)
         self._plain = self._stream(None)
         self._packed = self._stream(self._codec) if self._codec else self._plain
@@ -113,7 +113,7 @@ class _Arena:
 
 
 def _pages(size_bytes: int) -> mmap.mmap:
-    """Fresh memory, in huge pages where the system has them (a third of the page faults' cost), freed to the system."""
+    """Fresh memory that is returned to the system when freed. Huge pages, if available, cut page faults to a third."""
     pages = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
@@ -126,11 +126,11 @@ def _partition_metadata(partition: PartitionIndex) -> Any:
     return pa.KeyValueMetadata({PARTITION_KEY: str(partition).encode()})
 
 
-# ---- headers that are not there -------------------------------------------------------------------
+# ---- absent headers -------------------------------------------------------------------------------
 
 
 def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Columns of `RAW_SCHEMA` from canonical rows; without headers if no record has any: nobody copies nulls."""
+    """The `RAW_SCHEMA` columns of canonical rows, without headers if no record has any, so that no nulls are copied."""
     headers = rows.column("headers")
     return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
 
@@ -138,7 +138,7 @@ def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
 def with_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The same rows with all columns of `RAW_SCHEMA`.
 
-    If no record has headers their column is one that costs next to nothing to encode: slices of `pa.nulls` would be
+    If no record has headers, their column is built to cost next to nothing to encode: slices of `pa.nulls` would be
     stored with child buffers as long as the column.
     """
     columns = {name: rows.column(name) for name in rows.schema.names}
@@ -149,7 +149,7 @@ def with_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def no_headers(records: int) -> pa.Array:
-    """A headers column of `records` nulls."""
+    """A headers column with `records` nulls."""
     return _no_headers(1 << max(0, records - 1).bit_length()).slice(0, records)
 
 
@@ -174,7 +174,7 @@ def crc32c(body: pa.Buffer) -> int:
 
 
 def verify(body: pa.Buffer, wanted: int, what: str, key: str, position: int) -> None:
-    """Raises Damaged unless the CRC32C of `body` is `wanted`. `position` is where it begins in object `key`."""
+    """Raise Damaged unless the CRC32C of `body`, which begins at byte `position` of object `key`, is `wanted`."""
     found = crc32c(body)
     if found != wanted:
         raise Damaged(f"{what} at byte {position} of {key}: wanted CRC32C {wanted:#010x}, found {found:#010x}")
@@ -183,11 +183,11 @@ def verify(body: pa.Buffer, wanted: int, what: str, key: str, position: int) -> 
 def decode(
     key: str, position: int, body: pa.Buffer, lengths: Sequence[int], crcs: Sequence[int], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The batches whose messages lie one after the other in `body`, restricted to `columns` of `RAW_SCHEMA`.
+    """The batches whose messages follow one another in `body`, restricted to `columns` of `RAW_SCHEMA`.
 
-    `body` begins at byte `position` of object `key`. At least one column is asked for; they come in the order of
+    `body` begins at byte `position` of object `key`. At least one column must be given; they come in the order of
     `RAW_SCHEMA`. Other columns are not decompressed, and uncompressed ones are views of `body`. Each message's CRC32C
-    is verified before it is decoded.
+    is verified before the message is decoded.
     Raises Damaged (key, byte, wanted, found).
     """
     fields = sorted(RAW_SCHEMA.get_field_index(name) for name in columns)
@@ -214,9 +214,9 @@ def _schema_message() -> pa.Buffer:
 
 
 class _Joined:
-    """Two buffers as one file that Arrow reads without a copy: an IPC stream of which the bytes lie in two places.
+    """Two buffers as one file, so that Arrow reads an IPC stream from two places without a copy.
 
-    Arrow asks for `read_buffer` where a Python file has it. No message crosses the border.
+    Arrow calls `read_buffer` if a Python file has it. No message crosses from one buffer to the other.
     """
 
     closed = False
@@ -242,7 +242,7 @@ class _Joined:
         return self._position
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: only memory is held."""
 
 
 def timestamp_bounds(rows: pa.RecordBatch) -> tuple[int, int]:

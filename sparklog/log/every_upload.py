@@ -1,4 +1,4 @@
-"""One upload to all in-sync stores: an object is on every store that the commit names as its holder."""
+"""Upload to all in-sync stores at once: an object is on every store that the commit names as its holder."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from sparklog.storage.object_store import Bytes, Upload
 
 
 class EveryUpload:
-    """One stream into the same key of several stores; see `storage.object_store.Upload`."""
+    """One stream into the same key on several stores; see `storage.object_store.Upload`."""
 
     def __init__(self, uploads: Sequence[Upload]) -> None:
         self._uploads = uploads
 
     def write(self, body: Bytes) -> None:
-        """Add bytes to the end of each."""
+        """Append bytes to each upload."""
         for upload in self._uploads:
             upload.write(body)
 
     def publish(self) -> None:
-        """Make each whole and visible; raises the first error."""
+        """Complete each upload and make it visible. Raises the first error."""
         for upload in self._uploads:
             upload.publish()
 

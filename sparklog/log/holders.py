@@ -1,4 +1,4 @@
-"""Asks the stores that hold an object, in the order in which its chain record names them, until one can answer."""
+"""Ask the stores that hold an object, in the order of its chain record, until one can answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparklog.storage.object_store import ObjectStore
 
 T = TypeVar("T")
 
-# With these the next holder of the object is asked. (A format that this version does not read is the same everywhere.)
+# After these errors the next holder is asked. (An unsupported format would be the same on every holder.)
 _NOT_FROM_HERE: Final = (KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied)
 
 
@@ -28,9 +28,9 @@ class HolderFailure:
 
 
 class NoHolderAnswers(Exception):
-    """No holder could give the records from offset `at` on to `part.slice.end`; `failures` come as they were asked.
+    """No holder could provide the records [at, part.slice.end). `failures` are in the order of asking.
 
-    It stays inside the log: `read_errors.unreadable` makes of it what a caller is told.
+    This error stays inside `log`: `read_errors.unreadable` turns it into the error for the caller.
     """
 
     def __init__(self, part: SliceToRead, topic: str, at: Offset, failures: Sequence[HolderFailure]) -> None:
@@ -42,14 +42,14 @@ class NoHolderAnswers(Exception):
 
     @property
     def may_be_replaced(self) -> bool:
-        """Whether a holder was found not to have the object, or not whole: the chain may name another one by now."""
+        """True if a holder lacks the object or has it damaged: the chain may name another object by now."""
         return not self.failures or any(isinstance(each.error, KeyNotFound | Damaged) for each in self.failures)
 
     @property
     def telling(self) -> HolderFailure:
-        """The failure that leaves most hope: records are lost only if no holder may have them after all.
+        """The failure that leaves the most hope, because records are lost only if no holder can still have them.
 
-        Its message names the other holders' errors too.
+        Its message also names the other holders' errors.
         """
         if not self.failures:
             number = self.part.object.number
@@ -65,7 +65,7 @@ class NoHolderAnswers(Exception):
 
 
 def _hope(error: SparklogError) -> int:
-    """A store that comes back before one that must be put right first, before bytes that are damaged or gone."""
+    """Rank an error, most hopeful first: the store may come back; it must be repaired; damaged bytes; missing bytes."""
     match error:
         case StoreUnavailable():
             return 0
@@ -84,10 +84,10 @@ def from_first_holder(
     start: Offset,
     read: Callable[[ObjectStore, str, Offset], Iterable[tuple[Offset, T]]],
 ) -> Iterator[tuple[Offset, T]]:
-    """What `read(store, object key, start)` gives, from the first holder that can: pairs of (offset behind it, item).
+    """The pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
 
-    If a holder fails half-way, the next one goes on from the offset behind the last item. A store is opened when its
-    turn comes, and one that can't be opened is passed over like one that does not answer. Raises NoHolderAnswers.
+    If a holder fails half-way, the next holder goes on at the offset after the last item. A store is opened when its
+    turn comes. One that cannot be opened is skipped, like one that does not answer. Raises NoHolderAnswers.
     """
     at = start
     failures: list[HolderFailure] = []
@@ -111,9 +111,9 @@ def from_first_holder(
 def first_answer(
     stores: Stores, part: SliceToRead, topic: str, start: Offset, ask: Callable[[ObjectStore, str], T]
 ) -> T:
-    """What `ask(store, object key)` gives with the first holder that can answer. Raises NoHolderAnswers.
+    """The result of `ask(store, object key)` from the first holder that can answer. Raises NoHolderAnswers.
 
-    `start` is the offset from which records are wanted, for messages.
+    `start` is the first offset wanted, for messages.
     """
     answers = from_first_holder(stores, part, topic, start, lambda store, key, at: [(at, ask(store, key))])
     ((_, answer),) = answers

@@ -1,8 +1,8 @@
 """The index of a data object: one row per record batch, stored beside the object as an Arrow IPC file.
 
-It says nothing that the object does not: a missing or damaged index is rebuilt from its object, exactly as it was.
-The columns are those of `Index`; the schema's metadata carry the format number (columns may be added under the same
-number, for instance minima and maxima per column; what is there keeps its meaning).
+The index holds nothing that the object does not, so a missing or damaged one can be rebuilt exactly. Its columns are
+those of `Index`. The schema's metadata has the format number. Columns may be added under the same number (for example
+minima and maxima per column); existing columns keep their meaning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ INDEX_SCHEMA: Final = pa.schema(
         pa.field("records", pa.int32(), nullable=False),
         pa.field("position", pa.int64(), nullable=False),
         pa.field("length", pa.int64(), nullable=False),
-        # Before the timestamps: behind bytes that a batch ends with, its checksum would cancel them out of the index's.
+        # This column comes before the timestamps: directly after the last bytes of its batch, a batch's checksum would
+        # cancel them out of the checksum of the index.
         pa.field("crc32c", pa.uint32(), nullable=False),
         pa.field("min_timestamp_us", pa.int64(), nullable=False),
         pa.field("max_timestamp_us", pa.int64(), nullable=False),
@@ -48,11 +49,11 @@ BatchRow = tuple[int, int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
-    """Where each batch of an object is; arrays of one length, in the order of position.
+    """The place of each batch of an object: arrays of equal length, ordered by position.
 
-    `first_record` counts the records of the same partition that stand before the batch in this object (a partition's
-    batches are contiguous). Batch i is bytes
-    [position, position + length), with CRC32C `crc32c`. Both timestamp bounds are inclusive.
+    `first_record` counts the records of the same partition before the batch in this object (a partition's batches are
+    contiguous). Batch i is bytes [position, position + length), with CRC32C `crc32c`. Both timestamp bounds are
+    inclusive.
     """
 
     partition: npt.NDArray[np.int32]
@@ -70,17 +71,17 @@ class Index:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Index):
             return NotImplemented
-        return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(Index))
+        return all(np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(Index))
 
     __hash__ = None  # type: ignore[assignment]
 
 
 def index_of(rows: Sequence[BatchRow], crcs: Sequence[int]) -> Index:
-    """The index of an object with these batches and their CRC32C; batches of a partition stand side by side."""
+    """The index of an object with these batches and CRC32Cs. The batches of a partition must be contiguous."""
     table: npt.NDArray[Any] = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
     partition, records, position, length, low, high = (np.ascontiguousarray(column) for column in table.T)
     before = np.cumsum(records) - records
-    # Records before the first batch of each partition's run are not that partition's.
+    # Records before the first batch of a partition's run belong to other partitions.
     starts_run = np.ones(len(rows), dtype=bool)
     starts_run[1:] = partition[1:] != partition[:-1]
     run = np.cumsum(starts_run) - 1
@@ -99,16 +100,16 @@ def index_of(rows: Sequence[BatchRow], crcs: Sequence[int]) -> Index:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SliceIndex:
-    """The rows of an object's index for the batches of one slice, and the offsets that these hold."""
+    """The rows of an object's index for the batches of one slice, and the offsets in these batches."""
 
     batches: Index
     offsets: SliceOffsets
 
 
 def cut_to_slice(index: Index, slice: Slice, object_key: str) -> SliceIndex:
-    """The part of an object's index that belongs to a slice of it.
+    """The part of an object's index that belongs to one slice.
 
-    Raises Damaged if the index of the object knows no such slice, UnsupportedVersion for a compacted one.
+    Raises Damaged if the index has no such slice, UnsupportedVersion for a compacted slice.
     """
     if not is_dense(slice):
         raise UnsupportedVersion(
@@ -116,12 +117,12 @@ def cut_to_slice(index: Index, slice: Slice, object_key: str) -> SliceIndex:
             "this version of sparklog does not read compacted segments"
         )
     rows = np.s_[slice.first_batch : slice.first_batch + slice.batches]
-    found = Index(**{name: getattr(index, name)[rows] for name in Index.__slots__})
-    if len(found) == slice.batches and slice.batches > 0:
-        records = int(found.records.sum())
-        begin, end = int(found.position[0]), int(found.position[-1] + found.length[-1])
+    batches = Index(**{name: getattr(index, name)[rows] for name in Index.__slots__})
+    if len(batches) == slice.batches and slice.batches > 0:
+        records = int(batches.records.sum())
+        begin, end = int(batches.position[0]), int(batches.position[-1] + batches.length[-1])
         if (records, begin, end) == (slice.records, slice.position, slice.position + slice.length):
-            return SliceIndex(found, SliceOffsets.of(slice, found.records))
+            return SliceIndex(batches, SliceOffsets.of(slice, batches.records))
     raise Damaged(
         f"index of {object_key}: wanted {counted(slice.batches, 'batch')} from number {slice.first_batch} on, with "
         f"{counted(slice.records, 'record')} in bytes [{slice.position}, {slice.position + slice.length}); found others"
@@ -140,7 +141,7 @@ def encode_index(index: Index) -> pa.Buffer:
 def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
     """The index in `body`, which was read from `key` and belongs to object `named`.
 
-    Raises Damaged if size or CRC32C are not what the chain says, UnsupportedVersion for another format.
+    Raises Damaged if the size or CRC32C differs from the chain's, UnsupportedVersion for another format.
     """
     buffer = pa.py_buffer(body)
     if buffer.size != named.index_size_bytes:
@@ -155,10 +156,10 @@ def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
 
 
 def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
-    """The index of the whole object `body`, which was read from `key`: equal to the one written with it.
+    """Rebuild the index from the whole object `body`, which was read from `key`. It equals the one written with it.
 
-    Nothing is taken from bytes whose checksum was not verified. Raises Damaged (key, wanted, found) if size or
-    CRC32C of the object are not what the chain says, UnsupportedVersion for another format.
+    Only verified bytes are used. Raises Damaged (key, wanted, found) if the size or CRC32C of the object differs from
+    the chain's, UnsupportedVersion for another format.
     """
     buffer = pa.py_buffer(body)
     if buffer.size != named.size_bytes:

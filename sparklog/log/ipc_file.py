@@ -1,6 +1,6 @@
-"""A standard Arrow IPC file, assembled from record batch messages that are already encoded.
+"""Assemble a standard Arrow IPC file from record batch messages that are already encoded.
 
-Arrow's own file writer encodes what it writes; here batches are held encoded until their object is closed, and
+Arrow's own file writer encodes what it writes. Here batches are held in encoded form until their object is closed, and
 copied without decoding when it is rewritten. Layout (Arrow Columnar Format, "IPC File Format"):
 
     "ARROW1" 0 0 | schema message | record batch messages … | end of stream | footer | footer length, int32 | "ARROW1"
@@ -60,7 +60,7 @@ class IpcFileWriter:
     def append(self, message: pa.Buffer) -> int:
         """Add one encapsulated record batch message, and return its position in the file.
 
-        Its length must be a multiple of 8, as Arrow's writer makes it. Raises ValueError if it is no such message.
+        Its length must be a multiple of 8, as Arrow's writer makes it. Raises ValueError for anything else.
         """
         marker, metadata_length = struct.unpack_from("<Ii", message, 0)
         length = 8 + metadata_length
@@ -86,12 +86,11 @@ class IpcFileWriter:
 def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]) -> bytes:
     """The footer of a file of `schema` with these batches.
 
-    It is the footer that Arrow wrote for a file with one empty batch, with the vector of blocks replaced: the new
-    one stands behind it, and the table's field points there. Offsets of flatbuffers point forward only, so the end
-    is the right place.
+    It is Arrow's footer for a file with one empty batch, with the vector of blocks replaced: the new vector is appended
+    and the table's field points to it. Offsets in flatbuffers only point forward, so it must come last.
     """
     template, field = _footer_template(schema)
-    # A vector is its uint32 length, then the structs, which must begin at a multiple of 8.
+    # A vector is a uint32 length followed by the structs, which must begin at a multiple of 8.
     vector = len(template) + (4 - len(template)) % 8
     footer = bytearray(vector + 4 + blocks.nbytes)
     footer[: len(template)] = template
@@ -103,7 +102,7 @@ def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]
 
 @functools.lru_cache(maxsize=64)
 def _footer_template(schema: pa.Schema) -> tuple[bytes, int]:
-    """Arrow's footer for one empty batch of `schema`, and where in it the offset of the vector of blocks stands."""
+    """Arrow's footer for one empty batch of `schema`, and the position in it of the offset of the block vector."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(_empty_batch(schema))

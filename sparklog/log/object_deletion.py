@@ -1,4 +1,4 @@
-"""Deletes objects from stores: one by one, by their exact names, the object before its index. Never by prefix."""
+"""Delete objects one by one, by their exact names, each before its index. Never delete by prefix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from sparklog.storage.keys import index_key
 
 
 class ObjectToDelete(msgspec.Struct, frozen=True, array_like=True):
-    """A retired object: its key, the stores that held it and still are the same ones, its bytes with the index."""
+    """A retired object to delete.
+
+    `stores`: those that held the object and have not been replaced since. `size_bytes` includes the index.
+    """
 
     number: ObjectNumber
     key: str
@@ -22,7 +25,7 @@ class ObjectToDelete(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeletionFailed(msgspec.Struct, frozen=True):
-    """An object that stays named, because some of it may still be there."""
+    """An object that stays named, because a part of it may still exist."""
 
     number: ObjectNumber
     key: str
@@ -30,22 +33,22 @@ class DeletionFailed(msgspec.Struct, frozen=True):
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """Objects of which every store has lost object and index, and those where that failed."""
+    """The objects that are gone, with their indexes, from every store, and those whose deletion failed."""
 
     numbers: tuple[ObjectNumber, ...]
     failed: tuple[DeletionFailed, ...]
 
 
 def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted:
-    """Delete each from each of its stores. What is absent already counts as deleted; one failure stops no other."""
+    """Delete the objects from all their stores. A missing one counts as deleted; a failure does not stop the rest."""
     numbers, failed = [], []
-    for each in objects:
+    for retired in objects:
         try:
-            for store in each.stores:
-                stores.get(store).delete(each.key)
-                stores.get(store).delete(index_key(each.key))
+            for store in retired.stores:
+                stores.get(store).delete(retired.key)
+                stores.get(store).delete(index_key(retired.key))
         except SparklogError as error:
-            failed.append(DeletionFailed(each.number, each.key, str(error)))
+            failed.append(DeletionFailed(retired.number, retired.key, str(error)))
         else:
-            numbers.append(each.number)
+            numbers.append(retired.number)
     return Deleted(tuple(numbers), tuple(failed))

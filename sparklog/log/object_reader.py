@@ -1,8 +1,8 @@
-"""From slices to rows: fetch the batches that hold an offset range, verify, decode, lay the log's own columns over.
+"""Turn slices into rows: fetch the batches of an offset range, verify and decode them, and add the log's own columns.
 
-What is read is what is needed: the index once per object (cached), the batches that overlap the range in ranged
-reads of about 8 MiB, and of these only the columns asked for. On a local store large reads are maps, and columns
-that were stored uncompressed reach the caller without a copy.
+Only what is needed is read: the index once per object (cached), the batches that overlap the range in ranged reads of
+about 8 MiB, and only the requested columns of these. On a local store large reads are memory maps, and columns stored
+uncompressed reach the caller without a copy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sparklog.storage.object_store import ObjectStore
 FIRST_READS: Final = 6
 CACHED_INDEXES: Final = 1024
 _OVERLAID: Final = frozenset({"topic", "partition", "offset", "timestampType"})
-_ROWS_WITHOUT_BODY: Final = 65_536  # a batch of columns that need no bytes
+_ROWS_WITHOUT_BODY: Final = 65_536  # rows per batch if no column needs stored bytes
 _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
 
 
@@ -45,16 +45,17 @@ def read_slice(
     offsets: OffsetRange,
     topic: str,
     columns: Sequence[str],
-    there: Sequence[memoryview] = (),
+    fetched: Sequence[memoryview] = (),
 ) -> Iterator[tuple[Offset, pa.RecordBatch]]:
     """The records of `slice` with offsets in `offsets`, ascending, as `columns` of the read schema, in that order.
 
-    Each batch comes after the offset from which to read on behind it. Batches are those that were stored, cut at the
-    ends of the range; an empty overlap yields none. Columns that the chain alone can answer (all but key, value,
-    headers, and a timestamp given by the producer) read no bytes.
-    `there` is what `read_first` gave for the same range and columns.
-    Raises InvalidInput for unknown columns; KeyNotFound if the object is gone; Damaged (key, byte, wanted, found) if
-    bytes are not what the chain says: batches yielded before were right; UnsupportedVersion for another format.
+    Yields pairs of (offset after the batch, batch). Batches are the stored ones, cut at the ends of the range; an empty
+    overlap yields none. Columns that the chain alone can answer (all but key, value, headers, and a timestamp given by
+    the producer) read no bytes. `fetched` is what `read_first` returned for the same range and columns.
+
+    Raises InvalidInput for unknown columns; KeyNotFound if the object is gone; UnsupportedVersion for another format;
+    Damaged (key, byte, wanted, found) if bytes differ from what the chain says. Batches yielded before an error are
+    right.
     """
     schema = read_schema(columns)
     wanted = within(slice, offsets)
@@ -68,7 +69,7 @@ def read_slice(
     with damage_of(slice.start, slice.end):
         index = index_of_slice(store, object_key, named, slice)
     begin, stop = index.offsets.batches_in(wanted)
-    for rows, batch in read_batches(store, object_key, index, begin, stop, overlay.stored_columns, there):
+    for rows, batch in read_batches(store, object_key, index, begin, stop, overlay.stored_columns, fetched):
         low, high = rows.rows_in(wanted)
         if low == high:
             continue  # the range lies in a gap between two rows
@@ -80,20 +81,20 @@ def read_slice(
 def read_first(
     store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, offsets: OffsetRange, columns: Sequence[str]
 ) -> list[memoryview]:
-    """What `read_slice` would read first, `FIRST_READS` ranges at most, with the index now in the cache."""
+    """The bytes that `read_slice` would read first, at most `FIRST_READS` ranges. The index is cached as well."""
     wanted = within(slice, offsets)
     if wanted is None or not _Overlay(read_schema(columns), slice, "").stored_columns:
         return []
     index = index_of_slice(store, object_key, named, slice)
     reads = ranged_reads(index.batches, *index.offsets.batches_in(wanted))
-    return store.get_ranges(object_key, [(each.start, each.end) for each in reads[:FIRST_READS]])
+    return store.get_ranges(object_key, [(read.start, read.end) for read in reads[:FIRST_READS]])
 
 
 # ---- the index ------------------------------------------------------------------------------------
 
 
 class _IndexCache:
-    """The indexes that were used last, by store and object key. Objects are immutable, so nothing goes stale."""
+    """The most recently used indexes, by store, object key and CRC32C. Objects are immutable, so none goes stale."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -102,10 +103,10 @@ class _IndexCache:
 
     def get(self, key: tuple[str, str, int]) -> Index | None:
         with self._lock:
-            found = self._indexes.get(key)
-            if found is not None:
+            index = self._indexes.get(key)
+            if index is not None:
                 self._indexes.move_to_end(key)
-            return found
+            return index
 
     def put(self, key: tuple[str, str, int], index: Index) -> None:
         with self._lock:
@@ -118,9 +119,9 @@ _cache = _IndexCache(CACHED_INDEXES)
 
 
 def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index:
-    """The index of an object; rebuilt in memory from the whole object if the stored one is missing or damaged.
+    """The index of an object. It is rebuilt in memory from the whole object if it is missing or damaged.
 
-    Raises Damaged if the object is damaged as well, KeyNotFound if both are gone.
+    Raises Damaged if the object is damaged too, KeyNotFound if both are gone.
     """
     cached = (store.url, object_key, named.object.crc32c)
     index = _cache.get(cached)
@@ -135,7 +136,7 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
 
 
 def index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> SliceIndex:
-    """The part of the object's index for a slice of it (`cut_to_slice`). Raises as `read_index`."""
+    """The part of the object's index for one slice (`cut_to_slice`). Raises as `read_index`."""
     return cut_to_slice(read_index(store, object_key, named), slice, object_key)
 
 
@@ -149,12 +150,12 @@ def read_batches(
     begin: int,
     stop: int,
     columns: Sequence[str],
-    there: Sequence[memoryview] = (),
+    fetched: Sequence[memoryview] = (),
 ) -> Iterator[tuple[RowOffsets, pa.RecordBatch]]:
-    """Batches [begin, stop) of a slice, each after the offsets of its rows, in ranged reads of about 8 MiB."""
+    """Batches [begin, stop) of a slice as pairs (offsets of the rows, batch), in ranged reads of about 8 MiB."""
     reads = ranged_reads(index.batches, begin, stop)
     starts, ends = index.offsets.starts, index.offsets.ends
-    coming = bodies(store, object_key, [(each.start, each.end) for each in reads], there)
+    coming = bodies(store, object_key, [(read.start, read.end) for read in reads], fetched)
     for read in reads:
         with damage_of(int(starts[read.begin]), int(ends[read.stop - 1])):
             body = next(coming)
@@ -179,7 +180,7 @@ def read_batches(
 
 @dataclass(frozen=True, slots=True)
 class _Overlay:
-    """Makes batches of `schema` from stored columns and from what the chain says of the slice."""
+    """Builds batches of `schema` from stored columns and from what the chain says about the slice."""
 
     schema: pa.Schema
     slice: Slice
@@ -196,7 +197,7 @@ class _Overlay:
         return self.slice.timestamp_source is TimestampSource.APPEND_TIME
 
     def batch(self, offsets: RowOffsets, stored: pa.RecordBatch | None) -> pa.RecordBatch:
-        """The records of these offsets."""
+        """The records at these offsets."""
         columns = [self._column(name, offsets, stored) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -220,7 +221,7 @@ class _Overlay:
 
 
 def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
-    """`rows` times the value: a view of an array that is made once per power of two."""
+    """The value, `rows` times: a view of an array that is built once per power of two."""
     return _repeated_power_of_two(value, kind, 1 << max(0, rows - 1).bit_length()).slice(0, rows)
 
 

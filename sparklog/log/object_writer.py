@@ -1,10 +1,10 @@
-"""What one task writes to one topic: rows in, objects and indexes in the store, slices for the commit out.
+"""Write the rows of one task to one topic: upload objects and indexes, and return slices for the commit.
 
     add -> gathered -> routed, split -> pending per partition -> encoded -> held per partition -> closed -> uploaded
 
-Encoded batches are held until their object is closed, because a partition's batches stand side by side in it: a
-reader gets them with one ranged read. What is alive at once has a limit. Nothing that was uploaded is part of the
-log before the commit names it; what no commit names is an orphan that vacuum removes.
+Encoded batches are held until their object is closed, because a partition's batches are contiguous in it and a reader
+gets them with one ranged read. Memory use is bounded. An uploaded object is not part of the log until a commit names
+it; an object that no commit names is an orphan, which vacuum removes.
 """
 
 from __future__ import annotations
@@ -36,21 +36,24 @@ from sparklog.log.routing import Piece, Sizes, check_sizes, cumulative_bytes, sp
 from sparklog.storage.object_store import ObjectStore
 
 MIB: Final = 1 << 20
-_ROW_BYTES: Final = 16  # raw bytes of timestamp and offsets, beside key, value and headers
+_ROW_BYTES: Final = 16  # raw bytes of timestamp and offsets, on top of key, value and headers
 _UPLOAD_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
-    """How much a writer holds where. All bytes but `object_bytes` and `live_bytes` are raw.
+    """How much a writer holds at each stage. All bytes but `object_bytes` and `live_bytes` are raw.
 
-    Rows are gathered until `gather_rows` (enough for vectors to pay; many more leave the processor's caches), or
-    `gather_rows_per_partition` for each partition if that is more (a slice costs as much as some tens of rows), but
-    never more than `most_gathered_rows` or `gather_bytes`. A partition's rows are encoded when they are
-    `full_batch_bytes`, or, with many partitions, their share of `object_bytes`, but not less than
-    `smallest_full_batch_bytes`; a batch is a third larger at most, unless it is one record. An object is closed when
-    what it holds, encoded and pending, passes `object_bytes`; with one partition, what is encoded is written to the
-    store each time it is `streamed_from_bytes`. All that is alive at once stays under `live_bytes`.
+    Rows are gathered up to `gather_rows` (enough for vector operations to pay; many more would not fit the processor's
+    caches), or up to `gather_rows_per_partition` for each partition if that is more (a slice costs as much as some tens
+    of rows), but never beyond `most_gathered_rows` or `gather_bytes`.
+
+    A partition's rows are encoded once they reach `full_batch_bytes` or, with many partitions, their share of
+    `object_bytes`, but at least `smallest_full_batch_bytes`. A batch exceeds that by at most a third, unless it is a
+    single record.
+
+    An object is closed when its encoded and pending rows exceed `object_bytes`. With one partition, encoded batches are
+    written to the store each time they reach `streamed_from_bytes`. Everything in memory stays under `live_bytes`.
     """
 
     gather_rows: int = 8_192
@@ -69,12 +72,12 @@ class WriterLimits:
         return self.full_batch_bytes * 4 // 3
 
     def enough_rows(self, partitions: int) -> int:
-        """How many rows to gather. With one partition there is nothing to split, so nothing to gather for."""
+        """The number of rows to gather. With one partition there is nothing to split, so no reason to gather."""
         wanted = max(self.gather_rows, self.gather_rows_per_partition * partitions)
         return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
 
     def enough_bytes(self, pending_partitions: int) -> int:
-        """How many raw bytes of a partition to gather before they are encoded."""
+        """The raw bytes of a partition to collect before they are encoded."""
         return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // pending_partitions))
 
 
@@ -83,7 +86,7 @@ _LIMITS: Final = WriterLimits()
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """The topic a task writes to, as the chain knew it at entry `n0`, and the stores that will hold the objects."""
+    """The topic that a task writes to, as of chain entry `n0`, and the stores that will hold the objects."""
 
     topic_id: TopicId
     topic: str
@@ -98,7 +101,7 @@ _Written = tuple[NewObject, list[NewSlice]]
 
 @dataclass(slots=True)
 class _Pending:
-    """Rows of one partition that wait to be encoded. `size_bytes` is raw."""
+    """Rows of one partition waiting to be encoded. `size_bytes` is raw."""
 
     pieces: list[pa.RecordBatch] = field(default_factory=list)
     size_bytes: int = 0
@@ -107,12 +110,12 @@ class _Pending:
 class ObjectWriter:
     """Writes the rows of one task to one topic. Order of calls: `add` any number of times, then `finish` or `abort`.
 
-    Used as a context manager it aborts unless `finish` was reached. Not safe for threads. Objects but the last are
-    uploaded by a thread of its own while `add` goes on. Within a partition, records keep the order in which they
-    were added, also across objects.
+    As a context manager it aborts unless `finish` was reached. It is not thread-safe. A separate thread uploads all
+    objects but the last while `add` goes on. Within a partition, records keep the order in which they were added, even
+    across objects.
 
-    `new_upload_id` is called once per object, `now_us` once per batch that has null timestamps; `sticky` is the
-    partition of the first keyless records (the next one follows at each gather), taken modulo the partitions.
+    `new_upload_id` is called once per object, and `now_us` once per batch with null timestamps. `sticky`, modulo the
+    number of partitions, is the partition for the first keyless records; each gather moves on to the next partition.
     """
 
     def __init__(
@@ -139,19 +142,19 @@ class ObjectWriter:
         self._gathered_bytes = 0
         self._pending: dict[PartitionIndex, _Pending] = {}
         self._pending_bytes = 0
-        self._pinned_bytes = 0  # at most so much raw memory is kept alive by pending slices
+        self._pinned_bytes = 0  # upper bound of the raw memory that pending slices keep alive
         self._held: dict[PartitionIndex, list[EncodedBatch]] = {}
         self._held_bytes = 0
-        self._open: OpenObject | None = None  # what of the object at hand was streamed already
+        self._open: OpenObject | None = None  # the current object, if a part of it was already streamed
         self._written: list[_Written] = []
         self._uploading: Future[_Written] | None = None
         self._uploading_bytes = 0
         self._uploader: ThreadPoolExecutor | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take over canonical rows (`records_schema.canonical`, without a topic column).
+        """Add canonical rows (`records_schema.canonical`, without a topic column).
 
-        Raises RecordTooLarge and UnknownTopicOrPartition, and what an upload raises; then only `abort` is legal.
+        Raises RecordTooLarge, UnknownTopicOrPartition, and whatever an upload raises; then only `abort` is legal.
         """
         if not rows.num_rows:
             return
@@ -165,9 +168,9 @@ class ObjectWriter:
             self._gather(rows.slice(start, end - start), int(sums[end] - sums[start]))
 
     def finish(self) -> list[tuple[NewObject, list[NewSlice]]]:
-        """Upload what is left. Returns the objects in the order of writing, each with its slices, partitions ascending.
+        """Upload the rest. Returns the objects in the order of writing, each with its slices, partitions ascending.
 
-        `object_index` of a slice points into this list. Every record that was added is in exactly one slice.
+        A slice's `object_index` points into this list. Every added record is in exactly one slice.
         """
         self._split_gathered()
         closed = self._close()
@@ -179,7 +182,7 @@ class ObjectWriter:
         return self._written
 
     def abort(self) -> None:
-        """Forget everything; what was uploaded already stays behind as orphans. Legal at any time, also twice."""
+        """Drop everything. Objects already uploaded stay behind as orphans. Legal at any time, even twice."""
         self._gathered, self._pending, self._held = [], {}, {}
         if self._open is not None:
             self._open.abort()
@@ -208,7 +211,7 @@ class ObjectWriter:
 
     def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
         if self._gathered and self._gathered[0].schema != rows.schema:
-            self._split_gathered()  # with and without a partition column: they don't join
+            self._split_gathered()  # rows with and without a partition column cannot be joined
         self._gathered.append(rows)
         self._gathered_rows += rows.num_rows
         self._gathered_bytes += size_bytes
@@ -218,7 +221,7 @@ class ObjectWriter:
     def _split_gathered(self) -> None:
         if not self._gathered_rows:
             return
-        self._make_room(3 * self._gathered_bytes)  # as given, joined, and taken
+        self._make_room(3 * self._gathered_bytes)  # the rows as added, joined, and taken
         rows = pa.concat_batches(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
         self._gathered = []
         sticky = PartitionIndex(self._sticky % self._target.partitions)
@@ -246,7 +249,7 @@ class ObjectWriter:
         pending = self._pending.setdefault(piece.partition, _Pending())
         enough = self._limits.smallest_full_batch_bytes
         if pending.size_bytes >= enough and pending.size_bytes + size > self._limits.largest_batch_bytes:
-            # Joined, the two would be copied only to be cut again.
+            # Joining them would copy both only to cut them again.
             self._encode(piece.partition)
             pending = self._pending[piece.partition]
         pending.pieces.append(piece.rows)
@@ -254,17 +257,17 @@ class ObjectWriter:
         self._pending_bytes += size
 
     def _unpin(self) -> None:
-        """Copy what is pending, so that the gathers of which only some rows still wait can be freed."""
+        """Copy the pending rows, so that the larger gathers they are slices of can be freed."""
         self._make_room(self._pending_bytes)
         for pending in self._pending.values():
             if pending.pieces:
-                # One piece alone would be handed back as it is: with an empty second one Arrow copies.
+                # Arrow copies only if there are two pieces, so add an empty one.
                 pending.pieces = [joined([*pending.pieces, pending.pieces[0].slice(0, 0)])]
         self._pinned_bytes = self._pending_bytes
-        pa.default_memory_pool().release_unused()  # it keeps what was freed for a second, and counts as ours
+        pa.default_memory_pool().release_unused()  # the pool keeps freed memory for a second, which counts as ours
 
     def _encode(self, partition: PartitionIndex) -> None:
-        """Encode all that is pending for the partition, as batches of about equal size."""
+        """Encode all pending rows of the partition, as batches of about equal size."""
         pending = self._pending[partition]
         rows = joined(pending.pieces)
         self._pending_bytes -= pending.size_bytes
@@ -284,7 +287,7 @@ class ObjectWriter:
         return 0 if self._open is None else self._open.batch_bytes
 
     def _stream(self) -> None:
-        """Write what is held into the object at hand: with one partition nothing has to wait for its neighbours."""
+        """Write the held batches to the current object: with one partition there are no others to wait for."""
         if self._open is None:
             self._open = self._begin()
         for batch in self._held.pop(PartitionIndex(0)):
@@ -293,7 +296,7 @@ class ObjectWriter:
         self._encoder.rewind()
 
     def _close(self) -> list[EncodedBatch]:
-        """The batches of the object at hand, partitions ascending; the next object begins."""
+        """Return the batches of the current object, partitions ascending, and begin the next object."""
         for partition, pending in self._pending.items():
             if pending.pieces:
                 self._encode(partition)
@@ -314,7 +317,7 @@ class ObjectWriter:
         self._open = None
 
     def _make_room(self, wanted_bytes: int) -> None:
-        """Wait for the upload at work, if with `wanted_bytes` more the limit would be passed."""
+        """Wait for the running upload if `wanted_bytes` more would exceed the limit."""
         if self._pinned_bytes + self._held_bytes + self._uploading_bytes + wanted_bytes > self._limits.live_bytes:
             self._await_upload()
 
@@ -331,10 +334,10 @@ class ObjectWriter:
             self._uploading = None
 
     def _upload(self, open_object: OpenObject | None, batches: Sequence[EncodedBatch]) -> _Written:
-        """Write what is held behind what was streamed, and the index.
+        """Write the held batches after the streamed ones, and the index.
 
-        An object that was not streamed is still whole in memory: if its outcome is unknown it is left to vacuum, and
-        written again by another name.
+        An object that was not streamed is still whole in memory. If the outcome of its upload is unknown, it is left to
+        vacuum and written again under another name.
         """
         object_index = len(self._written)
         if open_object is not None:
@@ -373,16 +376,16 @@ class ObjectWriter:
 
 
 def raw_sums(rows: pa.RecordBatch) -> Sizes:
-    """int64[rows + 1]: raw bytes up to row i, from any start."""
+    """int64[rows + 1]: raw bytes before row i. Only differences matter: the sums start anywhere."""
     sums = cumulative_bytes(rows)
     sums += _ROW_BYTES * np.arange(len(sums))
     return sums
 
 
 def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[tuple[int, int]]:
-    """Ranges [start, end) of rows that cover all rows in order, of about equal size and at most the limits.
+    """Cut all rows, in order, into ranges [start, end) of about equal size and within the limits.
 
-    A row larger than `limit_bytes` is a range of its own. `sums` are as `raw_sums` gives them.
+    A row larger than `limit_bytes` gets a range of its own. `sums` come from `raw_sums`.
     """
     rows = len(sums) - 1
     ranges = []
@@ -402,7 +405,7 @@ def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[t
 
 
 def joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of all pieces (at least one) in one batch: with headers if some have them."""
+    """The rows of all pieces (at least one) in one batch, with headers if any piece has them."""
     if len(pieces) == 1:
         return pieces[0]
     if len({piece.num_columns for piece in pieces}) > 1:

@@ -1,4 +1,4 @@
-"""A data object while it is written: batches in, then object and index made durable on every store that holds it."""
+"""A data object being written: batches go in, then object and index become durable on every holder."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class OpenObject:
-    """Order of calls: `append` any number of times, then `publish` or `abort`. Batches of a partition stand together.
+    """Order of calls: `append` any number of times, then `publish` or `abort`. Batches of a partition are contiguous.
 
-    `named` says what the object is called; its sizes and checksums are found here. `batch_bytes` is what
-    `segment.bytes` counts: the batches without the frame of the file.
+    `named` gives the object's name; its sizes and checksums are computed here. `batch_bytes` is what `segment.bytes`
+    counts: the batches without the file's header and footer.
     """
 
     def __init__(self, stores: Sequence[ObjectStore], named: NewObject, topic: str) -> None:
@@ -35,7 +35,7 @@ class OpenObject:
         self._crcs: list[int] = []
 
     def append(self, batch: EncodedBatch) -> None:
-        """Add a batch behind the others. Its message is not needed any more when this returns."""
+        """Add a batch after the others. Its message is no longer needed when this returns."""
         position = self._file.append(batch.message)
         size = batch.message.size
         self._rows.append(
@@ -62,12 +62,12 @@ class OpenObject:
         return whole, index
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time, also twice; after `publish` it does nothing."""
+        """Drop what was written. Legal at any time, even twice; after `publish` it does nothing."""
         self._upload.abort()
 
 
 def slices_of(object_index: int, named: NewObject, index: Index) -> list[NewSlice]:
-    """The slices of a whole object, in the order of position: one for each run of batches of a partition."""
+    """The slices of a whole object, by position: one for each partition's run of batches."""
     firsts = np.flatnonzero(np.diff(index.partition, prepend=-1))
     ends = np.append(firsts[1:], len(index))
     slices = []

@@ -1,7 +1,7 @@
-"""Finds and deletes orphans: data objects that no command can name any more (`core/vacuum_plan.py` says why).
+"""Find and delete orphans: data objects that no command can name any more (`core/vacuum_plan.py` says why).
 
-A search is told which uploads are named; it lists its own part of a store as a stream, so that neither it nor the
-driver ever holds all keys. What lies under a name that sparklog did not make is left alone and counted.
+A search is given the named uploads and lists its part of a store as a stream, so neither the search nor the driver
+holds all keys. Objects whose names sparklog did not make are counted and left alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEYS_AT_ONCE = 4096
 
 
 class OrphanSearch(msgspec.Struct, frozen=True):
-    """Keys of one store that begin with `prefix`. `named`: uint64 (sorted, native bytes), see `NamedUploads`."""
+    """Search the keys of one store that begin with `prefix`. `named`: sorted native uint64, see `NamedUploads`."""
 
     store: StoreId
     prefix: str
@@ -31,9 +31,9 @@ class OrphanSearch(msgspec.Struct, frozen=True):
 
 
 class OrphansFound(msgspec.Struct, frozen=True):
-    """What a search met: `keys` listed, of them `orphans` with `size_bytes`, and `foreign` names.
+    """The result of a search: `keys` listed, among them `orphans` (with `size_bytes`) and `foreign` names.
 
-    `deleted` of the orphans (with `deleted_bytes`) are gone; `errors` are the first few of `failed` deletions.
+    Of the orphans, `deleted` (with `deleted_bytes`) are gone and `failed` are not; `errors` has the first few failures.
     """
 
     keys: int = 0
@@ -47,9 +47,9 @@ class OrphansFound(msgspec.Struct, frozen=True):
 
 
 def search_orphans(search: OrphanSearch, store: ObjectStore, *, delete: bool) -> OrphansFound:
-    """List the part of the store that `search` names, and count its orphans; with `delete`, delete each by its name.
+    """List the part of the store that `search` names and count its orphans; with `delete`, delete each by name.
 
-    Raises StoreUnavailable if the listing breaks off; a deletion that fails stops no other.
+    Raises StoreUnavailable if the listing breaks off. A failed deletion does not stop the others.
     """
     named = np.frombuffer(search.named, dtype=np.uint64)
     keys = orphans = size_bytes = foreign = deleted = deleted_bytes = failed = 0
@@ -72,13 +72,13 @@ def search_orphans(search: OrphanSearch, store: ObjectStore, *, delete: bool) ->
 
 
 def topic_folders(store: ObjectStore) -> Iterator[str]:
-    """The prefixes `topics/<topic id>-<topic>/` that a store has, also of deleted topics: one request each."""
+    """The prefixes `topics/<topic id>-<topic>/` in a store, including deleted topics. Costs one request each."""
     key = store.first_key_after(TOPICS, TOPICS)
     while key is not None:
         folder, slash, _ = key.removeprefix(TOPICS).partition("/")
         if slash:
             yield f"{TOPICS}{folder}/"
-        # The smallest name behind everything in the folder: '0' is the character behind '/'.
+        # Skip everything in the folder: '0' is the character after '/'.
         key = store.first_key_after(TOPICS, f"{TOPICS}{folder}0" if slash else key)
 
 

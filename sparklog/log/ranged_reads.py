@@ -1,4 +1,4 @@
-"""Which byte ranges to read for the batches of a slice: neighbours together, about 8 MiB a read."""
+"""Plan the byte ranges to read for the batches of a slice: neighbours together, about 8 MiB per read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RANGED_READ_BYTES: Final = 8 << 20
 
 
 class RangedRead(NamedTuple):
-    """Batches [begin, stop) of an index, which are bytes [start, end) of the object."""
+    """Batches [begin, stop) of an index, in bytes [start, end) of the object."""
 
     begin: int
     stop: int
@@ -21,7 +21,7 @@ class RangedRead(NamedTuple):
 
 
 def ranged_reads(index: Index, begin: int, stop: int) -> list[RangedRead]:
-    """The reads for batches [begin, stop): each at least one batch, and at most `RANGED_READ_BYTES` if it is more."""
+    """The reads for batches [begin, stop). A read of several batches has at most `RANGED_READ_BYTES`."""
     ends = index.position + index.length
     reads = []
     while begin < stop:

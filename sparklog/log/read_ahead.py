@@ -1,4 +1,4 @@
-"""Ranged reads that are on their way before they are needed, where a store answers late but many at once."""
+"""Start ranged reads before they are needed, for stores that answer slowly but many at once."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
 
 
-def _begin_anew() -> None:
-    """Threads do not survive a fork, and a lock may have been held by one of them."""
+def _reset() -> None:
+    """Start without threads: they do not survive a fork, and one of them may have held the lock."""
     global _lock, _pool
     _lock, _pool = Lock(), None
 
 
-after_fork_in_child(_begin_anew)
+after_fork_in_child(_reset)
 
 
 def bodies(
-    store: ObjectStore, key: str, ranges: Sequence[tuple[int, int]], there: Sequence[memoryview] = ()
+    store: ObjectStore, key: str, ranges: Sequence[tuple[int, int]], fetched: Sequence[memoryview] = ()
 ) -> Iterator[memoryview]:
-    """The bytes of each range, in order; `store.read_ahead` more are fetched while the caller works on one.
+    """The bytes of each range, in order. While the caller works on one, `store.read_ahead` more are fetched.
 
-    `there` are the bytes of the first ranges, as far as they are there already.
-    Raises what `ObjectStore.get_ranges` raises. What is on its way when the caller stops is dropped.
+    `fetched` has the bytes of the first ranges if they were already read. Reads that are still running when the caller
+    stops are dropped. Raises what `ObjectStore.get_ranges` raises.
     """
     if store.read_ahead == 0 or len(ranges) == 1:
-        yield from there
-        for each in ranges[len(there) :]:
-            yield store.get_ranges(key, [each])[0]
+        yield from fetched
+        for range_ in ranges[len(fetched) :]:
+            yield store.get_ranges(key, [range_])[0]
         return
-    left = iter(ranges[len(there) :])
+    left = iter(ranges[len(fetched) :])
     coming: deque[Future[list[memoryview]]] = deque()
     try:
-        for body in [*there, None]:
+        for body in [*fetched, None]:
             while len(coming) <= store.read_ahead and (wanted := next(left, None)) is not None:
                 coming.append(in_background(partial(store.get_ranges, key, [wanted])))
             if body is not None:
@@ -59,7 +59,7 @@ def bodies(
 
 
 def in_background(fetch: Callable[[], T]) -> Future[T]:
-    """Fetch in a thread of this process that is kept for it."""
+    """Run `fetch` in the thread pool of this process."""
     global _pool
     with _lock:
         if _pool is None:

@@ -1,4 +1,4 @@
-"""What the error of a read says: whose records could not be read, from which store, and what to run next."""
+"""The errors of a read: which records could not be read, from which store, and what to run next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparklog.log.holders import NoHolderAnswers
 
 @contextmanager
 def damage_of(start: int, end: int) -> Iterator[None]:
-    """Damage that is met inside is damage of the offsets [start, end)."""
+    """Name the offsets [start, end) in every Damaged raised inside the block."""
     try:
         yield
     except Damaged as error:
@@ -19,9 +19,10 @@ def damage_of(start: int, end: int) -> Iterator[None]:
 
 
 def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
-    """The error for records that the chain still names, and no holder can give.
+    """The error for records that the chain still names but no holder can provide.
 
-    It is of the holder that leaves most hope, and says where the reader was: DataLoss if all say that it is gone.
+    It is the error of the holder that leaves the most hope, with the reader's offset. It is DataLoss if all holders say
+    that the object is gone.
     """
     slice = unanswered.part.slice
     place, at = f"{unanswered.topic}-{slice.partition}", unanswered.at

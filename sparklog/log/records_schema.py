@@ -1,6 +1,6 @@
-"""The columns of raw records: as they are stored, as they are read, and what a writer may hand over.
+"""The columns of raw records: as stored, as read, and as accepted from a writer.
 
-Stored and read schemas hold no dictionary, large or view types, and all fields are nullable: Spark compares
+Stored and read schemas have no dictionary, large or view types, and all fields are nullable, because Spark compares
 schemas exactly. The read schema is that of Spark's Kafka source.
 """
 
@@ -16,7 +16,7 @@ import pyarrow.types as pat
 from sparklog.core.config.key import did_you_mean, nearest
 from sparklog.core.errors import InvalidInput
 
-OBJECT_FORMAT: Final = b"1"  # of the layout of data objects; another layout gets another number
+OBJECT_FORMAT: Final = b"1"  # changes with the layout of data objects
 OBJECT_FORMAT_KEY: Final = b"sparklog.format"  # in the metadata of the Arrow schema of each object
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
@@ -43,7 +43,7 @@ DEFAULT_COLUMNS: Final = tuple(name for name in READ_SCHEMA.names if name != "he
 
 WRITTEN_COLUMNS: Final = ("topic", "partition", "key", "value", "headers", "timestamp")
 IGNORED_COLUMNS: Final = ("offset", "timestampType")  # so that what was read can be written again
-_LIKENESS: Final = 0.8  # of a misspelt column: rows may well have columns like action, position or time
+_LIKENESS: Final = 0.8  # of a misspelt column; below that, rows may well have columns like action, position or time
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -62,11 +62,10 @@ def read_schema(columns: Iterable[str]) -> pa.Schema:
 
 
 def canonical(rows: Rows) -> Rows:
-    """Written rows with the columns key, value, headers, timestamp of `RAW_SCHEMA` (null where absent).
+    """The rows with the columns key, value, headers and timestamp of `RAW_SCHEMA` (null if absent).
 
-    `topic` (string) and `partition` (int32) follow if they were given; columns that are not the log's are left out.
-    Columns that already have the right type are taken over without a copy. Raises InvalidInput that names the column,
-    what was wanted and what was found.
+    `topic` (string) and `partition` (int32) follow if the rows have them; columns that are not the log's are left out.
+    Columns of the right type are not copied. Raises InvalidInput with the column, what was wanted and what was found.
     """
     names = rows.schema.names
     _check_names(names)
@@ -86,7 +85,7 @@ def canonical(rows: Rows) -> Rows:
 
 
 def columns_left_out(names: Sequence[str]) -> tuple[str, ...]:
-    """The columns of rows to write that are not the log's: no part of the write, as in Spark's Kafka connector.
+    """The columns that are not the log's. They are not written, as in Spark's Kafka connector.
 
     Raises InvalidInput if one is most likely a misspelt column of the log.
     """
@@ -94,14 +93,14 @@ def columns_left_out(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def left_out_warning(names: Sequence[str]) -> str | None:
-    """One line that names the columns which a write leaves out; None if there is none. Raises as `columns_left_out`."""
+    """A line that names the columns which a write leaves out, or None. Raises as `columns_left_out`."""
     left_out = columns_left_out(names)
     if not left_out:
         return None
     return f"columns that are not written: {', '.join(left_out)} (a log has {', '.join(WRITTEN_COLUMNS)})"
 
 
-@lru_cache(maxsize=64)  # it is asked for each batch, and comparing many names takes longer than a small batch
+@lru_cache(maxsize=64)  # called for each batch; comparing many names takes longer than writing a small batch
 def _left_out(names: tuple[str, ...]) -> tuple[str, ...]:
     others = tuple(dict.fromkeys(name for name in names if name not in (*WRITTEN_COLUMNS, *IGNORED_COLUMNS)))
     for name in others:
@@ -115,10 +114,10 @@ def _left_out(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _misspelt(name: str) -> str | None:
-    """The column of a log that this name is like: nearly the same letters, or the same in another order."""
+    """The log's column that resembles this name: nearly the same letters, or the same letters in another order."""
     letters = sorted(name.lower())
-    turned = next((each for each in WRITTEN_COLUMNS if sorted(each) == letters), None)
-    return turned or nearest(name, WRITTEN_COLUMNS, _LIKENESS)
+    anagram = next((column for column in WRITTEN_COLUMNS if sorted(column) == letters), None)
+    return anagram or nearest(name, WRITTEN_COLUMNS, _LIKENESS)
 
 
 def _check_names(names: list[str]) -> None:
@@ -151,7 +150,7 @@ def _is_bytes(found: pa.DataType) -> bool:
 def _is_headers(found: pa.DataType) -> bool:
     if pat.is_null(found):
         return True
-    # Not list views: pyarrow 26 casts them to lists whose buffer of offsets is one too short.
+    # Not list views: pyarrow 26 casts them to lists whose offsets buffer is one too short.
     lists = (pat.is_list, pat.is_large_list, pat.is_fixed_size_list)
     if not any(test(found) for test in lists) or not pat.is_struct(found.value_type):
         return False
@@ -172,7 +171,7 @@ def _is_partition(found: pa.DataType) -> bool:
     return bool(pat.is_integer(found) or pat.is_null(found))
 
 
-# For each column that is stored or routes: does a type fit, and what error messages call the types that do.
+# For each stored or routing column: the test of a type, and the name of the legal types in error messages.
 _ACCEPTED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
     "key": (_is_bytes, "string or binary"),
     "value": (_is_bytes, "string or binary"),
@@ -202,7 +201,7 @@ def _converted(rows: pa.RecordBatch | pa.Table, name: str) -> Any:
         hint = " (TimestampNTZ is refused: give it a zone)" if zoneless else _HINTS.get(name, "")
         raise InvalidInput(f"column {name!r}: wanted {legal}, found {found}{hint}")
     try:
-        # Nanoseconds lose their last three digits; no other unit may lose anything.
+        # Nanoseconds lose their last three digits; other units must not lose anything.
         return column.cast(wanted, safe=not (pat.is_timestamp(found) and found.unit == "ns"))
     except pa.ArrowInvalid as error:
         raise InvalidInput(f"column {name!r}: values of type {found} don't fit {wanted}: {error}") from error

@@ -1,7 +1,7 @@
-"""Which partition each record goes to, and the rows split by it, without a loop over rows.
+"""Choose a partition for each record and split rows by partition, without a loop over rows.
 
-The way of Kafka's default partitioner: the partition that was given, else murmur2 of the key, else (null key) one
-"sticky" partition per gather. Records keep their order within each partition.
+The choice is that of Kafka's default partitioner: the given partition, else murmur2 of the key, else (for a null key)
+one "sticky" partition per gather. Records keep their order within each partition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN_KEY_CHARS = 50
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of one partition as `without_headers` gives them; `size_bytes` are those of keys, values and headers."""
+    """Rows of one partition, in the form of `without_headers`. `size_bytes` counts keys, values and headers."""
 
     partition: PartitionIndex
     rows: pa.RecordBatch
@@ -37,7 +37,7 @@ class Piece:
 
 
 def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Canonical rows split by their `topic` column, which is dropped; topics in order of first appearance.
+    """Split canonical rows by their `topic` column and drop it. Topics come in order of first appearance.
 
     Raises InvalidInput if the topic of a row is null.
     """
@@ -59,10 +59,10 @@ def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> list[Piece]:
-    """Canonical rows of one topic as one piece per partition that gets any, partitions ascending.
+    """Split canonical rows of one topic into a piece for each partition that gets any, partitions ascending.
 
-    `sticky` is the partition of rows with neither a partition nor a key. Rows that stand together already are
-    sliced, others are taken column by column. Raises UnknownTopicOrPartition for a partition out of range.
+    `sticky` is the partition for rows with neither a partition nor a key. Rows that are already grouped by partition
+    are sliced; others are taken column by column. Raises UnknownTopicOrPartition for a partition out of range.
     """
     if rows.num_rows == 0:
         return []
@@ -89,7 +89,7 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
 
 
 def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int:
-    """Raises RecordTooLarge if key + value + headers of a record are longer than that; returns the bytes of all."""
+    """Return the total bytes. Raises RecordTooLarge if a record's key + value + headers exceed `max_message_bytes`."""
     sums = cumulative_bytes(rows)
     if len(sums) > 1 and int(np.diff(sums).max()) > max_message_bytes:
         _refuse_too_large(rows, sums, topic, max_message_bytes)
@@ -97,9 +97,9 @@ def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int
 
 
 def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None) -> Sizes:
-    """Bytes of keys, values and headers up to the rows `at` (default: int64[rows + 1], before each row and at the end).
+    """Bytes of keys, values and headers before each of the rows `at`; by default int64[rows + 1], end included.
 
-    They count from any start: differences are what matters. Bytes that a writer left under a null are counted too.
+    Only differences matter: the sums start anywhere. Bytes that a writer left under a null are counted too.
     """
     places: Any = slice(None) if at is None else at
     sums: Sizes = _offsets(rows.column("key"))[places].astype(np.int64)
@@ -114,7 +114,7 @@ def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = No
 
 
 def _partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> Chosen | int:
-    """The partition of each row; one number if it is the same for all."""
+    """The partition of each row, or a single number if all rows have the same."""
     if partitions == 1 and "partition" not in rows.schema.names:
         return 0
     given = _given_partitions(rows, topic, partitions)
@@ -134,7 +134,7 @@ def _partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky
 
 
 def _runs(chosen: Chosen, partitions: int) -> tuple[Sizes, Sizes, Sizes] | None:
-    """Owner, start and end of each partition's rows, if those of each stand together already."""
+    """Partition, start and end of each run of rows, or None unless each partition's rows are already together."""
     borders = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
     if len(borders) >= partitions:
         return None
@@ -152,17 +152,17 @@ def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.A
     if given.null_count == len(given):
         return None
     bounds = pc.min_max(given).as_py()
-    for found in (bounds["min"], bounds["max"]):
-        if not 0 <= found < partitions:
+    for bound in (bounds["min"], bounds["max"]):
+        if not 0 <= bound < partitions:
             raise UnknownTopicOrPartition(
-                f"column 'partition': wanted 0 to {partitions - 1}, found {found}: topic {topic} has "
+                f"column 'partition': wanted 0 to {partitions - 1}, found {bound}: topic {topic} has "
                 f"{counted(partitions, 'partition')}; leave the column out, and keys choose the partition"
             )
     return given
 
 
 def _constant_or(chosen: Chosen) -> Chosen | int:
-    """`chosen` with the narrowest numbers (numpy sorts 16 bits by radix), or the one number that all are."""
+    """The single number if all are equal, else `chosen` in the narrowest type (numpy radix-sorts 16 bits)."""
     first = int(chosen[0])
     if (chosen == first).all():
         return first
@@ -188,7 +188,7 @@ def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:
-    """Names the first record that is too large; none is, if it was only bytes under nulls."""
+    """Raise for the first record that is too large. There may be none, if the surplus was only bytes under nulls."""
     for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
         key, value, headers, _ = (rows.column(name)[row].as_py() for name in RAW_SCHEMA.names)
         size = len(key or b"") + len(value or b"")

@@ -1,7 +1,7 @@
-"""Reads an offset range: slice by slice, and through the chain again where an object is gone.
+"""Read an offset range slice by slice, and plan again if an object is gone.
 
-A plan may be older than any delete delay. An object that is missing or damaged is tried on the next holder; then
-the chain is asked for the rest of the range: rewritten -> the new object is read; retired -> the caller's
+A plan may be older than any delete delay. If an object is missing or damaged, the next holder is tried, and then the
+chain is asked for the rest of the range: rewritten -> the new object is read; retired -> the caller's
 `fail_on_data_loss` decides; still named -> DATA_LOSS, or the damage itself.
 """
 
@@ -39,8 +39,8 @@ def scan(
 ) -> Iterator[pa.RecordBatch]:
     """The records of the plan as batches of `columns` of the read schema, ascending by offset.
 
-    `replan` asks the chain again; what it gives may begin later than asked, if the log start has risen by then.
-    Raises DataLoss if records are gone and `fail_on_data_loss` is true, Damaged if bytes are not what the chain says.
+    `replan` asks the chain again. Its plan may begin later than asked for, if the log start has risen since. Raises
+    DataLoss if records are gone and `fail_on_data_loss` is true, Damaged if bytes differ from what the chain says.
     """
     at = plan.start
     while at < plan.end:
@@ -62,14 +62,14 @@ def scan(
 
 
 class _Fetched(NamedTuple):
-    """What the next slice reads first, from its first holder."""
+    """The first reads of a coming slice, from its first holder."""
 
     store: ObjectStore
     bodies: list[memoryview]
 
 
 class _SlicesAhead:
-    """Fetches what the next slices read first while one is read, from stores that answer late but many at once."""
+    """Fetches the first reads of the next slices while one is read, from slow stores that answer many at once."""
 
     def __init__(self, plan: RangeToRead, stores: Stores, columns: Sequence[str]) -> None:
         self._plan = plan
@@ -78,7 +78,7 @@ class _SlicesAhead:
         self._coming: dict[int, Future[_Fetched]] = {}
 
     def come_to(self, number: int) -> _Fetched | None:
-        """Slice `number` is next: what it reads first, if that was fetched. An error is the reader's to find again."""
+        """Move on to slice `number`. Returns its first reads if they were fetched; errors are left to the reader."""
         self._begin(number + 1)
         coming = self._coming.pop(number, None)
         if coming is None:
@@ -89,9 +89,9 @@ class _SlicesAhead:
             return None
 
     def close(self) -> None:
-        """Nobody waits any more for what is coming."""
-        for each in self._coming.values():
-            each.cancel()
+        """Cancel the fetches that nobody will wait for."""
+        for fetch in self._coming.values():
+            fetch.cancel()
 
     def _begin(self, number: int) -> None:
         slices = self._plan.slices
@@ -103,7 +103,7 @@ class _SlicesAhead:
                 return
             holders = self._stores.holding(part.object)
             if not holders:
-                return  # the slice's turn will come, after the records before it
+                return  # the reader reports it when it gets there, after the records before it
             try:
                 store = self._stores.get(holders[0])
             except SparklogError:
@@ -125,12 +125,12 @@ def _read(
     columns: Sequence[str],
     fetched: _Fetched | None,
 ) -> Iterator[tuple[Offset, pa.RecordBatch]]:
-    """Batches of one slice, each after the offset behind it, from the first holder that has it whole."""
+    """The batches of one slice with the offset after each, from the first holder that has it intact."""
 
     def read(store: ObjectStore, key: str, at: Offset) -> Iterator[tuple[Offset, pa.RecordBatch]]:
-        there = fetched.bodies if fetched is not None and fetched.store is store else ()
+        bodies = fetched.bodies if fetched is not None and fetched.store is store else ()
         rest = OffsetRange(at, offsets.end)
-        return read_slice(store, key, part.object, part.slice, rest, topic, columns, there)
+        return read_slice(store, key, part.object, part.slice, rest, topic, columns, bodies)
 
     return from_first_holder(stores, part, topic, max(offsets.start, part.slice.start), read)
 
@@ -152,6 +152,6 @@ def _plan_again(
             f"{where}: records [{at}, {again.start}) were removed by retention after this read was planned; "
             "set failOnDataLoss=false to go on with those that are left"
         ) from failed
-    if any(each.object.number == failed.part.object.number for each in again.slices):
+    if any(part.object.number == failed.part.object.number for part in again.slices):
         raise unreadable(failed) from failed
     return again

@@ -1,8 +1,8 @@
-"""Rewrites slices of append objects into sealed segments of one partition: batch by batch, never a segment in memory.
+"""Rewrite slices of append objects into sealed segments of one partition, batch by batch.
 
-A stored batch that is large enough is copied as it is, without decoding; smaller neighbours are decoded and joined
-to batches of about 1 MiB. Either way its checksum is verified first. With a small `segment.bytes` batches are cut, so
-that each segment keeps to it. Append times are written into the timestamp column.
+A large enough stored batch is copied without decoding. Smaller neighbours are decoded and joined into batches of about
+1 MiB. Either way the checksum is verified first, and a whole segment is never in memory. If `segment.bytes` is small,
+batches are cut so that each segment stays within it. Append times are written into the timestamp column.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
 from sparklog.log.stores import Stores
 from sparklog.storage.object_store import ObjectStore
 
-COPIED_BATCH_BYTES: Final = 256 << 10  # a stored batch from this size on is copied without decoding
-FULL_BATCH_BYTES: Final = 1 << 20  # raw bytes of a batch that is made from smaller ones
-_MESSAGE_BYTES: Final = 640  # about what a stored batch takes beside its records: counts if `segment.bytes` is tiny
+COPIED_BATCH_BYTES: Final = 256 << 10  # stored batches of at least this size are copied without decoding
+FULL_BATCH_BYTES: Final = 1 << 20  # raw bytes of a batch joined from smaller ones
+_MESSAGE_BYTES: Final = 640  # approximate overhead of a stored batch: matters if `segment.bytes` is tiny
 _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 class SegmentTarget(msgspec.Struct, frozen=True):
-    """What the segments are called and where they go. `n0` is the chain position that the plan was made on."""
+    """The names of the segments and where they go. `n0` is the chain position of the plan."""
 
     topic_id: TopicId
     topic: str
@@ -74,9 +74,9 @@ def rewrite(
 ) -> Rewritten:
     """Upload the records of adjoining slices (at least one) as sealed segments, to every holder of `target`.
 
-    A segment holds at most `segment_bytes` of stored batches, or one batch of one record. Either all slices have
-    CREATE_TIME or none. Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if a slice can't be read from
-    any holder, and what an upload raises; what was uploaded before that is an orphan.
+    A segment holds at most `segment_bytes` of stored batches, or a single batch of one record. Either all slices have
+    CREATE_TIME or none has. Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if no holder can serve a
+    slice, and whatever an upload raises; segments uploaded before the error become orphans.
     """
     first = slices[0].slice
     created = first.timestamp_source is TimestampSource.CREATE_TIME
@@ -94,13 +94,13 @@ def rewrite(
                 writer.add(_with_timestamp(rows, part.slice.append_time_ms) if overlaid else rows)
         rewritten = writer.finish()
     found, wanted = rewritten.slices[-1].end, slices[-1].slice.end
-    if found != wanted:  # before a swap could make a gap or an overlap of it
+    if found != wanted:  # a swap would turn the difference into a gap or an overlap
         raise Damaged(f"{target.topic}-{target.partition}: wanted records up to offset {wanted}, found up to {found}")
     return rewritten
 
 
 def reads_of(slices: Sequence[SliceToRead]) -> int:
-    """About how many requests reading the slices takes: an index per object, and ranged reads."""
+    """The approximate number of requests needed to read the slices: an index per object, and ranged reads."""
     indexes = len({part.object.number for part in slices})
     return indexes + sum(-(-part.slice.length // RANGED_READ_BYTES) for part in slices)
 
@@ -115,7 +115,7 @@ def _with_timestamp(rows: pa.RecordBatch, append_time_ms: int) -> pa.RecordBatch
 
 @dataclass(frozen=True, slots=True)
 class _StoredBatch:
-    """A verified batch, and where it stands."""
+    """A verified batch and its position in the object."""
 
     key: str
     position: int
@@ -129,7 +129,7 @@ class _StoredBatch:
 
 
 def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_StoredBatch]:
-    """The batches of a slice in order, each from the first holder that has it whole."""
+    """The batches of a slice in order, each from the first holder that has it intact."""
     try:
         for _, stored in from_first_holder(stores, part, topic, part.slice.start, partial(_batches_from, part)):
             yield stored
@@ -140,7 +140,7 @@ def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_
 def _batches_from(
     part: SliceToRead, store: ObjectStore, key: str, start: Offset
 ) -> Iterator[tuple[Offset, _StoredBatch]]:
-    """The batches of a slice from offset `start` on, which begins one, in reads of about `RANGED_READ_BYTES`."""
+    """The batches of a slice from `start` on (the first offset of a batch), in reads of about `RANGED_READ_BYTES`."""
     index = index_of_slice(store, key, part.object, part.slice)
     begin, stop = index.offsets.batches_in(OffsetRange(start, part.slice.end))
     of = index.batches
@@ -165,7 +165,7 @@ def _batches_from(
 
 
 class _SegmentsWriter:
-    """Order of calls: `copy` and `add` any number of times, then `finish`. Leaving before drops the open segment."""
+    """Order of calls: `copy` and `add` any number of times, then `finish`. Leaving early drops the open segment."""
 
     def __init__(
         self,
@@ -197,19 +197,19 @@ class _SegmentsWriter:
             self._open.abort()
 
     def copy(self, batch: EncodedBatch) -> None:
-        """Take over a stored batch as it is."""
+        """Append a stored batch unchanged."""
         self._encode_pending()
         self._append(batch)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take over records that are to be joined with their neighbours."""
+        """Append records, to be joined with their neighbours."""
         self._pending.append(rows)
         self._pending_bytes += int(raw_sums(rows)[-1])
         if self._pending_bytes >= FULL_BATCH_BYTES:
             self._encode_pending()
 
     def finish(self) -> Rewritten:
-        """Publish what is open."""
+        """Publish the open segment, and return all of them."""
         self._encode_pending()
         self._close()
         return Rewritten(tuple(self._objects), tuple(self._slices))
@@ -223,7 +223,7 @@ class _SegmentsWriter:
             self._encode(rows.slice(start, end - start))
 
     def _encode(self, rows: pa.RecordBatch) -> None:
-        """Append the rows as one batch, or as several if one would be larger than a segment."""
+        """Append the rows as one batch, or as several if one batch would exceed a segment."""
         batch = self._encoder.encode(self._target.partition, rows)
         segment_bytes = self._target.segment_bytes
         if batch.message.size <= segment_bytes or rows.num_rows == 1:
@@ -232,7 +232,7 @@ class _SegmentsWriter:
         sums = raw_sums(rows)
         raw_bytes = int(sums[-1] - sums[0])
         limit_bytes = raw_bytes * segment_bytes // batch.message.size
-        if limit_bytes < SMALL_BATCH_BYTES:  # such batches are not compressed
+        if limit_bytes < SMALL_BATCH_BYTES:  # such small batches are not compressed
             limit_bytes = segment_bytes - _MESSAGE_BYTES
         for start, end in cuts(sums, max(1, min(limit_bytes, raw_bytes // 2))):
             self._encode(rows.slice(start, end - start))

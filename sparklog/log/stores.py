@@ -1,4 +1,4 @@
-"""The stores of a cluster, by id, each opened when it is first needed."""
+"""The stores of a cluster, by id, each opened on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import is_relative, join_url, open_store
 
-# What is no secret of the places where S3 clients look by themselves.
+# The environment variables that S3 clients read by themselves and that are not secret.
 _S3_ENVIRONMENT: Final = {
     "endpoint_url": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
@@ -22,10 +22,10 @@ _S3_ENVIRONMENT: Final = {
 
 
 class StorePlaces(msgspec.Struct, frozen=True):
-    """Where a cluster's stores are, in a form that travels to tasks.
+    """Where a cluster's stores are, in a form that can be sent to tasks.
 
-    `urls` are as registered: "." is the cluster's own root. `settings` hold no secrets: a process takes those from
-    its own surroundings.
+    `urls` are as registered: "." is the cluster's own root. `settings` contain no secrets: each process takes those
+    from its own environment.
     """
 
     cluster: str
@@ -34,7 +34,7 @@ class StorePlaces(msgspec.Struct, frozen=True):
 
 
 def places_to_carry(cluster: str, urls: Mapping[StoreId, str], settings: StorageSettings) -> StorePlaces:
-    """The places for tasks, which may run where this process's environment is not: its endpoint and region go along."""
+    """The places for tasks. They include this process's S3 endpoint and region, as tasks may lack its environment."""
     plain = {
         f"{store}.{key}": value
         for store, url in [(METADATA_STORE, "."), *urls.items()]
@@ -46,7 +46,7 @@ def places_to_carry(cluster: str, urls: Mapping[StoreId, str], settings: Storage
 
 
 class Stores:
-    """Opens registered stores. Made per process."""
+    """Opens registered stores. Each process makes its own."""
 
     def __init__(self, places: StorePlaces) -> None:
         self._places = places
@@ -54,33 +54,33 @@ class Stores:
         self._open: dict[StoreId, ObjectStore] = {}
 
     def get(self, store: StoreId) -> ObjectStore:
-        """The store of this id. Raises KeyError for an unknown one."""
-        found = self._open.get(store)
-        if found is None:
-            found = self._open[store] = open_registered(
+        """The store with this id. Raises KeyError for an unknown one."""
+        opened = self._open.get(store)
+        if opened is None:
+            opened = self._open[store] = open_registered(
                 self._places.cluster, store, self._places.urls[store], self._settings
             )
-        return found
+        return opened
 
     def named(self, store: StoreId) -> str:
-        """A registered store by its id and address, for messages."""
-        found = self._open.get(store)
-        return f"store {store} at {self._places.urls[store] if found is None else found.url}"
+        """The id and address of a registered store, for messages."""
+        opened = self._open.get(store)
+        return f"store {store} at {self._places.urls[store] if opened is None else opened.url}"
 
     def id_of(self, store: ObjectStore) -> StoreId | None:
         """The id of a store that was opened here, or None."""
-        return next((each for each, opened in self._open.items() if opened is store), None)
+        return next((store_id for store_id, opened in self._open.items() if opened is store), None)
 
     def holding(self, named: NamedObject) -> list[StoreId]:
-        """The stores that held the object when it was named and are still known, the first one to be tried first."""
+        """The stores that held the object when it was named and are still known, in the order to try them."""
         return [holder.store for holder in named.object.holders if holder.store in self._places.urls]
 
 
 def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:
-    """The store registered as `url`. One at an address relative to the cluster's is reached as its metadata are."""
+    """Open the store registered as `url`. An address relative to the cluster's uses the metadata's settings."""
     return open_store(join_url(cluster, url), settings.of(store, at_root=is_relative(url)))
 
 
 def open_metadata(cluster: str, settings: StorageSettings) -> ObjectStore:
-    """The place of the chain of the cluster at `cluster`."""
+    """Open the store that holds the metadata chain of the cluster."""
     return open_store(cluster, settings.of(METADATA_STORE))

@@ -1,7 +1,7 @@
 """offsetsForTimes: the first record, by offset, whose timestamp is at or after a time (S-05).
 
-Nothing is assumed about the order of timestamps: the slices that may hold such a record are asked in offset order, and
-of each only the batches that may.
+Timestamps may be in any order. The slices that may hold such a record are searched in offset order, and within each
+slice only the batches that may hold it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparklog.log.stores import Stores
 from sparklog.storage.object_store import ObjectStore
 
 CANDIDATES: Final = 64  # slices looked up at once; nearly always the first one answers
-LOOKS: Final = 5  # at the chain, while one roll after another replaces what is to be read
+LOOKS: Final = 5  # times to ask the chain, in case one roll after another replaces the objects
 
 ChainNow = Callable[[], tuple[ClusterState, Stores]]
 
@@ -32,8 +32,8 @@ ChainNow = Callable[[], tuple[ClusterState, Stores]]
 def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: int) -> Offset | None:
     """The first readable offset of a partition whose timestamp is at or after the time, or None.
 
-    If an object is gone or damaged, `now` is asked again: a roll may have replaced it meanwhile.
-    Raises UnknownTopicOrPartition, and what `unreadable` makes of an object that no holder can give.
+    If an object is gone or damaged, `now` is called again, because a roll may have replaced it.
+    Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
     """
     start, slices, stores = _look(now, topic, partition, timestamp_us, Offset(0))
     looks_left = LOOKS
@@ -56,12 +56,12 @@ def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: i
 def _look(
     now: ChainNow, topic: str, partition: int, timestamp_us: int, start: Offset
 ) -> tuple[Offset, list[SliceToRead], Stores]:
-    """Where to begin, at `start` or a log start above it, and the slices to ask."""
+    """Where to begin (`start`, or the log start if that is higher), and the slices to search."""
     state, stores = now()
-    found = topic_of(state, topic)
-    of_partition = partition_of(state, found, partition)
+    described = topic_of(state, topic)
+    of_partition = partition_of(state, described, partition)
     start = max(start, of_partition.log_start)
-    return start, candidates(state, found, of_partition, timestamp_us, start), stores
+    return start, candidates(state, described, of_partition, timestamp_us, start), stores
 
 
 def candidates(
@@ -69,14 +69,18 @@ def candidates(
 ) -> list[SliceToRead]:
     """The first slices that may hold a record at or after the time, ascending by offset.
 
-    `start` is the offset from which to look, at or above the log start.
+    The search begins at `start`, which is at or above the log start.
     """
     key = TopicPartition(topic.topic_id, partition.partition)
     if start >= partition.high_watermark:
         return []
     slices = state.slices.find(key, OffsetRange(start, partition.high_watermark))
     rows = np.flatnonzero(slices.columns["max_timestamp_us"] >= timestamp_us)[:CANDIDATES]
-    return [SliceToRead(each, named_object(state, each)) for row in rows.tolist() for each in slices.rows(row, row + 1)]
+    return [
+        SliceToRead(slice_, named_object(state, slice_))
+        for row in rows.tolist()
+        for slice_ in slices.rows(row, row + 1)
+    ]
 
 
 def first_in(
@@ -96,7 +100,7 @@ def first_in_slice(
 ) -> Offset | None:
     """The smallest offset >= `start` of a slice whose timestamp is at or after the time, or None.
 
-    Reads the index, and the timestamps of as few batches as can answer (mostly one). Raises as `read_slice`.
+    Reads the index, and the timestamps of as few batches as possible (usually one). Raises as `read_slice`.
     """
     wanted = within(slice, OffsetRange(start, max(start, slice.end)))
     if wanted is None:

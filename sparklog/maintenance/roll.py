@@ -1,4 +1,4 @@
-"""The roll job: append objects become sealed segments, one swap per segment (S-06)."""
+"""The roll job: rewrite append objects into sealed segments, one swap per segment (S-06)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, total
 
-TASK_BYTES = 64 << 20  # small segments share a task until they have this many stored bytes
-FEWEST_TASKS = 16  # … but work for many segments is shared out to at least so many
+TASK_BYTES = 64 << 20  # small segments share a task up to this many stored bytes
+FEWEST_TASKS = 16  # … but many segments are spread over at least this many tasks
 MORE_SEGMENTS = (
     "segments are counted by the bytes stored now; slices larger than segment.bytes are cut into smaller batches, "
     "which compress less, and very small ones not at all: there are more, and with a small segment.bytes many more"
 )
-_CHAIN_REQUESTS = 2  # the entry and the look for its void mark
+_CHAIN_REQUESTS = 2  # put the entry, look for its void mark
 
 
 def run_roll(cluster_url: str, *, everything: bool = False, **options: Unpack[JobOptions]) -> JobReport:
-    """Roll what is due into sealed segments; with `everything` also what is neither full nor old.
+    """Roll what is due into sealed segments; with `everything`, also what is neither full nor old.
 
-    Raises UnknownTopicOrPartition, ClusterNotFound, and what keeps the chain from being read.
+    Raises UnknownTopicOrPartition, ClusterNotFound, and any error of reading the chain.
     """
     return run_job(RollJob(everything=everything), cluster_url, **options)
 
@@ -60,19 +60,19 @@ class RollJob:
                     if due:
                         segment_bytes = state.topic_config(topic).segment_bytes
                         self._due += due
-                        if any(each.size_bytes > segment_bytes for each in due) and not self.notes:
+                        if any(segment.size_bytes > segment_bytes for segment in due) and not self.notes:
                             self.notes.append(MORE_SEGMENTS)
                         self._rows[_key(due[0])] = PartitionResult(
                             f"{topic.name}-{partition.partition}",
                             topic.name,
                             partition.partition,
-                            ", ".join(dict.fromkeys(each.reason for each in due)),
-                            total(_planned(each, segment_bytes) for each in due),
+                            ", ".join(dict.fromkeys(segment.reason for segment in due)),
+                            total(_planned(segment, segment_bytes) for segment in due),
                         )
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Rewrite in tasks; after each round its segments are swapped in, one command each."""
+        """Rewrite segments in tasks. After each round, swap in its segments with one command each."""
         rolled = 0
         for round_ in chunks(_packed(self._due), frame.tasks.tasks_at_once):
             orders = [self._order(frame, pack) for pack in round_]
@@ -81,53 +81,56 @@ class RollJob:
             rolled += sum(len(pack) for pack in round_)
             frame.output.progress("stretches of slices rolled", rolled, len(self._due))
         return [
-            msgspec.structs.replace(each, outcome=Outcome.DONE) if each.outcome is Outcome.PLANNED else each
-            for each in self._rows.values()
+            msgspec.structs.replace(row, outcome=Outcome.DONE) if row.outcome is Outcome.PLANNED else row
+            for row in self._rows.values()
         ]
 
     def _order(self, frame: JobFrame, pack: Sequence[SegmentToRoll]) -> RollOrder:
-        """What one task is to do, on the state as it is now. Segments that changed since the plan are left out."""
+        """The work of one task, based on the current state. Segments that changed since the plan are left out."""
         with frame.connection.follower.current() as state:
             orders = []
-            for each in pack:
-                slices = _slices(state, each)
+            for segment in pack:
+                slices = _slices(state, segment)
                 if slices is None:
-                    self._note(each, Outcome.OVERTAKEN, f"[{each.start}, {each.end}) was changed since it was planned")
+                    message = f"[{segment.start}, {segment.end}) was changed since it was planned"
+                    self._note(segment, Outcome.OVERTAKEN, message)
                 else:
-                    orders.append(SegmentOrder(each, _target(state, each), slices))
+                    orders.append(SegmentOrder(segment, _target(state, segment), slices))
             return RollOrder(frame.connection.places(state), EntryNumber(state.n), tuple(orders))
 
     def _swap(self, frame: JobFrame, order: RollOrder, outcomes: Sequence[RollOutcome]) -> None:
-        """Submit a swap for each segment that was uploaded, and note what became of each."""
+        """Submit a swap for each uploaded segment, and record its outcome."""
         uploaded = []
-        for each, outcome in zip(order.segments, outcomes, strict=True):
+        for rolled, outcome in zip(order.segments, outcomes, strict=True):
             if outcome.rewritten is not None:
-                uploaded.append((each, outcome.rewritten))
+                uploaded.append((rolled, outcome.rewritten))
                 continue
             with frame.connection.follower.current() as state:
-                still = _slices(state, each.segment) is not None
-            self._note(each.segment, Outcome.FAILED if still else Outcome.OVERTAKEN, outcome.error)
+                unchanged = _slices(state, rolled.segment) is not None
+            self._note(rolled.segment, Outcome.FAILED if unchanged else Outcome.OVERTAKEN, outcome.error)
         submissions = [
-            Submission(new_command_id(), order.n0, _command(each.segment, rewritten)) for each, rewritten in uploaded
+            Submission(new_command_id(), order.n0, _command(rolled.segment, rewritten))
+            for rolled, rewritten in uploaded
         ]
-        for (each, rewritten), result in zip(uploaded, frame.submit_all(submissions), strict=True):
+        for (rolled, rewritten), result in zip(uploaded, frame.submit_all(submissions), strict=True):
             if isinstance(result, SwapRefused | UnknownTopicOrPartition):
-                self._note(each.segment, Outcome.OVERTAKEN, str(result))
+                self._note(rolled.segment, Outcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
-                self._note(each.segment, Outcome.FAILED, str(result))
+                self._note(rolled.segment, Outcome.FAILED, str(result))
             else:
-                self._count(each, rewritten)
+                self._count(rolled, rewritten)
 
     def _note(self, segment: SegmentToRoll, outcome: Outcome, message: str) -> None:
-        """A failure in one segment is the partition's outcome, whatever the others came to."""
+        """Record a segment's outcome on its partition. One failed segment makes the whole partition failed."""
         row = self._rows[_key(segment)]
         worst = Outcome.FAILED if row.outcome is Outcome.FAILED else outcome
         self._rows[_key(segment)] = msgspec.structs.replace(row, outcome=worst, messages=(*row.messages, message))
 
     def _count(self, order: SegmentOrder, rewritten: Rewritten) -> None:
         row = self._rows[_key(order.segment)]
-        requests = reads_of(order.slices) + 2 * sum(len(each.holders) for each in rewritten.objects) + _CHAIN_REQUESTS
-        size_bytes = sum(each.new.length for each in rewritten.slices)
+        writes = 2 * sum(len(uploaded.holders) for uploaded in rewritten.objects)
+        requests = reads_of(order.slices) + writes + _CHAIN_REQUESTS
+        size_bytes = sum(slice_.new.length for slice_ in rewritten.slices)
         done = Work(len(rewritten.objects), order.segment.records, size_bytes, requests)
         self._rows[_key(order.segment)] = msgspec.structs.replace(row, done=row.done + done)
 
@@ -136,7 +139,7 @@ class RollJob:
 
 
 class SegmentOrder(msgspec.Struct, frozen=True):
-    """One segment to roll: its slices as they were found, and what becomes of them."""
+    """One segment to roll: its slices, and the target to write them to."""
 
     segment: SegmentToRoll
     target: SegmentTarget
@@ -144,7 +147,7 @@ class SegmentOrder(msgspec.Struct, frozen=True):
 
 
 class RollOrder(msgspec.Struct, frozen=True):
-    """What one task does. `n0`: the chain position it was made on, for its uploads and its swaps."""
+    """The work of one task. `n0`: the chain position of the order, for its uploads and swaps."""
 
     places: StorePlaces
     n0: EntryNumber
@@ -152,56 +155,56 @@ class RollOrder(msgspec.Struct, frozen=True):
 
 
 class RollOutcome(msgspec.Struct, frozen=True):
-    """Of one segment: what was uploaded, or why nothing was."""
+    """The outcome of one segment: what was uploaded, or why nothing was."""
 
     rewritten: Rewritten | None
     error: str = ""
 
 
 def roll_segments(payload: bytes) -> bytes:
-    """Task: rewrite some segments (a RollOrder); a list of RollOutcome. One that fails stops no other."""
+    """Task: rewrite the segments of a RollOrder, and return a list of RollOutcome. A failure does not stop the rest."""
     order = msgspec.msgpack.decode(payload, type=RollOrder)
     stores = Stores(order.places)
     outcomes = []
-    for each in order.segments:
+    for segment in order.segments:
         try:
-            rewritten = rewrite(each.slices, each.target, stores, lambda: UploadId(new_id()))
+            rewritten = rewrite(segment.slices, segment.target, stores, lambda: UploadId(new_id()))
             outcomes.append(RollOutcome(rewritten))
-        except Exception as error:  # whatever it is, the other segments of the task are to be rolled
+        except Exception as error:  # whatever it is, roll the other segments of the task
             outcomes.append(RollOutcome(None, str(error) or repr(error)))
     return msgspec.msgpack.encode(outcomes)
 
 
 def _run(frame: JobFrame, orders: Sequence[RollOrder]) -> list[list[RollOutcome]]:
     try:
-        bodies = frame.tasks.run(roll_segments, [msgspec.msgpack.encode(each) for each in orders])
+        bodies = frame.tasks.run(roll_segments, [msgspec.msgpack.encode(order) for order in orders])
     except SparklogError as error:  # the tasks of another round may still work
-        return [[RollOutcome(None, str(error))] * len(each.segments) for each in orders]
-    return [msgspec.msgpack.decode(each, type=list[RollOutcome]) for each in bodies]
+        return [[RollOutcome(None, str(error))] * len(order.segments) for order in orders]
+    return [msgspec.msgpack.decode(body, type=list[RollOutcome]) for body in bodies]
 
 
 def _packed(segments: Sequence[SegmentToRoll]) -> list[list[SegmentToRoll]]:
-    """Segments shared out to tasks: small ones together, in order, within TASK_BYTES and MOST_SLICES."""
-    limit_bytes = min(TASK_BYTES, sum(each.size_bytes for each in segments) // FEWEST_TASKS)
+    """Distribute segments over tasks: small ones together, in order, within TASK_BYTES and MOST_SLICES."""
+    limit_bytes = min(TASK_BYTES, sum(segment.size_bytes for segment in segments) // FEWEST_TASKS)
     packs: list[list[SegmentToRoll]] = []
     size_bytes = slices = 0
-    for each in segments:
-        if not packs or size_bytes + each.size_bytes > limit_bytes or slices + each.slices > MOST_SLICES:
+    for segment in segments:
+        if not packs or size_bytes + segment.size_bytes > limit_bytes or slices + segment.slices > MOST_SLICES:
             packs.append([])
             size_bytes = slices = 0
-        packs[-1].append(each)
-        size_bytes, slices = size_bytes + each.size_bytes, slices + each.slices
+        packs[-1].append(segment)
+        size_bytes, slices = size_bytes + segment.size_bytes, slices + segment.slices
     return packs
 
 
 def _slices(state: ClusterState, segment: SegmentToRoll) -> tuple[SliceToRead, ...] | None:
-    """The slices that were planned, or None if others are there by now."""
+    """The planned slices, or None if they have changed since."""
     if state.partitions.get(_key(segment)) is None:
         return None
-    found = state.slices.find(_key(segment), OffsetRange(segment.start, segment.end))
-    if digest(found) != segment.digest:
+    slices = state.slices.find(_key(segment), OffsetRange(segment.start, segment.end))
+    if digest(slices) != segment.digest:
         return None
-    return tuple(SliceToRead(each, named_object(state, each)) for each in found)
+    return tuple(SliceToRead(slice_, named_object(state, slice_)) for slice_ in slices)
 
 
 def _target(state: ClusterState, segment: SegmentToRoll) -> SegmentTarget:
@@ -237,7 +240,7 @@ def _key(segment: SegmentToRoll) -> TopicPartition:
 
 
 def _planned(segment: SegmentToRoll, segment_bytes: int) -> Work:
-    """What rolling the segment will take, about: each slice in an object of its own, and stored bytes as they are."""
+    """An estimate of the work to roll the segment, assuming one object per slice and unchanged stored bytes."""
     outputs = max(1, -(-segment.size_bytes // segment_bytes))
     reads = 2 * segment.slices + segment.size_bytes // RANGED_READ_BYTES
     writes = 2 * outputs * len(segment.partition.isr)

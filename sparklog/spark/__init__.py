@@ -1,4 +1,4 @@
-"""sparklog as a data source of Spark: `format("sparklog")`. The only package, with `jobs/`, that imports pyspark."""
+"""sparklog as a Spark data source: `format("sparklog")`. Only this package and `jobs/` import pyspark."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["by_partition", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("sparklog")` known to a session that does not find it by itself; harmless where it does.
+    """Make `format("sparklog")` known to a session that does not find it by itself; harmless if it does.
 
-    Spark finds the source where the wheel is installed in the Python of the driver (under Connect: of the server).
-    Where the package comes by `--py-files` or `--archives` this call is needed first.
+    Spark finds the source by itself if the wheel is installed in the driver's Python (under Connect, the server's). If
+    the package comes by `--py-files` or `--archives`, call this first.
     """
     from sparklog.spark.source import SparklogDataSource
 
@@ -23,15 +23,16 @@ def register(spark: SparkSession) -> None:
 
 
 def _is_known(spark: SparkSession, name: str) -> bool:
-    """Whether the session finds the source: to register it again makes Spark warn that it was replaced. A Connect
-    client can't ask; there the server keeps the warning to itself.
+    """True if the session already finds the source: registering it again makes Spark warn that it was replaced.
+
+    A Connect client cannot ask; there the warning stays in the server's log.
     """
     session = getattr(spark, "_jsparkSession", None)
     return session is not None and bool(session.sessionState().dataSourceManager().dataSourceExists(name))
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
-    """Rows of `df` shuffled so that each task writes to few partitions; see `sparklog.spark.partitioning`."""
+    """Shuffle the rows of `df` so that each task writes to few partitions; see `sparklog.spark.partitioning`."""
     from sparklog.spark.partitioning import by_partition as shuffled
 
     return shuffled(df, topic, tasks, cluster)

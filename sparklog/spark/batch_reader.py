@@ -1,9 +1,9 @@
-"""A batch read: planned once, in the driver, at one chain position; read by tasks straight from the stores.
+"""A batch read: the driver plans it once, at one chain position, and tasks read straight from the stores.
 
     BatchReader.partitions (planner) -> one InputPartition per task -> BatchReader.read (each task)
 
-A DataFrame keeps its plan for life, so a plan may be older than any delete delay: a task that misses an object asks
-the chain again (`log/scan`). Tasks read the chain, they never write it.
+A DataFrame keeps its plan for life, so a plan may be older than any delete delay. A task that cannot find an object
+asks the chain again (`log/scan`). Tasks read the chain but never write it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger("sparklog")
 
 
 class TaskToRead(msgspec.Struct, frozen=True):
-    """What one task reads, and where from: everything that is known only when the read is planned."""
+    """What one task reads and from where: everything that is known only when the read is planned."""
 
     places: StorePlaces
     chain_id: str
@@ -41,38 +41,38 @@ class TaskToRead(msgspec.Struct, frozen=True):
 
 
 class BatchReader(DataSourceReader):
-    """Reads records. It crosses to the tasks by pickle, and Spark pickles it before it calls `partitions`."""
+    """Reads records. It is pickled to the tasks, and Spark also pickles it before it calls `partitions`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """`schema`: the columns to read, in their order. Raises InvalidInput if the log has no such columns."""
+        """`schema` has the columns to read, in order. Raises InvalidInput if the log has no such columns."""
         self.columns = columns_of(schema, RECORDS_SCHEMA)
         self.options = options.for_tasks()
 
     def partitions(self) -> list[InputPartition]:
-        """One task each, ordered by (topic, partition, offset); none if there is nothing to read.
+        """A partition for each task, ordered by (topic, partition, offset); none if there is nothing to read.
 
         Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange, and the cluster's errors.
         """
         connection = shared(self.options.cluster, self.options.storage)
         try:
             plan, places = self._plan(connection)
-        except Damaged:  # deleted between catching up and the look-up: the next state has its successor
+        except Damaged:  # an object was deleted between catching up and the look-up: the next state has its successor
             plan, places = self._plan(connection)
         warning = warning_of(self.options.ignored)
-        for each in [*plan.warnings, *([warning] if warning is not None else [])]:
-            log.warning("%s", each)
+        for line in [*plan.warnings, *([warning] if warning is not None else [])]:
+            log.warning("%s", line)
         chain_id = connection.follower.state.chain_id
         return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, chain_id, task))) for task in plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
-        if partition.value is None:  # how Spark hands on a plan without tasks
+        if partition.value is None:  # Spark's form of a plan without tasks
             return
         task = msgspec.msgpack.decode(partition.value, type=TaskToRead)
         stores = Stores(task.places)
         replan = partial(_replan, task.places, task.chain_id)
-        for each in task.ranges:
-            yield from scan(each, stores, self.columns, replan, fail_on_data_loss=self.options.fail_on_data_loss)
+        for range_ in task.ranges:
+            yield from scan(range_, stores, self.columns, replan, fail_on_data_loss=self.options.fail_on_data_loss)
 
     def _plan(self, connection: Connection) -> tuple[ReadPlan, StorePlaces]:
         with connection.follower.current() as state:

@@ -1,10 +1,10 @@
-"""A batch write: planned in the driver, uploaded by tasks, made visible by one command in the driver.
+"""A batch write: the driver plans it, tasks upload it, and one command in the driver makes it visible.
 
     begin_write (planner) -> BatchWriter.write (each task attempt) -> BatchWriter.commit (driver, winners' messages)
 
-The writer crosses processes by pickle. The command's identity is drawn once, in `begin_write`: whoever calls
-`commit` again, with the reply of the first call lost, submits the same command. Failed, repeated and speculative
-attempts upload too; what no commit names is an orphan that vacuum removes.
+The writer is pickled between processes. The command id is drawn once, in `begin_write`, so a second call of `commit`
+after a lost reply submits the same command. Failed, repeated and speculative attempts upload too; objects that no
+commit names are orphans, which vacuum removes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sparklog.options.typed import WriteOptions
 from sparklog.spark.schema import check_written
 from sparklog.storage.keys import data_key
 
-MANY_SLICES: Final = 256  # a commit of fewer is never called one of small slices
+MANY_SLICES: Final = 256  # a commit with fewer slices is never warned about their size
 SMALL_SLICE_BYTES: Final = 64 << 10
 
 log = logging.getLogger("sparklog")
@@ -45,7 +45,7 @@ log = logging.getLogger("sparklog")
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """What one task attempt wrote: `written` is a TaskWritten as MessagePack, `host` where it ran."""
+    """What one task attempt wrote: `written` is a TaskWritten as MessagePack, `host` is where the attempt ran."""
 
     spark_partition: int
     host: str
@@ -79,7 +79,7 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """See the module. `done`: the version that the application has written already, if there is nothing left to do."""
+    """See the module. `done`: the version that the application has already written, or None if there is work to do."""
 
     def __init__(self, options: WriteOptions, plan: bytes, done: int | None) -> None:
         self.options = options
@@ -87,24 +87,24 @@ class BatchWriter(DataSourceArrowWriter):
         self.done = done
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Upload the rows of one task attempt; nothing of them is visible yet. Raises as `write_rows`."""
+        """Upload the rows of one task attempt. They are not visible until `commit`. Raises as `write_rows`."""
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         written = write_rows(self._plan(), iterator, task=task) if self.done is None else TaskWritten()
         return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """One command for all that the tasks uploaded: offsets follow (Spark partition id, row order).
+        """Commit everything that the tasks uploaded in one command. Offsets follow (Spark partition id, row order).
 
-        Calling it again with the same messages changes nothing. Raises the command's error (nothing was changed),
-        or OutcomeUnknown that says how to find out.
+        Calling it again with the same messages changes nothing. Raises the command's error (then nothing was changed),
+        or an OutcomeUnknown that says how to find out what happened.
         """
         if self.done is not None:
             self._warn_of_skipping(self.done)
             return
         plan = self._plan()
-        sent = sorted(_all_of(messages), key=lambda each: each.spark_partition)
-        written = [msgspec.msgpack.decode(each.written, type=TaskWritten) for each in sent]
+        sent = sorted(_all_of(messages), key=lambda message: message.spark_partition)
+        written = [msgspec.msgpack.decode(message.written, type=TaskWritten) for message in sent]
         transaction = self.options.transaction
         application = None if transaction is None else Application(transaction.app_id, transaction.version)
         command = append_command(plan, written, application=application, label=self.options.write_id or "")
@@ -115,7 +115,7 @@ class BatchWriter(DataSourceArrowWriter):
             _check_leader_only(_touched(plan, command))
         connection = shared(plan.places.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)
-        _check_visible(plan, command, {each.host for each in sent})
+        _check_visible(plan, command, {message.host for message in sent})
         submission = Submission(plan.command_id, plan.n0, command)
         try:
             result = connection.committer.submit(submission, self.options.timeout_ms)
@@ -124,14 +124,14 @@ class BatchWriter(DataSourceArrowWriter):
         self._log_written(plan, command, result)
         try:
             _warn(connection, plan, command)
-        except Exception as error:  # it is written: Spark must not take it for failed, and run the job again
-            log.warning("sparklog write %s landed; what to warn of could not be found: %s", self._name(plan), error)
+        except Exception as error:  # the write has landed: Spark must not see a failure and run the job again
+            log.warning("sparklog write %s landed, but checking it for warnings failed: %s", self._name(plan), error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Leave everything as it is: a commit whose reply was lost may have made it visible. Vacuum finds orphans."""
+        """Leave the objects alone: a commit whose reply was lost may have named them. Vacuum finds orphans."""
         log.warning(
-            "sparklog write %s was given up by Spark; what its tasks uploaded is no part of the log unless a commit "
-            "before this named it, and the vacuum job removes what is left",
+            "sparklog write %s was given up by Spark; what its tasks uploaded is not part of the log unless an earlier "
+            "commit named it, and the vacuum job removes the rest",
             self._name(self._plan()),
         )
 
@@ -152,16 +152,16 @@ class BatchWriter(DataSourceArrowWriter):
             f"and txnVersion {transaction.version}, which adds nothing if it did, or {find}"
         )
 
-    def _warn_of_skipping(self, there: int) -> None:
+    def _warn_of_skipping(self, done: int) -> None:
         transaction = self.options.transaction
         if transaction is not None:
             log.warning(
                 "nothing was written: txnAppId %r has written txnVersion %d already, and this write is version %d; "
-                "rows that are new need a version above %d",
+                "new rows need a version above %d",
                 transaction.app_id,
-                there,
+                done,
                 transaction.version,
-                there,
+                done,
             )
 
     def _log_written(self, plan: WritePlan, command: Append, result: CommandResult) -> None:
@@ -175,7 +175,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
-    sent = [each for each in messages if isinstance(each, TaskMessage)]
+    sent = [message for message in messages if isinstance(message, TaskMessage)]
     if len(sent) < len(messages):
         raise InvalidInput(
             f"wanted a message from each task, Spark brought {len(sent)} of {len(messages)}: rows are missing"
@@ -184,26 +184,26 @@ def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]
 
 
 def _check_leader_only(partitions: dict[str, int]) -> None:
-    """`acks=1` is one partition's promise: several could be seen in part."""
+    """Raise InvalidInput if `acks=1` would write to several partitions: readers could see a part of the write."""
     total = sum(partitions.values())
     if total > 1:
-        found = ", ".join(f"{topic}: {count}" for topic, count in sorted(partitions.items()))
+        counts = ", ".join(f"{topic}: {count}" for topic, count in sorted(partitions.items()))
         raise InvalidInput(
-            f"acks=1 writes to one partition, found {total} partitions ({found}): use acks=all, or give a column "
+            f"acks=1 writes to one partition, found {total} partitions ({counts}): use acks=all, or give a column "
             "'partition'"
         )
 
 
 def _touched(plan: WritePlan, command: Append) -> dict[str, int]:
-    names = {each.topic_id: each.name for each in plan.topics.values()}
+    names = {topic.topic_id: topic.name for topic in plan.topics.values()}
     counts: dict[str, int] = {}
-    for each in command.epochs:
-        counts[names[each.topic_id]] = counts.get(names[each.topic_id], 0) + 1
+    for epoch in command.epochs:
+        counts[names[epoch.topic_id]] = counts.get(names[epoch.topic_id], 0) + 1
     return counts
 
 
 def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
-    """Refuse to commit what executors wrote to their own disks: file:// needs a path that all of them share."""
+    """Refuse to commit objects that executors wrote to their own disks: file:// needs a path that all of them share."""
     elsewhere = sorted(hosts - {socket.gethostname()})
     if not elsewhere or not plan.places.cluster.startswith("file:"):
         return
@@ -213,19 +213,19 @@ def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
         ", ".join(elsewhere),
     )
     stores = Stores(plan.places)
-    names = {each.topic_id: each.name for each in plan.topics.values()}
-    for each in command.objects:
-        key = data_key(each, names[each.topic_id])
-        for holder in each.holders:
+    names = {topic.topic_id: topic.name for topic in plan.topics.values()}
+    for uploaded in command.objects:
+        key = data_key(uploaded, names[uploaded.topic_id])
+        for holder in uploaded.holders:
             store = stores.get(holder.store)
             try:
-                found = store.size(key)
+                size = store.size(key)
             except KeyNotFound:
-                found = None
-            if found != each.size_bytes:
+                size = None
+            if size != uploaded.size_bytes:
                 raise InvalidInput(
-                    f"an executor uploaded {key} ({each.size_bytes} bytes) to {store.url}, the driver on "
-                    f"{socket.gethostname()} finds {'nothing' if found is None else f'{found} bytes'} there; tasks ran "
+                    f"an executor uploaded {key} ({uploaded.size_bytes} bytes) to {store.url}, the driver on "
+                    f"{socket.gethostname()} finds {'nothing' if size is None else f'{size} bytes'} there; tasks ran "
                     f"on {', '.join(elsewhere)}: a file:// cluster needs a path that all of them share"
                 )
 
@@ -233,9 +233,9 @@ def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
 def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
     if not command.slices:
         return
-    mean_bytes = sum(each.length for each in command.slices) // len(command.slices)
+    mean_bytes = sum(slice_.length for slice_ in command.slices) // len(command.slices)
     if len(command.slices) >= MANY_SLICES and mean_bytes < SMALL_SLICE_BYTES:
-        topic = next(each.name for each in plan.topics.values() if each.topic_id == command.slices[0].topic_id)
+        topic = next(topic.name for topic in plan.topics.values() if topic.topic_id == command.slices[0].topic_id)
         log.warning(
             "this write made %s of %s on average, and small ones read slowly: shuffle the rows first with "
             "sparklog.spark.by_partition(df, %r, tasks=N), or roll the topic soon",
@@ -254,21 +254,21 @@ def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
 
 
 def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, int]]:
-    """Topic -> (records in slices that are wholly older than its retention, `retention.ms`)."""
+    """By topic: the number of records in slices entirely older than the topic's retention, and its `retention.ms`."""
     written_ms = now_ms()
-    found: dict[str, tuple[int, int]] = {}
+    expired: dict[str, tuple[int, int]] = {}
     state = connection.follower.state
     limits: dict[TopicId, int | None] = {}
-    for each in command.slices:
-        topic = state.topics.get(each.topic_id)
+    for slice_ in command.slices:
+        topic = state.topics.get(slice_.topic_id)
         if topic is None:
             continue
-        if each.topic_id not in limits:
+        if slice_.topic_id not in limits:
             config = state.topic_config(topic)
             by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
-            limits[each.topic_id] = config.retention_ms if by_creation and config.delete else None
-        limit_ms = limits[each.topic_id]
-        if limit_ms is not None and each.max_timestamp_us < (written_ms - limit_ms) * 1000:
-            records, _ = found.get(topic.name, (0, limit_ms))
-            found[topic.name] = (records + each.records, limit_ms)
-    return found
+            limits[slice_.topic_id] = config.retention_ms if by_creation and config.delete else None
+        limit_ms = limits[slice_.topic_id]
+        if limit_ms is not None and slice_.max_timestamp_us < (written_ms - limit_ms) * 1000:
+            records, _ = expired.get(topic.name, (0, limit_ms))
+            expired[topic.name] = (records + slice_.records, limit_ms)
+    return expired

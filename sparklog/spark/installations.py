@@ -1,4 +1,4 @@
-"""What is installed where Spark's tasks run, beside what is installed in the driver."""
+"""Compare the packages installed where Spark's tasks run with the driver's."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES: Final = ("sparklog", "pyspark", "pyarrow", "numpy", "s3fs", "hdfs-native")
-_OPTIONAL: Final = frozenset({"s3fs", "hdfs-native"})  # wanted only for stores that need them
+_OPTIONAL: Final = frozenset({"s3fs", "hdfs-native"})  # needed only for some stores
 
 
 class Installation(msgspec.Struct, frozen=True):
-    """One process: its host, its Python, and the versions of `PACKAGES` ("" where one is missing)."""
+    """One process: its host, its Python version, and the versions of `PACKAGES` ("" if one is missing)."""
 
     host: str
     python: str
     versions: dict[str, str]
 
     def differences(self, driver: Installation) -> list[str]:
-        """What differs from the driver's in a way that can break a task."""
+        """The differences from the driver that can break a task."""
         if self.python.rpartition(".")[0] != driver.python.rpartition(".")[0]:
             return [f"Python {self.python}, the driver has {driver.python}"]
         return [
@@ -37,19 +37,19 @@ class Installation(msgspec.Struct, frozen=True):
 
 
 def installation_here() -> Installation:
-    """This process."""
-    return Installation(socket.gethostname(), platform.python_version(), {each: _version(each) for each in PACKAGES})
+    """The installation of this process."""
+    return Installation(socket.gethostname(), platform.python_version(), {name: _version(name) for name in PACKAGES})
 
 
 def installations(session: Callable[[], SparkSession], tasks: int = 4) -> list[Installation]:
-    """What `tasks` tasks find where they run; each different process host and content once. Raises SparklogError."""
+    """The installations that `tasks` Spark tasks find, each different one once. Raises SparklogError."""
     bodies = SparkTasks(session).run(_look, [b""] * tasks)
-    found = [msgspec.msgpack.decode(each, type=Installation) for each in bodies]
-    return [each for number, each in enumerate(found) if each not in found[:number]]
+    seen = [msgspec.msgpack.decode(body, type=Installation) for body in bodies]
+    return [installation for number, installation in enumerate(seen) if installation not in seen[:number]]
 
 
 def _look(payload: bytes) -> bytes:
-    """Task."""
+    """The task: its installation as MessagePack."""
     return msgspec.msgpack.encode(installation_here())
 
 
@@ -58,7 +58,7 @@ def _version(name: str) -> str:
 
     import sparklog
 
-    if name == "sparklog":  # by --py-files it has no metadata
+    if name == "sparklog":  # it has no metadata if it comes by --py-files
         return sparklog.__version__
     try:
         return version(name)

@@ -1,7 +1,7 @@
-"""Reads the log's own state as a DataFrame: bound, like records, to the chain position of its first planning.
+"""Read the log's own state as a DataFrame, fixed (as for records) at the chain position of its first planning.
 
-The tables of the state are made by the planner and travel to the tasks as compressed Arrow; entries of the chain
-are read by the tasks, also those that say what was written.
+The planner builds the tables of the state and sends them to the tasks as compressed Arrow. Tasks read entries of the
+chain themselves, for `chain` and for `writes`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class EntriesToRead(msgspec.Struct, frozen=True):
 
 
 class MetadataReader(DataSourceReader):
-    """Reads one table; crosses to the tasks by pickle."""
+    """Reads one table; it is pickled to the tasks."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         if options.metadata is None:
@@ -55,7 +55,7 @@ class MetadataReader(DataSourceReader):
         with connection.follower.current() as state:
             if self.table == "writes":
                 tasks = plan_writes(state, connection.places(state))
-                return [InputPartition(msgspec.msgpack.encode(each)) for each in tasks]
+                return [InputPartition(msgspec.msgpack.encode(task)) for task in tasks]
             if self.table != "chain":
                 rows = state_rows(self.table, state)
                 chunks = iter(lambda: list(islice(rows, ROWS_PER_TASK)), [])
@@ -68,11 +68,11 @@ class MetadataReader(DataSourceReader):
             if not _is_void(store, block)
             for first in range(block, min(block + ENTRIES_PER_BLOCK, end), ENTRIES_PER_TASK)
         ]
-        return [InputPartition(msgspec.msgpack.encode(each)) for each in ranges]
+        return [InputPartition(msgspec.msgpack.encode(range_)) for range_ in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task. Raises ChainDamaged, StoreUnavailable."""
-        if partition.value is None:  # how Spark hands on a plan without tasks
+        if partition.value is None:  # Spark's form of a plan without tasks
             return
         if self.table == "writes":
             writes = rows_of_writes(msgspec.msgpack.decode(partition.value, type=WritesToRead))
@@ -94,7 +94,7 @@ def _encoded(batch: pa.RecordBatch) -> bytes:
 
 
 def _is_void(store: ObjectStore, first: int) -> bool:
-    """Whether the block that begins at entry `first` is deleted, or about to be."""
+    """True if the block that begins at entry `first` is deleted or about to be."""
     try:
         store.get(void_key(first // ENTRIES_PER_BLOCK))
     except KeyNotFound:
@@ -104,5 +104,5 @@ def _is_void(store: ObjectStore, first: int) -> bool:
 
 def _entries(wanted: EntriesToRead) -> pa.RecordBatch:
     store = open_metadata(wanted.places.cluster, settings_here(wanted.places.settings))
-    found = read_entries(store, wanted.first, wanted.end)  # a block may have been deleted since this was planned
-    return batch_of("chain", (row for each in found for row in entry_rows(each.entry, each.size_bytes)))
+    stored = read_entries(store, wanted.first, wanted.end)  # a block may have been deleted since this was planned
+    return batch_of("chain", (row for each in stored for row in entry_rows(each.entry, each.size_bytes)))

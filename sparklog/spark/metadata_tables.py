@@ -1,4 +1,4 @@
-"""The log's own state as tables: `metadata=topics|partitions|segments|writes|chain`. Columns, and rows from a state.
+"""The log's own state as tables (`metadata=topics|partitions|segments|writes|chain`): their columns and rows.
 
 Offsets are ranges [start, end). Sizes are stored batch bytes unless a column's name says "object".
 """
@@ -119,7 +119,7 @@ def metadata_schema(table: str) -> StructType:
 
 
 def arrow_schema(table: str) -> pa.Schema:
-    """The same, exactly as Spark wants batches of it."""
+    """The same columns as Arrow types, exactly as Spark expects its batches."""
     return to_arrow_schema(metadata_schema(table), timezone="UTC")
 
 
@@ -129,7 +129,7 @@ def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
 
 
 def entry_rows(entry: Entry, size_bytes: int) -> Iterator[Row]:
-    """The rows of `chain` for one entry: one for each command, or one without a command."""
+    """The rows of `chain` for one entry: one per command, or a single row if it has no commands."""
     author = entry.author
     name = f"{author.name} (epoch {author.epoch})" if author.epoch else author.name
     head = (entry.n, entry.time_ms * 1000, author.kind, name)
@@ -141,7 +141,7 @@ def entry_rows(entry: Entry, size_bytes: int) -> Iterator[Row]:
 
 
 def batch_of(table: str, rows: Iterable[Row]) -> pa.RecordBatch:
-    """Rows as one batch. Times come as microseconds since the epoch, maps as (key, value) pairs."""
+    """The rows as one batch. In the rows, times are microseconds since the epoch and maps are (key, value) pairs."""
     schema = arrow_schema(table)
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.RecordBatch.from_arrays(
@@ -158,9 +158,9 @@ def _topics(state: ClusterState) -> Iterator[Row]:
             topic.topic_id,
             topic.partitions,
             len(parts[0].replicas) if parts else 0,
-            sum(each.records for each in parts),
-            sum(each.size_bytes for each in parts),
-            sum(len(_slices(state, each)) for each in parts),
+            sum(part.records for part in parts),
+            sum(part.size_bytes for part in parts),
+            sum(len(_slices(state, part)) for part in parts),
             topic.created_ms * 1000,
             [(key, text_of(value)) for key, (value, _) in sorted(values.items())],
         )
@@ -168,53 +168,53 @@ def _topics(state: ClusterState) -> Iterator[Row]:
 
 def _partitions(state: ClusterState) -> Iterator[Row]:
     for topic in _by_name(state):
-        for each in state.partitions_of(topic):
-            slices = _slices(state, each)
+        for partition in state.partitions_of(topic):
+            slices = _slices(state, partition)
             yield (
                 topic.name,
-                each.partition,
-                each.leader,
-                each.leader_epoch,
-                list(each.replicas),
-                list(each.isr),
-                each.log_start,
-                each.high_watermark,
-                each.next_offset,
-                each.records,
-                each.size_bytes,
+                partition.partition,
+                partition.leader,
+                partition.leader_epoch,
+                list(partition.replicas),
+                list(partition.isr),
+                partition.log_start,
+                partition.high_watermark,
+                partition.next_offset,
+                partition.records,
+                partition.size_bytes,
                 len(slices),
                 int(slices.columns["min_timestamp_us"].min()) if len(slices) else None,
                 int(slices.columns["max_timestamp_us"].max()) if len(slices) else None,
-                each.version,
+                partition.version,
             )
 
 
 def _segments(state: ClusterState) -> Iterator[Row]:
     for topic in _by_name(state):
-        for each in state.partitions_of(topic):
-            slices = _slices(state, each)
+        for partition in state.partitions_of(topic):
+            slices = _slices(state, partition)
             objects = {
                 number: _object_fields(state.objects, ObjectNumber(number), topic.name)
                 for number in np.unique(slices.columns["object_number"]).tolist()
             }
-            for one in slices:
-                kind, key, object_size_bytes, stores = objects[one.object_number]
+            for slice_ in slices:
+                kind, key, object_size_bytes, stores = objects[slice_.object_number]
                 yield (
                     topic.name,
-                    one.partition,
-                    one.start,
-                    one.end,
-                    one.records,
-                    one.length,
-                    one.batches,
+                    slice_.partition,
+                    slice_.start,
+                    slice_.end,
+                    slice_.records,
+                    slice_.length,
+                    slice_.batches,
                     kind,
-                    one.min_timestamp_us,
-                    one.max_timestamp_us,
-                    one.append_time_ms * 1000,
-                    one.leader_epoch,
+                    slice_.min_timestamp_us,
+                    slice_.max_timestamp_us,
+                    slice_.append_time_ms * 1000,
+                    slice_.leader_epoch,
                     key,
                     object_size_bytes,
-                    one.position,
+                    slice_.position,
                     stores,
                 )
 
@@ -236,12 +236,12 @@ def _slices(state: ClusterState, partition: Partition) -> SliceColumns:
 
 
 def _object_fields(objects: ObjectTable, number: ObjectNumber, topic: str) -> tuple[str, str, int, list[str]]:
-    found = objects.get(number)
-    if found is None:
+    named = objects.get(number)
+    if named is None:
         raise AssertionError(f"a slice names object {number}, which the state does not have")
     return (
-        found.kind.name.lower(),
-        data_key(found, topic),
-        found.size_bytes,
-        [holder.store for holder in found.holders],
+        named.kind.name.lower(),
+        data_key(named, topic),
+        named.size_bytes,
+        [holder.store for holder in named.holders],
     )

@@ -1,7 +1,7 @@
-"""The rows of `metadata=writes`: what the chain still remembers of writes, read back from its entries by tasks.
+"""The rows of `metadata=writes`: the writes that the chain still remembers. Tasks read them back from its entries.
 
-The state knows which entries to read: those of every command since FLOOR. It holds the last write of each application,
-which is remembered for ever, itself.
+The state knows which entries to read: those of every command since FLOOR. The last write of each application is
+remembered for ever, in the state itself.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Row = tuple[Any, ...]
 
 
 class WritesToRead(msgspec.Struct, frozen=True):
-    """What one task reads. `commands`: those of each entry that are remembered by themselves.
+    """What one task reads.
 
-    `applications`: (app id, version) of last writes that stand in these entries. `others` stand in no entry that is
-    read. `topics`: names by id.
+    `commands`: by entry, the commands remembered by their own ids. `applications`: (app id, version) of the last writes
+    found in these entries. `others`: results that no entry to be read holds. `topics`: names by id.
     """
 
     places: StorePlaces
@@ -41,10 +41,10 @@ class WritesToRead(msgspec.Struct, frozen=True):
 
 
 def plan_writes(state: ClusterState, places: StorePlaces) -> list[WritesToRead]:
-    """The tasks that together give every write once, in the order of the chain but for the last one."""
+    """The tasks that together give every write once. All but the last task follow the order of the chain."""
     commands: dict[EntryNumber, list[CommandId]] = defaultdict(list)
-    for each in sorted(state.results, key=lambda each: each.n):
-        commands[each.n].append(each.command_id)
+    for applied in sorted(state.results, key=lambda applied: applied.n):
+        commands[applied.n].append(applied.command_id)
     topics = {int(topic.topic_id): topic.name for topic in state.topics.values()}
     last: dict[EntryNumber, list[tuple[str, int]]] = defaultdict(list)
     others = []
@@ -56,7 +56,7 @@ def plan_writes(state: ClusterState, places: StorePlaces) -> list[WritesToRead]:
     tasks = []
     entries = iter(commands.items())
     while chunk := dict(islice(entries, ENTRIES_PER_TASK)):
-        applications = frozenset(each for n in chunk for each in last.get(n, ()))
+        applications = frozenset(write for n in chunk for write in last.get(n, ()))
         tasks.append(WritesToRead(places, topics, chunk, applications))
     return [*tasks, WritesToRead(places, topics, others=tuple(others))] if others else tasks
 
@@ -76,19 +76,19 @@ def rows_of_writes(wanted: WritesToRead) -> Iterator[Row]:
 
 def _rows(command_id: CommandId | None, result: CommandResult, topics: Mapping[int, str]) -> Iterator[Row]:
     application = result.application
-    for each in result.ranges:
+    for range_ in result.ranges:
         yield (
             result.label or None,
             command_id,
             None if application is None else application.app_id,
             None if application is None else application.version,
-            topics.get(each.topic_id),
-            each.topic_id,
-            each.partition,
-            each.start,
-            each.end,
-            each.records,
-            each.size_bytes,
+            topics.get(range_.topic_id),
+            range_.topic_id,
+            range_.partition,
+            range_.start,
+            range_.end,
+            range_.records,
+            range_.size_bytes,
             result.time_ms * 1000,
             result.n,
         )

@@ -1,9 +1,9 @@
-"""A shuffle by the log's own partitioner, so that many tasks do not each write a little of every partition.
+"""Shuffle by the log's own partitioner, so that not every task writes a little to every partition.
 
     by_partition(df, "orders", tasks=8).write.format("sparklog").mode("append").option("topic", "orders").save()
 
-200 shuffle tasks that write to 100 partitions make up to 20,000 slices; shuffled like this they make as many as
-there are tasks or partitions, whichever are more.
+200 shuffle tasks that write to 100 partitions produce up to 20,000 slices. Shuffled this way they produce one slice
+per task or per partition, whichever are more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
+from pyspark.sql import functions as F  # noqa: N812 - the usual name among Spark users
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import IntegerType
 
@@ -24,11 +24,11 @@ from sparklog.core.plan import unknown_topic
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
-    """`df` with its column `partition` filled in, shuffled into `tasks` tasks by it (default: one per partition).
+    """Fill in the column `partition` of `df`, and shuffle by it into `tasks` tasks (default: one per partition).
 
-    Each row gets the partition that the write would give it: the one in the column, else murmur2 of the key, else
-    (null key) one by its content. With fewer tasks than partitions a task gets several whole partitions. With more, a
-    partition is shared by several tasks: rows of one key stay together. `cluster` defaults to SPARKLOG_CLUSTER.
+    Each row gets the partition that the write would give it: the one in the column, else murmur2 of the key, else (for
+    a null key) one by its content. With fewer tasks than partitions, a task gets several whole partitions. With more,
+    several tasks share a partition, and rows of one key stay together. `cluster` defaults to SPARKLOG_CLUSTER.
     Raises UnknownTopicOrPartition, InvalidInput.
     """
     partitions = _partitions(df, topic, cluster)
@@ -37,7 +37,7 @@ def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: s
         raise InvalidInput(f"tasks: wanted 1 or more, found {tasks}")
     chosen = _partition(df, partitions)
     routed = df.withColumn("partition", chosen.cast("int"))
-    # Partition p gets the tasks [p * count / partitions, (p + 1) * count / partitions), or a share of one.
+    # Partition p gets tasks [p * count / partitions, (p + 1) * count / partitions), or a share of one task.
     first = F.floor(F.col("partition") * count / partitions)
     end = F.floor((F.col("partition") + 1) * count / partitions)
     task = first if count <= partitions else first + F.pmod(_lane(df), end - first)
@@ -64,7 +64,7 @@ def _partition(df: DataFrame, partitions: int) -> Column:
 
 
 def _lane(df: DataFrame) -> Column:
-    """Which of its partition's tasks a row goes to: the same for all rows of one key."""
+    """A hash that chooses one of the partition's tasks for a row, the same for all rows of one key."""
     anywhere = F.xxhash64(_content(df))
     return (
         F.coalesce(F.when(F.col("key").isNotNull(), F.xxhash64("key")), anywhere) if "key" in df.columns else anywhere
@@ -72,13 +72,16 @@ def _lane(df: DataFrame) -> Column:
 
 
 def _content(df: DataFrame) -> Column:
-    """A hash of what the row says. Its place would be evener, but a map task that Spark runs again, on rows in
-    another order, would then send rows elsewhere than before: some would be written twice, others never."""
+    """A hash of the row's content.
+
+    The row's position would spread rows more evenly. But if Spark reran a map task with its rows in another order, rows
+    would go to other tasks than before: some would be written twice, others never.
+    """
     return F.xxhash64(*(name for name in ("value", "timestamp", "headers") if name in df.columns))
 
 
 def partitions_of(partitions: int) -> Callable[[pa.Array], pa.Array]:
-    """What maps keys (binary of any width) to their partitions (int32), null to null."""
+    """A function that maps keys (binary of any width) to their partitions (int32), and null to null."""
 
     def partition_of(keys: pa.Array) -> pa.Array:
         keys = keys.cast(pa.binary())  # spark.sql.execution.arrow.useLargeVarTypes makes them large
@@ -94,5 +97,5 @@ def partitions_of(partitions: int) -> Callable[[pa.Array], pa.Array]:
 
 
 def _murmur2(partitions: int) -> Any:
-    # pyspark's stub asks for a function type, and its code warns about one where there are type hints.
+    # pyspark's stub asks for a function type, but its code warns about one if there are type hints.
     return arrow_udf(partitions_of(partitions), IntegerType())  # type: ignore[call-overload]

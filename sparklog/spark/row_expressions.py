@@ -1,4 +1,4 @@
-"""Columns and SQL that a user names in options, checked against a DataFrame before anything runs."""
+"""Columns and SQL from a user's options, checked against a DataFrame before anything runs."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ COLUMNS_SHOWN = 30
 
 
 def column_name(frame: DataFrame, option: str, name: str) -> str:
-    """The column's own spelling; names match without case if only one does. Raises InvalidOption with the nearest."""
+    """The column's own spelling. Case is ignored if that leaves one match.
+
+    Raises InvalidOption, which suggests the nearest name.
+    """
     if name in frame.columns:
         return name
-    folded = [each for each in frame.columns if each.lower() == name.lower()]
+    folded = [column for column in frame.columns if column.lower() == name.lower()]
     if len(folded) == 1:
         return folded[0]
     raise InvalidOption(f"{option}: wanted a column of the source, found {name!r}{_offer(frame, name)}")
 
 
 def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[str]:
-    """The names of columns in their own spelling, each once. Raises InvalidOption."""
-    found: list[str] = []
+    """The columns in their own spelling. Raises InvalidOption, also if one is named twice."""
+    columns: list[str] = []
     for name in names:
         column = column_name(frame, option, name)
-        if column in found:
+        if column in columns:
             raise InvalidOption(f"{option}: wanted each column once, found {column!r} twice")
-        found.append(column)
-    return found
+        columns.append(column)
+    return columns
 
 
 def quoted(name: str) -> Column:
@@ -44,7 +47,7 @@ def quoted(name: str) -> Column:
 
 
 def expression(frame: DataFrame, option: str, text: str) -> Column:
-    """A SQL expression over the rows. Raises InvalidOption that says what Spark found wrong with it."""
+    """A SQL expression over one row. Raises InvalidOption with what Spark found wrong."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as sql
 
@@ -61,7 +64,7 @@ def expression(frame: DataFrame, option: str, text: str) -> Column:
     if len(fields) != 1:
         raise InvalidOption(f"{option}: wanted one expression, found {text!r}, which makes {len(fields)} columns")
     plan = selected._jdf.queryExecution().analyzed()
-    if {"Aggregate", "Generate"} & {each.getClass().getSimpleName() for each in (plan, plan.children().head())}:
+    if {"Aggregate", "Generate"} & {node.getClass().getSimpleName() for node in (plan, plan.children().head())}:
         raise InvalidOption(
             f"{option}: wanted an expression over one row, found {text!r}, which puts rows together or makes several"
         )
@@ -69,7 +72,7 @@ def expression(frame: DataFrame, option: str, text: str) -> Column:
 
 
 def columns_read(frame: DataFrame, text: str) -> set[str]:
-    """The columns that an expression reads, also those that a * in it stands for."""
+    """The columns that an expression reads, including those that a * in it stands for."""
     from pyspark.sql import functions as sql
 
     read = frame.select(sql.expr(text))._jdf.queryExecution().analyzed().references().iterator()

@@ -1,4 +1,4 @@
-"""Schemas as Spark states them: those of Spark's Kafka source, and what a written DataFrame may look like."""
+"""Spark schemas: that of Spark's Kafka source, and the check of a DataFrame to be written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def records_schema(columns: Iterable[str]) -> StructType:
 
 
 def columns_of(schema: StructType, whole: StructType) -> tuple[str, ...]:
-    """The columns that a schema given by the user keeps of `whole`. Raises InvalidInput if it asks for others."""
+    """The columns of `whole` that the user's schema keeps. Raises InvalidInput if it asks for others."""
     known = {field.name: field.dataType for field in whole}
     for field in schema:
         if field.name not in known:
@@ -67,17 +67,17 @@ def check_written(schema: StructType, topic: str | None) -> None:
     """Raise InvalidInput, before any task runs, unless rows of this schema can be written (to `topic`, if given)."""
     names = schema.fieldNames()
     arrays, fields = [], []
-    for each in schema:
-        if each.name in IGNORED_COLUMNS:
+    for field in schema:
+        if field.name in IGNORED_COLUMNS:
             continue
         try:
-            arrow_type = to_arrow_type(each.dataType, timezone="UTC")
-        except PySparkException:  # Spark hands over whole rows, so it fails on columns that are left out as well
+            arrow_type = to_arrow_type(field.dataType, timezone="UTC")
+        except PySparkException:  # Spark passes whole rows, so it also fails on columns that are not written
             raise InvalidInput(
-                f"column {each.name!r}: type {each.dataType.simpleString()} can't be written: cast or drop it"
+                f"column {field.name!r}: type {field.dataType.simpleString()} can't be written: cast or drop it"
             ) from None
         arrays.append(pa.array([], arrow_type))
-        fields.append(pa.field(each.name, arrow_type))
+        fields.append(pa.field(field.name, arrow_type))
     canonical(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
     if topic is None and "topic" not in names:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""The Spark session of a job: the one that spark-submit configured, or a local one, quiet and ended by Ctrl-C."""
+"""The Spark session of a job: the one that spark-submit configured, or a local one. It is quiet and obeys Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
-    """The session that spark-submit configured, or a local one; executors run this process's Python if none is set.
+    """The session that spark-submit configured, or a local one. Executors run this process's Python if none is set.
 
-    Spark itself says nothing unless it is told a spark.log.level: what fails is told by the job, in a line. Sinks and
-    sources log in Python, so their warnings are seen all the same.
+    Spark logs nothing unless spark.log.level is set: the job reports a failure itself, in one line. Sinks and sources
+    log in Python, so their warnings still appear.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger().addFilter(_is_no_interrupt)
@@ -33,24 +33,24 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
         builder = builder.config(key, value)
     conf = SparkConf()
     if not conf.contains("spark.ui.showConsoleProgress"):
-        builder = builder.config("spark.ui.showConsoleProgress", "false")  # jobs tell how far they are
+        builder = builder.config("spark.ui.showConsoleProgress", "false")  # jobs report their own progress
     if not conf.contains("spark.log.level"):
         builder = builder.config("spark.log.level", "OFF")
-        for each in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # Spark's errors, as JSON
-            logging.getLogger(each).setLevel(logging.CRITICAL)
+        for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # they print Spark's errors as JSON
+            logging.getLogger(logger).setLevel(logging.CRITICAL)
     session: SparkSession = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, _interrupted)  # in the place of Spark's, which calls into the call that it breaks
+        signal.signal(signal.SIGINT, _interrupted)  # Spark's handler calls into the broken call
     register(session)
     return session
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Whether a log line is about anything but Ctrl-C, of which py4j logs a traceback from the call that it broke."""
+    """False for a log line about Ctrl-C: Py4J logs a traceback from the call that it interrupted."""
     return record.exc_info is None or not isinstance(record.exc_info[1], KeyboardInterrupt)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
-    """Ctrl-C: what the broken call into Spark logs is no news."""
+    """Handle Ctrl-C; silence what the interrupted call into Spark would log."""
     logging.disable(logging.CRITICAL)
     raise KeyboardInterrupt

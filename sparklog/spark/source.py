@@ -1,4 +1,4 @@
-"""The data source `sparklog`: what Spark calls first. The readers and writers load with the call that needs them."""
+"""The data source `sparklog`, which Spark calls first. Readers and writers are imported only when needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLUSTER_VARIABLE = "SPARKLOG_CLUSTER"  # in the environment of the driver
 
 
 class SparklogDataSource(DataSource):
-    """Batch reads and writes of a cluster. Spark makes it, with the user's options, in a process of the driver."""
+    """Batch reads and writes of a cluster. Spark creates it, with the user's options, in a driver process."""
 
     @classmethod
     def name(cls) -> str:
@@ -23,9 +23,9 @@ class SparklogDataSource(DataSource):
         return "sparklog"
 
     def schema(self) -> StructType:
-        """Of the records, pruned by `columns`, or of the `metadata` table. Raises InvalidOption.
+        """The schema of the records, pruned by `columns`, or of the `metadata` table. Raises InvalidOption.
 
-        Spark also asks for it to make a table in its catalog: see `table_options`.
+        Spark also calls this to create a table in its catalog: see `table_options`.
         """
         from sparklog.options.typed import parse_read_options
         from sparklog.spark.table_options import keep_options, options_of_new_table
@@ -38,13 +38,13 @@ class SparklogDataSource(DataSource):
         return keep_options(schema, table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reader of `schema`, which is the source's own or one that the user gave to prune it."""
+        """A reader of `schema`: the source's own, or one that the user gave to prune it."""
         from sparklog.options.typed import parse_read_options
         from sparklog.spark.table_options import read_options_of_table
 
         given = read_options_of_table(self.options, schema)
         options = parse_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
-        self.options.clear()  # Spark sends this object to the tasks with the reader: no secret goes along
+        self.options.clear()  # Spark sends this object to the tasks with the reader, so keep secrets out
         if options.metadata is not None:
             from sparklog.spark.metadata_reader import MetadataReader
 
@@ -54,7 +54,7 @@ class SparklogDataSource(DataSource):
         return BatchReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Writer of rows of `schema`. Raises InvalidInput for `overwrite`, a wrong column, a wrong option."""
+        """A writer of rows of `schema`. Raises InvalidInput for `overwrite`, a wrong column or a wrong option."""
         from sparklog.core.errors import InvalidInput
         from sparklog.options.typed import parse_write_options
         from sparklog.spark.batch_writer import begin_write

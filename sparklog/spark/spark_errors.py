@@ -1,4 +1,4 @@
-"""What Spark raises, as the error of sparklog that stands behind it, or as one plain line."""
+"""Turn what Spark raises into the sparklog error that caused it, or into one plain line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\] ([^\n]*)
 _SQL_STATE: Final = re.compile(r"\.?\s*SQLSTATE: \w+.*")
 _PY4J: Final = "An error occurred while calling "
 _ABSENT: Final = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
-# Spark's wrappers: the reason stands behind them.
+# Spark's wrappers: the actual reason follows them.
 _WRAPPERS: Final = (
     "PYTHON_DATA_SOURCE_ERROR",
     "TASK_WRITE_FAILED",
@@ -28,7 +28,7 @@ _MISMATCH: Final = re.compile(
     r"when reading Parquet column \[([^\n]*?)\]\. Expected Spark type ([^\n]*?), actual Parquet type ([^\n.]*)"
 )
 _AS_TEXT: Final = "write the column as text (pyarrow: column.cast('string'))"
-_WHAT_TO_DO: Final = (  # for the first pattern that the line of Spark's error begins with
+_WHAT_TO_DO: Final = (  # advice by pattern: the first that matches the start of Spark's line
     (
         r"PARQUET_TYPE_ILLEGAL: .*TIMESTAMP\(NANOS",
         "Spark has no times in nanoseconds: write the file with microseconds (pyarrow: coerce_timestamps='us')",
@@ -49,14 +49,14 @@ _WHAT_TO_DO: Final = (  # for the first pattern that the line of Spark's error b
 def explained(error: Exception, what: str) -> SparklogError:
     """The error to show for what Spark raised while it worked on `what`.
 
-    An error that sparklog raised in a task or a planner comes back as itself, with its code; a file that can't be
-    read to its end and a mistake in the input are InvalidInput, or NotFound, with Spark's condition; anything else is
+    An error that sparklog raised in a task or planner is returned as itself, with its code. A file that cannot be read
+    to its end or a mistake in the input becomes InvalidInput or NotFound, with Spark's condition. Anything else becomes
     SparklogError with Spark's first line.
     """
     if isinstance(error, SparklogError):
         return error
     text = str(error)
-    kinds = {each.code: each for each in _all_kinds(SparklogError)}
+    kinds = {kind.code: kind for kind in _all_kinds(SparklogError)}
     ours = _OURS.search(text)
     if ours is not None and ours[1] in kinds:
         return kinds[ours[1]](ours[2])
@@ -75,56 +75,56 @@ def explained(error: Exception, what: str) -> SparklogError:
         return SparklogError(f"{what}: {brief(error)}")
     kind = NotFound if condition in _ABSENT else InvalidInput
     line = brief(error).rstrip(":")
-    advice = next((f": {each}" for pattern, each in _WHAT_TO_DO if re.match(pattern, line)), "")
+    advice = next((f": {text}" for pattern, text in _WHAT_TO_DO if re.match(pattern, line)), "")
     return kind(f"{what}: {line}{advice}")
 
 
 def shown_path(url: str) -> str:
-    """The path of a file as people write it; Spark's is a URL."""
+    """The path of a file as people write it; Spark gives a URL."""
     path = unquote(url)
     return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
 
 
 def _damaged(file: str, text: str) -> str:
-    """What to say of a file that can't be read: the innermost cause is the one that tells."""
+    """The message for a file that cannot be read. The innermost cause is the one that helps."""
     causes = [f"{kind}: {message}" if message else kind for kind, message in _CAUSE.findall(text)]
-    found = f" ({causes[-1].strip()})" if causes else ""
+    cause = f" ({causes[-1].strip()})" if causes else ""
     return (
         f"{shown_path(file)} can't be read to its end: it is cut off, damaged, or not of the format that its name or "
-        f"--format says{found}; copy or make it again, or leave it out. Nothing was written"
+        f"--format says{cause}; copy or make it again, or leave it out. Nothing was written"
     )
 
 
 def brief(error: Exception) -> str:
-    """Spark's own words in one line, without stack traces: the innermost reason that bears a condition."""
+    """Spark's own words in one line, without stack traces: the first condition that is not a wrapper."""
     text = str(error)
-    found = [each for each in _CONDITION.finditer(text) if each[1] not in _WRAPPERS]
-    line = f"{found[0][1]}: {found[0][2]}" if found else next(iter(_lines(text)), repr(error))
+    reasons = [match for match in _CONDITION.finditer(text) if match[1] not in _WRAPPERS]
+    line = f"{reasons[0][1]}: {reasons[0][2]}" if reasons else next(iter(_lines(text)), repr(error))
     return _SQL_STATE.sub("", line).strip()
 
 
 def _lines(text: str) -> list[str]:
-    """Without the first line of what py4j raises, which says how its call is numbered."""
+    """The lines of a message. Py4J's first line, which only numbers its call, is left out."""
     lines = text.strip().splitlines()
-    return [each.lstrip(": ") for each in lines[1:]] if text.startswith(_PY4J) and len(lines) > 1 else lines
+    return [line.lstrip(": ") for line in lines[1:]] if text.startswith(_PY4J) and len(lines) > 1 else lines
 
 
 def condition_of(error: Exception) -> str:
-    """Spark's error condition, "" if there is none."""
+    """Spark's error condition, or "" if there is none."""
     return _reason(str(error)) or ""
 
 
 def parameters_of(error: Exception) -> dict[str, str]:
-    """What Spark's error says about itself (`objectName`, …)."""
+    """The message parameters of Spark's error (`objectName`, …)."""
     get = getattr(error, "getMessageParameters", None)
     return dict(get() or {}) if get is not None else {}
 
 
 def _reason(text: str) -> str | None:
-    return next((each[1] for each in _CONDITION.finditer(text) if each[1] not in _WRAPPERS), None)
+    return next((match[1] for match in _CONDITION.finditer(text) if match[1] not in _WRAPPERS), None)
 
 
 def _all_kinds(kind: type[SparklogError]) -> Iterator[type[SparklogError]]:
     yield kind
-    for each in kind.__subclasses__():
-        yield from _all_kinds(each)
+    for child in kind.__subclasses__():
+        yield from _all_kinds(child)

@@ -1,11 +1,11 @@
-"""The options of a table in Spark's catalog. Spark shows them to a Python data source only while the table is made.
+"""The options of a table in Spark's catalog. A Python data source sees them only while Spark creates the table.
 
     CREATE TABLE … USING sparklog OPTIONS (…)    Spark asks for the schema, with the options, and keeps the answer
-    SELECT … FROM                                Spark hands that schema back, with none of the table's options
-    INSERT INTO, saveAsTable                     Spark hands over the schema of the rows, and nothing of the table
+    SELECT … FROM                                Spark passes that schema back, but none of the table's options
+    INSERT INTO, saveAsTable                     Spark passes the schema of the rows, and nothing about the table
 
-So the answer carries them, as metadata of its last column (Spark 4.2: `PythonDataSourceV2.getTable` drops what the
-catalog knows, and a Python data source has no other place).
+The schema therefore carries the options, as metadata of its last column. In Spark 4.2 `PythonDataSourceV2.getTable`
+drops what the catalog knows, and a Python data source has nowhere else to keep them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from sparklog.options.registry import OPTIONS, Side
 from sparklog.storage.open_store import absolute_url
 
 _METADATA_KEY: Final = "sparklog.table"
-_PREFIX: Final = "option."  # of what OPTIONS says, beside a copy of it and Spark's own properties of the table
+_PREFIX: Final = "option."  # marks what OPTIONS says; Spark also passes a copy without it, and its own properties
 _PROPERTIES: Final = ("provider", "owner")  # Spark gives every table these
 _ADDRESS: Final = ("cluster", "kafka.bootstrap.servers")
-_WHAT: Final = ("subscribe", "subscribepattern", "assign", "metadata")  # to read; one of them replaces a table's
+_WHAT: Final = ("subscribe", "subscribepattern", "assign", "metadata")  # what to read; any of them replaces the table's
 _FOR_WRITES: Final = frozenset(name.lower() for name, option in OPTIONS.items() if option.sides == (Side.BATCH_WRITE,))
-_OF_KAFKA: Final = ("password", "jaas", "secret", "token")  # in names of options of Kafka's clients that are secret
+_OF_KAFKA: Final = ("password", "jaas", "secret", "token")  # words in the names of Kafka's secret options
 _NO_INSERT: Final = (
     "Spark hands a Python data source no options of a table that is written to, so INSERT INTO and saveAsTable can't "
     'append to a log: use df.write.format("sparklog").option("cluster", …).option("topic", …).mode("append").save()'
@@ -35,9 +35,9 @@ _NO_INSERT: Final = (
 
 
 def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
-    """What OPTIONS says if Spark asks for the schema of a table that it is about to make, else None.
+    """The options of a table that Spark is about to create, or None if it asks for the schema for another reason.
 
-    Raises InvalidOption for a secret: the catalog would keep it in clear.
+    Raises InvalidOption for a secret, which the catalog would keep in clear text.
     """
     if not all(name in given for name in _PROPERTIES):
         return None
@@ -58,9 +58,9 @@ def _is_secret(name: str) -> bool:
 
 
 def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
-    """The schema to answer with for a new table. The cluster's address is kept as it reads from everywhere.
+    """The schema of a new table, with its options in it. The cluster's address is made absolute.
 
-    Raises InvalidInput if it is no address of a store, or holds a password.
+    Raises InvalidInput if it is not the address of a store, or holds a password.
     """
     *others, last = schema.fields
     addresses = {name: absolute_url(table[name]) for name in _ADDRESS if name in table}
@@ -69,10 +69,11 @@ def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
 
 
 def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """The options to read rows of `schema` with: those given, over those of the table they belong to.
+    """The options with which to read rows of `schema`: those given override those of its table.
 
-    A given address stands for itself: the schema only happens to come from a table. Raises InvalidOption if Spark gave
-    no option and the schema carries none, or if nothing says what to read and the table's columns were altered.
+    If an address is given, the table's options are ignored: the schema only happens to come from a table. Raises
+    InvalidOption if Spark gave no options and the schema carries none, or if the table's columns were altered and no
+    option says what to read.
     """
     if any(name in given for name in _ADDRESS):
         return dict(given)
@@ -96,8 +97,8 @@ def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[
 def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
     """Raise InvalidOption unless the options of a write say where it goes.
 
-    For INSERT INTO and saveAsTable Spark hands over neither the options of the table nor its name, and for some
-    statements the schema of the rows' source: a guess would append to the wrong log.
+    For INSERT INTO and saveAsTable, Spark passes neither the options nor the name of the table. For some statements it
+    passes the schema of the table that the rows come from, so a guess would append to the wrong log.
     """
     addressed = any(name in given for name in _ADDRESS)
     if not addressed and "topic" not in given:
@@ -111,7 +112,7 @@ def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
 def _check_unaltered(schema: StructType) -> None:
     """Raise InvalidOption if these are the columns of a table with some added, dropped or moved.
 
-    Spark 4.2 alters them in its catalog without asking the data source, so it shows only when the table is read.
+    Spark 4.2 alters columns in its catalog without asking the data source, so only a read can detect it.
     """
     for field in schema:
         text = field.metadata.get(_METADATA_KEY)
@@ -124,7 +125,7 @@ def _check_unaltered(schema: StructType) -> None:
 
 
 def _kept(schema: StructType) -> dict[str, str] | None:
-    """The options of the table whose columns these are, all of them and in their order; else None."""
+    """The options of a table, or None if these are not exactly its columns in their order."""
     text = schema.fields[-1].metadata.get(_METADATA_KEY) if schema.fields else None
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""The heavy part of a maintenance job as Spark tasks: an adapter of `maintenance.tasks.TaskRunner`."""
+"""Run the heavy part of a maintenance job as Spark tasks: an adapter of `maintenance.tasks.TaskRunner`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class SparkTasks:
     """Runs tasks on the executors of `session`: a session, or a function that is called when the first task is to run.
 
-    Executors find a task by its name in their own sparklog.
+    Executors look a task up by name in their own sparklog.
     """
 
     in_this_process = False
@@ -29,7 +29,7 @@ class SparkTasks:
         self._session = session
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        """`task` of each payload, in their order. Raises SparklogError if Spark fails to run them for good."""
+        """The result of `task` for each payload, in order. Raises SparklogError if Spark gives up on running them."""
         if not payloads:
             return []
         if callable(self._session):

@@ -52,7 +52,7 @@ def test_other_shells_are_offered_the_verb_with_its_help(
 ) -> None:
     offered = "\n".join(completed("sparklog topic des", shell, monkeypatch, capsys))
     assert "describe" in offered
-    assert "Config, size and partitions of a topic" in offered
+    assert "Show the config, size and partitions of a" in offered
 
 
 def test_completing_loads_no_heavy_library() -> None:

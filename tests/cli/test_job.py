@@ -21,7 +21,7 @@ REPORT = {
 
 
 def test_no_job_ran_yet(sparklog: Cli) -> None:
-    assert sparklog("job", "status").out == "no job ran yet\n"
+    assert sparklog("job", "status").out == "no job has run yet\n"
     assert sparklog.json("job", "status") == []
 
 

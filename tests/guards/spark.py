@@ -92,7 +92,7 @@ GUARDS: Final = (
         "files-visible",
         "Objects that executors wrote to disks of their own are not committed.",
         "sparklog/spark/batch_writer.py",
-        "            if found != each.size_bytes:",
+        "            if size != uploaded.size_bytes:",
         "            if False:",
         ("tests/spark/test_batch_writer.py::test_objects_on_an_executors_own_disk_are_never_committed",),
     ),

@@ -1,4 +1,4 @@
-"""The produce job: files, directories and tables into topics, in one commit. Read job.py first.
+"""The produce job: write files, directories and tables to topics, in one commit. Read job.py first.
 
-source.py chooses the reader; csv_rows.py and json_rows.py read rows as they stand in the file, rows.py makes records.
+source.py chooses the reader; csv_rows.py and json_rows.py read rows unchanged; rows.py turns them into records.
 """

@@ -1,4 +1,4 @@
-"""Rows of a text file that can't be read: what is known of one, and where it goes."""
+"""Rows of a text file that can't be read: what is known about them, and where they go."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sparklog.core.errors import InvalidOption, InvalidRecord
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-BAD: Final = "sparklog_bad_row"  # beside the columns of a source: null in a good row
+BAD: Final = "sparklog_bad_row"  # a column added to those of a source: null in a good row
 BAD_TYPE: Final = "struct<file: string, row: bigint, reason: string, text: binary>"
 CHARACTERS_SHOWN: Final = 120
 
 
 class OnBadRow(StrEnum):
-    """What becomes of a row that can't be read."""
+    """What to do with a row that can't be read."""
 
     FAIL = "fail"  # nothing is written
-    SKIP = "skip"  # it is counted and left out
-    DEAD_LETTER = "dead-letter"  # its text goes to another topic, in the commit of the good rows
+    SKIP = "skip"  # the row is counted and left out
+    DEAD_LETTER = "dead-letter"  # its text goes to another topic, in the same commit as the good rows
 
 
 class BadRows(NamedTuple):
@@ -31,16 +31,17 @@ class BadRows(NamedTuple):
     topic: str | None = None
 
     def check(self, written_to: str) -> None:
-        """Raise InvalidOption unless a topic is named when one is needed, and another than that of the good rows."""
+        """Raise InvalidOption unless a dead-letter topic is given exactly if needed, and is not `written_to`."""
         if (self.topic is not None) != (self.then is OnBadRow.DEAD_LETTER):
-            found = "only one of them"
-            raise InvalidOption(f"wanted --on-bad-row dead-letter and --dead-letter-topic together, found {found}")
+            raise InvalidOption(
+                "wanted --on-bad-row dead-letter and --dead-letter-topic together, found only one of them"
+            )
         if self.topic == written_to:
             raise InvalidOption(f"--dead-letter-topic: wanted another topic than --topic, found {written_to}")
 
 
 class BadRow(NamedTuple):
-    """A row that can't be read: `line` is where it begins, `text` are its bytes without the last line end."""
+    """A row that can't be read. `line`: where it begins; `text`: its bytes without the last line end."""
 
     line: int
     reason: str
@@ -48,7 +49,7 @@ class BadRow(NamedTuple):
 
 
 def refusal(place: str, bad: BadRow) -> InvalidRecord:
-    """The error if a bad row stops the job."""
+    """The error for a bad row that stops the job."""
     return InvalidRecord(
         f"{place}: {bad.reason}; found {shown(bad.text)}. Nothing was written: fix the row, or run with "
         "--on-bad-row skip (count such rows and leave them out) or --on-bad-row dead-letter (keep them in a topic)"
@@ -62,20 +63,21 @@ def shown(text: bytes) -> str:
 
 
 def has_bad_rows(frame: DataFrame) -> bool:
-    """Whether the frame says of each row if it could be read."""
+    """True if the frame has the column that marks bad rows."""
     return BAD in frame.columns
 
 
 def is_bad() -> Column:
-    """The condition."""
+    """The condition that a row is bad."""
     from pyspark.sql import functions as sql
 
     return sql.col(BAD).isNotNull()
 
 
 def with_dead_letters(columns: Mapping[str, Column], topic: str, dead_letter_topic: str) -> dict[str, Column]:
-    """The columns of good rows, to which bad rows are added under another topic: their text, and headers that say
-    in which file and row it was and what is wrong with it.
+    """The columns for good and bad rows in one frame.
+
+    Bad rows get another topic, their text as value, and headers with the file, the row and the reason.
     """
     from pyspark.sql import functions as sql
 
@@ -86,7 +88,7 @@ def with_dead_letters(columns: Mapping[str, Column], topic: str, dead_letter_top
             for name in ("file", "row", "reason")
         )
     )
-    good = {name: sql.when(~is_bad(), each) for name, each in columns.items() if name != "value"}
+    good = {name: sql.when(~is_bad(), column) for name, column in columns.items() if name != "value"}
     return {
         **good,
         "topic": sql.when(is_bad(), dead_letter_topic).otherwise(topic),

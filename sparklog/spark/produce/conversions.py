@@ -1,4 +1,4 @@
-"""A value that could not be converted while rows were written: which option, or which expression, wanted it so."""
+"""Explain a value that could not be converted during the write: name the option or expression it was for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sparklog.spark.produce.rows import RowMapping
 from sparklog.spark.spark_errors import explained
 
 _CAST: Final = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\][^\n]* cannot be cast to "(INT|TIMESTAMP)"')
-_EXPRESSION: Final = re.compile(r"^== SQL \([^)\n]*\) ==\n([^\n]+)$", re.MULTILINE)  # where it failed, says Spark
-_LONG_OVERFLOW: Final = "java.lang.ArithmeticException: long overflow"  # of milliseconds that become microseconds
+_EXPRESSION: Final = re.compile(r"^== SQL \([^)\n]*\) ==\n([^\n]+)$", re.MULTILINE)  # where Spark says it failed
+_LONG_OVERFLOW: Final = "java.lang.ArithmeticException: long overflow"  # milliseconds converted to microseconds
 _OUT_OF_RANGE: Final = "column 'partition': wanted"
 
 
 def explained_of_rows(error: Exception, source: str, mapping: RowMapping) -> SparklogError:
-    """As `explained`, with the option or the expression of the user that the value was for, if that is known."""
+    """As `explained`, but with the user's option or expression that the value was for, if that is known."""
     text = str(error)
     timestamp, partition = _timestamp(mapping), _partition(mapping)
     if timestamp and _LONG_OVERFLOW in text:
@@ -29,10 +29,10 @@ def explained_of_rows(error: Exception, source: str, mapping: RowMapping) -> Spa
         place = f"the expression {expression[1].strip()}"
     elif cast is not None:
         place = timestamp if cast[1] == "TIMESTAMP" else partition
-    found = explained(error, f"{source}, {place}" if place else source)
-    if partition and isinstance(found, UnknownTopicOrPartition) and found.message.startswith(_OUT_OF_RANGE):
-        return UnknownTopicOrPartition(f"{source}, {partition}: {found.message}")
-    return found
+    reason = explained(error, f"{source}, {place}" if place else source)
+    if partition and isinstance(reason, UnknownTopicOrPartition) and reason.message.startswith(_OUT_OF_RANGE):
+        return UnknownTopicOrPartition(f"{source}, {partition}: {reason.message}")
+    return reason
 
 
 def _timestamp(mapping: RowMapping) -> str:

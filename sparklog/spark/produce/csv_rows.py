@@ -1,6 +1,6 @@
-"""CSV as Python's csv module reads it: RFC 4180, values over several lines, and each row that is not right named.
+"""Read CSV with Python's csv module: RFC 4180, values over several lines, and every malformed row reported.
 
-No Spark in here: lines of bytes come in, rows or BadRows come out.
+There is no Spark here: lines of bytes go in, rows or BadRows come out.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 from sparklog.core.errors import InvalidInput
 from sparklog.spark.produce.bad_rows import BadRow
 
-LONGEST_ROW_BYTES: Final = 64 << 20  # a quoted value that is longer was never closed
+LONGEST_ROW_BYTES: Final = 64 << 20  # a longer quoted value is taken for one that was never closed
 Row = list[str]
 
 
 class CsvDialect(msgspec.Struct, frozen=True):
-    """How a CSV file is written. `multiline`: values in quotes may hold line ends."""
+    """The dialect of a CSV file. `multiline`: quoted values may contain line ends."""
 
     sep: str = ","
     quote: str = '"'
@@ -32,11 +32,11 @@ class CsvDialect(msgspec.Struct, frozen=True):
 
 
 class _NotClosed(Exception):
-    """A quoted value has no end."""
+    """A quoted value is never closed."""
 
 
 class _Lines:
-    """Lines as csv.reader wants them, and which of them belong to the row that it is reading."""
+    """Feeds lines to csv.reader, and keeps those of the row that it is reading."""
 
     def __init__(self, lines: Iterable[bytes], dialect: CsvDialect) -> None:
         self._lines = iter(lines)
@@ -45,8 +45,8 @@ class _Lines:
         self._comment = dialect.comment.encode(dialect.encoding) or None
         self._row_bytes = 0
         self.row: list[bytes] = []
-        self.undecoded: UnicodeDecodeError | None = None  # the first byte of the row that is not of the encoding
-        self.number = 0  # of the line that was read last
+        self.undecoded: UnicodeDecodeError | None = None  # the row's first byte that does not fit the encoding
+        self.number = 0  # number of the last line read
 
     def begin_row(self) -> None:
         self.row = []
@@ -81,7 +81,7 @@ class _Lines:
         return line
 
     def give_back(self) -> None:
-        """All lines of the row but the first are to be read as rows of their own."""
+        """Put back all lines of the row but the first, to be read as rows of their own."""
         self._given_back += reversed(self.row[1:])
         self.number -= len(self.row) - 1
         del self.row[1:]
@@ -91,7 +91,7 @@ class _Lines:
 
 
 class CsvRows:
-    """The rows of one file, or of a part that begins with a line."""
+    """The rows of one file, or of a part of it that begins at the start of a line."""
 
     def __init__(self, lines: Iterable[bytes], dialect: CsvDialect) -> None:
         self._lines = _Lines(lines, dialect)
@@ -112,7 +112,7 @@ class CsvRows:
             yield row
 
     def next_row(self) -> Row | BadRow | None:
-        """The next row, None after the last one. Blank lines are none."""
+        """The next row, or None after the last one. Blank lines are skipped."""
         row: Row = []
         while not row:
             self._lines.begin_row()
@@ -131,7 +131,7 @@ class CsvRows:
         return row if self._lines.undecoded is None else self._lines.bad(self._not_decoded(self._lines.undecoded))
 
     def of_width(self, width: int) -> Iterator[Row | BadRow]:
-        """The rows that are left; one that has not `width` columns is a BadRow."""
+        """The remaining rows. A row without exactly `width` columns becomes a BadRow."""
         for row in self:
             if isinstance(row, BadRow) or len(row) == width:
                 yield row
@@ -139,7 +139,7 @@ class CsvRows:
                 yield self._lines.bad(f"wanted {width} columns, found {len(row)}")
 
     def _misquoted(self, reason: str) -> BadRow:
-        """Over several lines, most likely the first one's quote was never closed, and the others are good rows."""
+        """The row for a misplaced quote. If it spans lines, its first line is probably unclosed and the others good."""
         lines, last = len(self._lines.row), self._lines.number
         if lines == 1:
             return self._lines.bad(reason)
@@ -159,9 +159,9 @@ class CsvRows:
 
 
 def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> tuple[str, ...]:
-    """The columns of a file with this first row. One without a name is called as Spark calls it, by its place: `_c0`.
+    """The columns of a file with this first row. A column without a name gets Spark's name for its position: `_c0`.
 
-    Raises InvalidInput if two have one name; a difference of case is none to Spark. `taken`: names of folders.
+    Raises InvalidInput if two have the same name; Spark ignores case. `taken`: the names of folders.
     """
     names = tuple(name if header and name.strip() else f"_c{at}" for at, name in enumerate(first))
     seen = {name.lower(): f"folder {name}=" for name in taken}
@@ -175,13 +175,13 @@ def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> 
     return names
 
 
-def check_header(found: Row | BadRow, wanted: Row, place: str, other: str) -> None:
-    """Raise InvalidInput unless this file has the header of the others: its rows would land in wrong columns."""
-    if isinstance(found, BadRow):
-        raise InvalidInput(f"{place}: the header can't be read: {found.reason}")
-    if found != wanted:
+def check_header(header: Row | BadRow, wanted: Row, place: str, other: str) -> None:
+    """Raise InvalidInput unless the header is that of the other files: rows would land in the wrong columns."""
+    if isinstance(header, BadRow):
+        raise InvalidInput(f"{place}: the header can't be read: {header.reason}")
+    if header != wanted:
         raise InvalidInput(
-            f"{place}: wanted the header of {other}, {_names(wanted)}, found {_names(found)}: run produce separately "
+            f"{place}: wanted the header of {other}, {_names(wanted)}, found {_names(header)}: run produce separately "
             "for files with other columns"
         )
 

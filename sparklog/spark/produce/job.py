@@ -1,11 +1,11 @@
-"""The produce job: the rows of a file, a directory or a table into a topic, in one commit.
+"""The produce job: write the rows of a file, a directory or a table to a topic, in one commit.
 
-check what can be checked without Spark -> (written before? done) -> source -> rows as the sink takes them
--> (--dry-run stops here) -> create the topic if asked -> one write -> report
+check what needs no Spark -> (already written? done) -> source -> columns for the sink -> (--dry-run stops here)
+-> create the topic if asked -> one write -> report
 
-All rows are written, or none. If the write fails, a topic that this run created is deleted again while it is empty. A
-run that is killed leaves the topic, without records: the next run with --create finds it and goes on. What tasks
-uploaded for nothing is removed by vacuum.
+All rows are written, or none. If the write fails, a topic that this run created is deleted again if it is still empty.
+A killed run leaves the topic behind, without records, and the next run with --create uses it. Vacuum removes the
+objects of a write that failed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PROGRESS_EVERY_S = 5.0
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where rows go. `transaction`: (app id, version); `create` None: the topic must be there."""
+    """Where rows go. `transaction`: (app id, version). If `create` is None, the topic must exist."""
 
     cluster: str
     topic: str
@@ -112,12 +112,12 @@ class _Produce:
         self.started_ms = clock.now_ms()
 
     def run(self, spark: SparkSession | Callable[[], SparkSession], dry_run: bool) -> ProduceReport:
-        there = self.topics.check()
-        asked = self.options.transaction
-        if asked is not None and self._was_written(asked):
+        exists = self.topics.check()
+        transaction = self.options.transaction
+        if transaction is not None and self._was_written(transaction):
             self._say(
-                f"nothing was written: txn-app-id {asked.app_id!r} has already written version {asked.version} or a "
-                "later one"
+                f"nothing was written: txn-app-id {transaction.app_id!r} has already written version "
+                f"{transaction.version} or a later one"
             )
             return self._report(dry_run=dry_run, skipped=True)
         session = spark() if callable(spark) else spark
@@ -125,9 +125,9 @@ class _Produce:
             frame = open_source(self.source, session, stop_at_bad=self.bad_rows.then is OnBadRow.FAIL)
             columns = written_columns(frame, self.mapping)
             if dry_run:
-                return self._show(frame, columns, there)
+                return self._show(frame, columns, exists)
             with self.topics.created():
-                return self._write(frame, columns, created=not there)
+                return self._write(frame, columns, created=not exists)
 
     def _write(self, frame: DataFrame, columns: dict[str, Column], *, created: bool) -> ProduceReport:
         with self.connection.follower.current() as state:
@@ -144,18 +144,18 @@ class _Produce:
         return report if skipped is None else self._with_skipped(report, skipped.get)
 
     def _explained(self, error: Exception) -> SparklogError:
-        """What stopped Spark, for people."""
-        found = explained_of_rows(error, self.source.name, self.mapping)
-        gone = self.topics.deleted() if isinstance(found, UnknownTopicOrPartition) else []
+        """Explain to people what stopped Spark."""
+        reason = explained_of_rows(error, self.source.name, self.mapping)
+        gone = self.topics.deleted() if isinstance(reason, UnknownTopicOrPartition) else []
         if not gone:
-            return found
+            return reason
         return UnknownTopicOrPartition(
-            f"{found.message}; somebody deleted {' and '.join(gone)} while this job ran (a produce --create that fails "
-            "deletes what it created): nothing was written, and the job can be run again"
+            f"{reason.message}; somebody deleted {' and '.join(gone)} while this job ran (a produce --create that "
+            "fails deletes what it created): nothing was written, and the job can be run again"
         )
 
     def _left_out(self, frame: DataFrame) -> tuple[Observation | None, DataFrame]:
-        """With --on-bad-row skip: the frame without bad rows, and what will count them while it is written."""
+        """With --on-bad-row skip: an observation that counts bad rows during the write, and the frame without them."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql
 
@@ -181,18 +181,18 @@ class _Produce:
 
     def _written(self, before: int, *, columns: tuple[str, ...], created_topic: bool) -> ProduceReport:
         with self.connection.follower.current() as state:
-            written = [each for each in state.results.labelled(self.write_id) if each.n > before]
+            applied = [command for command in state.results.labelled(self.write_id) if command.n > before]
             topic = state.topic_named(self.target.topic)
-        found = [each for _, each in self.connection.follower.results(written) if each.label == self.write_id]
-        if not found or not found[0].ranges:
+        results = [result for _, result in self.connection.follower.results(applied) if result.label == self.write_id]
+        if not results or not results[0].ranges:
             self._say(f"{self.source.name} has no rows to write")
             return self._report(columns=columns, created_topic=created_topic)
-        result = found[0]
-        ours = [each for each in result.ranges if topic is None or each.topic_id == topic.topic_id]
+        result = results[0]
+        ours = [range_ for range_ in result.ranges if topic is None or range_.topic_id == topic.topic_id]
         report = self._report(result=result, ranges=ours, columns=columns, created_topic=created_topic)
-        for each in report.partitions:
+        for part in report.partitions:
             self._say(
-                f"{report.topic}-{each.partition}: offsets [{each.start:,}, {each.end:,}), {amount(each.size_bytes)}"
+                f"{report.topic}-{part.partition}: offsets [{part.start:,}, {part.end:,}), {amount(part.size_bytes)}"
             )
         if report.bad_rows:
             self._say(f"{counted(report.bad_rows, 'bad row')} written to topic {self.bad_rows.topic}")
@@ -202,9 +202,11 @@ class _Produce:
         )
         return report
 
-    def _show(self, frame: DataFrame, columns: dict[str, Column], there: bool) -> ProduceReport:
-        """What would be written. A row from which no key, value or timestamp can be made shows here already, and so
-        does a timestamp that the topic does not take.
+    def _show(self, frame: DataFrame, columns: dict[str, Column], exists: bool) -> ProduceReport:
+        """Show what would be written.
+
+        This already fails for a row whose key, value or timestamp cannot be computed, and for a timestamp that the
+        topic refuses.
         """
         from pyspark.sql import functions as sql
 
@@ -221,14 +223,14 @@ class _Produce:
             raise self._explained(error) from error
         names = tuple(visible(frame).columns)
         self._show_line(f"{self.source.name}: {counted(seen.records, 'row')}, columns {', '.join(names)}")
-        place = f"topic {self.target.topic}" + ("" if there else ", which would be created")
+        place = f"topic {self.target.topic}" + ("" if exists else ", which would be created")
         self._show_line(
             f"would be written to {place}: {amount(seen.size_bytes)} of keys and values, not yet compressed"
         )
         if bad:
             to = "left out" if self.bad_rows.topic is None else f"written to topic {self.bad_rows.topic}"
             self._show_line(f"besides, {_of_bad_rows(bad, first, f'would be {to}')}")
-        for line in [*seen.remarks(), *(f"  {each}" for each in seen.first)]:
+        for line in [*seen.remarks(), *(f"  {row}" for row in seen.first)]:
             self._show_line(line)
         report = self._report(dry_run=True, columns=names)
         return msgspec.structs.replace(report, records=seen.records, size_bytes=seen.size_bytes, bad_rows=bad)
@@ -244,8 +246,8 @@ class _Produce:
         skipped: bool = False,
     ) -> ProduceReport:
         written = tuple(
-            RangeWritten(int(each.partition), each.start, each.end, each.records, each.size_bytes)
-            for each in sorted(ranges, key=lambda each: each.partition)
+            RangeWritten(int(range_.partition), range_.start, range_.end, range_.records, range_.size_bytes)
+            for range_ in sorted(ranges, key=lambda range_: range_.partition)
         )
         return ProduceReport(
             source=self.source.name,
@@ -255,30 +257,31 @@ class _Produce:
             skipped=skipped,
             started_ms=self.started_ms,
             ended_ms=self.clock.now_ms(),
-            records=sum(each.records for each in written),
-            size_bytes=sum(each.size_bytes for each in written),
+            records=sum(part.records for part in written),
+            size_bytes=sum(part.size_bytes for part in written),
             created_topic=created_topic,
             columns=columns,
             write_id=None if dry_run or skipped else self.write_id,
             entry=None if result is None else result.n,
             partitions=written,
-            bad_rows=0 if result is None else result.records - sum(each.records for each in written),
+            bad_rows=0 if result is None else result.records - sum(part.records for part in written),
             dead_letter_topic=self.bad_rows.topic,
         )
 
     @contextmanager
     def _progress(self, session: SparkSession) -> Iterator[None]:
-        """Tell how far Spark's tasks are, every PROGRESS_EVERY_S while a stage runs that has more than one."""
+        """Print the progress of Spark's tasks every PROGRESS_EVERY_S, for stages with more than one task."""
         ended = threading.Event()
 
-        def tell() -> None:
+        def print_progress() -> None:
             tracker = session.sparkContext.statusTracker()
             while not ended.wait(PROGRESS_EVERY_S):
-                for each in map(tracker.getStageInfo, tracker.getActiveStageIds()):
-                    if each is not None and each.numTasks > 1:
-                        self._say(f"{each.numCompletedTasks:,} of {each.numTasks:,} tasks done of stage {each.stageId}")
+                for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()):
+                    if stage is not None and stage.numTasks > 1:
+                        done = f"{stage.numCompletedTasks:,} of {stage.numTasks:,} tasks done"
+                        self._say(f"{done} of stage {stage.stageId}")
 
-        thread = threading.Thread(target=tell, daemon=True)
+        thread = threading.Thread(target=print_progress, daemon=True)
         thread.start()
         try:
             yield
@@ -295,7 +298,7 @@ class _Produce:
 
 def _sink_options(target: Target, write_id: str) -> dict[str, str]:
     options = {"cluster": target.cluster, "writeId": write_id}
-    if target.bad_rows.topic is None:  # else rows name their topic
+    if target.bad_rows.topic is None:  # otherwise each row names its topic
         options["topic"] = target.topic
     if target.compression is not None:
         options["compression"] = target.compression

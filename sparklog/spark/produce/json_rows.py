@@ -1,6 +1,6 @@
-"""JSON objects as they stand in a file: checked, and passed on unchanged, whole or field by field.
+"""Read JSON objects from a file: check them, and pass them on unchanged, whole or field by field.
 
-No Spark in here: lines of bytes come in, JSON texts or BadRows come out.
+There is no Spark here: lines of bytes go in, JSON texts or BadRows come out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from sparklog.spark.produce.bad_rows import BadRow
 
-MAX_DEPTH: Final = 100  # of objects and arrays in one another: Spark fails at 600, and stops its process at 1,000
+MAX_DEPTH: Final = 100  # of nested objects and arrays: Spark fails at 600, and its process dies at 1,000
 _TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} objects and arrays inside one another, found more"
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -25,9 +25,9 @@ _OBJECTS = msgspec.json.Decoder(list[msgspec.Raw])
 def json_rows(
     lines: Iterable[bytes], *, encoding: str, multiline: bool, folders: Mapping[str, object]
 ) -> Iterator[list[str] | BadRow]:
-    """One object from each line, or with `multiline` from one document: an object, or an array of objects.
+    """One object from each line, or with `multiline` from one document (an object or an array of objects).
 
-    The value of each of the `folders` is put into an object that has no such field. Blank lines are skipped.
+    Each folder's value is added to an object that has no such field. Blank lines are skipped.
     """
     if multiline:
         yield from _of_document(b"\n".join(lines), encoding, folders)
@@ -45,15 +45,15 @@ def _of_document(document: bytes, encoding: str, folders: Mapping[str, object]) 
             yield _row(1, text, encoding, folders, "")
         return
     try:
-        elements = [bytes(each) for each in _OBJECTS.decode(text.decode(encoding))]
+        elements = [bytes(element) for element in _OBJECTS.decode(text.decode(encoding))]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         yield BadRow(1, _reason(error), text)
         return
     except RecursionError:
         yield BadRow(1, _TOO_DEEP, text)
         return
-    for number, each in enumerate(elements, 1):
-        yield _row(number, each, "utf-8", folders, "")
+    for number, element in enumerate(elements, 1):
+        yield _row(number, element, "utf-8", folders, "")
 
 
 def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object], hint: str) -> list[str] | BadRow:
@@ -72,7 +72,7 @@ def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object],
 
 
 def field_text(document: str, name: str) -> str | None:
-    """A field of an object as text: a string's own text, None for null or no field, all else as JSON.
+    """A field of an object as text: a string's own text, None if null or missing, anything else as JSON.
 
     Numbers keep their digits: 1.10 is "1.10". White space between the parts of objects and arrays is removed.
     """
@@ -84,14 +84,14 @@ def field_text(document: str, name: str) -> str | None:
 
 
 def fields_object(document: str, names: Sequence[str]) -> str:
-    """An object with some fields of an object, in the order of `names`; a field that is missing is null."""
+    """A JSON object with some fields of an object, in the order of `names`. A missing field is null."""
     fields = _FIELDS.decode(document)
-    pairs = (msgspec.json.encode(each) + b":" + _compact(bytes(fields.get(each) or b"null")) for each in names)
+    pairs = (msgspec.json.encode(name) + b":" + _compact(bytes(fields.get(name) or b"null")) for name in names)
     return (b"{" + b",".join(pairs) + b"}").decode()
 
 
 def _compact(text: bytes) -> bytes:
-    """Without white space; a string in its shortest form, so that equal strings are equal texts."""
+    """JSON without white space, and strings in their shortest form, so that equal strings give equal texts."""
     return msgspec.json.encode(_STRING.decode(text)) if text.startswith(b'"') else msgspec.json.format(text, indent=-1)
 
 
@@ -99,8 +99,8 @@ def _is_too_deep(text: str) -> bool:
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return False
     depth = 0
-    for each in _STRING_OR_BRACKET.findall(text):
-        depth += (each in "{[") - (each in "}]")
+    for token in _STRING_OR_BRACKET.findall(text):
+        depth += (token in "{[") - (token in "}]")
         if depth > MAX_DEPTH:
             return True
     return False

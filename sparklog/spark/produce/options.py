@@ -1,4 +1,4 @@
-"""`--option KEY=VALUE` for CSV and JSON: Spark's names, for what is read as Spark would not read it."""
+"""`--option KEY=VALUE` for CSV and JSON: Spark's names, although Spark does not read these files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidOption
 from sparklog.spark.produce.csv_rows import CsvDialect
 
-_OF_FILES: Final = (  # these go to Spark, which finds the files
+_OF_FILES: Final = (  # passed on to Spark, which finds the files
     "recursiveFileLookup",
     "pathGlobFilter",
     "modifiedBefore",
@@ -21,7 +21,7 @@ _OF_FILES: Final = (  # these go to Spark, which finds the files
     "ignoreCorruptFiles",
     "ignoreMissingFiles",
 )
-_OF_JSON_TYPES: Final = (  # and these too: they decide the types of the columns, not what is written
+_OF_JSON_TYPES: Final = (  # also passed on to Spark: they affect the types of columns, but not what is written
     "primitivesAsString",
     "prefersDecimal",
     "inferTimestamp",
@@ -52,7 +52,7 @@ _INSTEAD: Final = {
 
 
 class CsvOptions(msgspec.Struct, frozen=True):
-    """How a CSV file is read. `null_value` None: every value is a text, and an empty one an empty text."""
+    """How a CSV file is read. If `null_value` is None, every value is text, and an empty value is an empty text."""
 
     dialect: CsvDialect = CsvDialect()
     null_value: str | None = None
@@ -70,7 +70,7 @@ class JsonOptions(msgspec.Struct, frozen=True):
 
 
 def csv_options(given: Mapping[str, str]) -> CsvOptions:
-    """Raises InvalidOption."""
+    """Parse the options for CSV. Raises InvalidOption."""
     options = _known("csv", given, (*_OF_CSV, *_OF_FILES))
     dialect = CsvDialect(
         sep=_character("sep", options.get("sep", ","), least=1),
@@ -90,7 +90,7 @@ def csv_options(given: Mapping[str, str]) -> CsvOptions:
 
 
 def json_options(given: Mapping[str, str]) -> JsonOptions:
-    """Raises InvalidOption."""
+    """Parse the options for JSON. Raises InvalidOption."""
     options = _known("json", given, ("multiLine", "encoding", *_OF_JSON_TYPES, *_OF_FILES))
     return JsonOptions(
         _encoding(options),
@@ -101,9 +101,9 @@ def json_options(given: Mapping[str, str]) -> JsonOptions:
 
 
 def _known(kind: str, given: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """The options under their own spelling: they match without case."""
-    spelling = {each.lower(): each for each in names} | dict(_ALIASES)
-    found: dict[str, str] = {}
+    """The options in their canonical spelling. Case does not matter. Raises InvalidOption for an unknown one."""
+    spelling = {name.lower(): name for name in names} | dict(_ALIASES)
+    options: dict[str, str] = {}
     for name, value in given.items():
         key = spelling.get(name.lower())
         if key is None or key not in names:
@@ -112,8 +112,8 @@ def _known(kind: str, given: Mapping[str, str], names: tuple[str, ...]) -> dict[
                 f"--option {name}: wanted an option of the {kind} files"
                 f"{did_you_mean(name, list(names)) or f'; {instead}'}"
             )
-        found[key] = value
-    return found
+        options[key] = value
+    return options
 
 
 def _chosen(options: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
@@ -136,15 +136,15 @@ def _boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def _encoding(options: Mapping[str, str]) -> str:
-    """Python's name for it. Lines are cut before they are decoded, so \\n must be the byte that it is in ASCII."""
+    """Python's name of the encoding. Lines are split before they are decoded, so \\n must be its ASCII byte."""
     name = options.get("encoding", "utf-8")
     try:
-        found = codecs.lookup(name).name
-        cuts = "\n".encode(found) == b"\n"
+        encoding = codecs.lookup(name).name
+        cuts = "\n".encode(encoding) == b"\n"
     except LookupError:
         raise InvalidOption(f"--option encoding: wanted utf-8, iso8859-1, cp1252, …, found {name!r}") from None
     if not cuts:
         raise InvalidOption(
             f"--option encoding: {name} is not read by lines: convert the file, as by iconv -f {name} -t UTF-8"
         )
-    return found
+    return encoding

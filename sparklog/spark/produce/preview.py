@@ -1,4 +1,4 @@
-"""What produce would write, counted over all rows: for --dry-run."""
+"""Count what produce would write, over all rows, for --dry-run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN: Final = 5
 CHARACTERS_SHOWN: Final = 160
-_ROWS_OF_A_TASK: Final = 1 << 33  # monotonically_increasing_id begins each task's numbers at a multiple of it
+_ROWS_OF_A_TASK: Final = 1 << 33  # monotonically_increasing_id starts the numbers of each task at a multiple of this
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """Counts over rows that the sink would take, and the first of them as text.
+    """Counts over the rows that would be written, and the first of them as text.
 
-    `size_bytes`: of keys and values, not compressed. Times are None without a timestamp column or without rows.
+    `size_bytes` counts keys and values, uncompressed. Times are None if there is no timestamp column or no row.
     """
 
     records: int
@@ -33,7 +33,7 @@ class Preview(msgspec.Struct, frozen=True):
     first: tuple[str, ...]
 
     def remarks(self) -> Iterator[str]:
-        """What is worth a line."""
+        """Lines for people; each appears only if it has something to say."""
         if self.without_key:
             yield f"{counted(self.without_key, 'row')} without a key"
         if self.without_value:
@@ -45,19 +45,19 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview(rows: DataFrame) -> Preview:
-    """Run over all rows, which have the columns of `written_columns`. Raises what Spark raises."""
+    """Count all rows, which have the columns of `written_columns`. Raises what Spark raises."""
     from pyspark.sql import functions as sql
 
     absent = sql.lit(None)
     key, timestamp, partition = (
         rows[name] if name in rows.columns else absent for name in ("key", "timestamp", "partition")
     )
-    # Times as numbers: Python would show a timestamp in the machine's own zone.
+    # Times as numbers: Python would show a timestamp in the machine's time zone.
     time_us = sql.unix_micros(timestamp.cast("timestamp"))
-    sizes = [sql.coalesce(sql.octet_length(each.cast("binary")), sql.lit(0)) for each in (key, rows["value"])]
-    # The first rows of each task: to take some and leave makes Python workers complain that nobody reads on.
+    sizes = [sql.coalesce(sql.octet_length(part.cast("binary")), sql.lit(0)) for part in (key, rows["value"])]
+    # Collect the first rows of each task in the same pass: Python workers complain if a reader takes a few and stops.
     number = sql.monotonically_increasing_id()
-    texts = sql.struct(number.alias("number"), *(rows[each].cast("string") for each in rows.columns))
+    texts = sql.struct(number.alias("number"), *(rows[name].cast("string") for name in rows.columns))
     numbered = rows.withColumn("first", sql.when(number % _ROWS_OF_A_TASK < ROWS_SHOWN, texts))
     total = numbered.agg(
         sql.count(sql.lit(1)).alias("records"),

@@ -1,4 +1,4 @@
-"""What a run of produce did: values, and their JSON."""
+"""The report of a produce run, and its JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class RangeWritten(msgspec.Struct, frozen=True):
-    """What one partition got: offsets [start, end), `bytes` as stored."""
+    """What was written to one partition: offsets [start, end); `bytes` as stored."""
 
     partition: int
     start: int
@@ -16,9 +16,12 @@ class RangeWritten(msgspec.Struct, frozen=True):
 
 
 class ProduceReport(msgspec.Struct, frozen=True):
-    """A run of produce. `records` and `bytes` are what was written, or (--dry-run) would be: then bytes of keys and
-    values. `skipped`: this version of the application was written before. `entry`: of the chain, None if no rows.
-    `bad_rows` could not be read: they were left out, or went to `dead_letter_topic`; they are not in `records`.
+    """A run of produce.
+
+    `records` and `bytes` count what was written. With --dry-run they count what would be written, and `bytes` are those
+    of keys and values. `skipped`: this version of the application was already written. `entry`: the chain entry of the
+    commit, None if there were no rows. `bad_rows`: the number of rows that could not be read; they were left out or
+    went to `dead_letter_topic`, and are not in `records`.
     """
 
     source: str
@@ -41,5 +44,5 @@ class ProduceReport(msgspec.Struct, frozen=True):
     exit_code: int = 0
 
     def to_json(self) -> str:
-        """For --report."""
+        """The JSON for --report."""
         return msgspec.json.format(msgspec.json.encode(self)).decode()

@@ -1,4 +1,4 @@
-"""Where the report of a produce may not go: into what it reads, now or in its next run."""
+"""Keep the report of a produce run out of what it reads, now or in its next run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
 def check_report_is_no_source(report: str | None, source: str | None) -> None:
-    """Raise InvalidInput if the report would replace a file of the source, or be read with it by the next run."""
+    """Raise InvalidInput if the report would replace a file of the source, or become part of the source."""
     if report is None or report == "-" or source is None:
         return
     path = _path(source)
@@ -25,7 +25,7 @@ def check_report_is_no_source(report: str | None, source: str | None) -> None:
 
 
 def _path(source: str) -> str | None:
-    """The source as a path or a pattern on this machine, or None if it is elsewhere."""
+    """The source as a path or pattern on this machine, or None if it is elsewhere."""
     parsed = urlparse(source)
     if parsed.scheme == "file":
         return unquote(parsed.path)
@@ -33,10 +33,10 @@ def _path(source: str) -> str | None:
 
 
 def _is_read(report: Path, source: str) -> bool:
-    """Whether `source` names the report or a directory around it. Names that begin with _ or . are none to Spark."""
+    """True if `source` names the report or a directory around it. Spark ignores names that begin with _ or a dot."""
     if Path(source).is_file():
         return report.exists() and report.samefile(source)
-    patterns = [str(Path(each).resolve()) for each in _alternatives(source)]
+    patterns = [str(Path(pattern).resolve()) for pattern in _alternatives(source)]
     file = report.resolve()
     return any(
         place.match(pattern) and not any(part[0] in "._" for part in file.relative_to(place).parts)
@@ -46,9 +46,9 @@ def _is_read(report: Path, source: str) -> bool:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The patterns that a pattern with {a,b} stands for."""
-    found = _BRACES.search(pattern)
-    if found is None:
+    """Expand a pattern with {a,b} into plain patterns."""
+    braces = _BRACES.search(pattern)
+    if braces is None:
         return [pattern]
-    before, after = pattern[: found.start()], pattern[found.end() :]
-    return [each for choice in found[1].split(",") for each in _alternatives(before + choice + after)]
+    before, after = pattern[: braces.start()], pattern[braces.end() :]
+    return [plain for choice in braces[1].split(",") for plain in _alternatives(before + choice + after)]

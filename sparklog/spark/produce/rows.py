@@ -1,4 +1,4 @@
-"""From the rows of a source to the columns that the sink writes: key, value, timestamp, partition."""
+"""Turn the rows of a source into the columns that the sink writes: key, value, timestamp, partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-# A time of day with all its digits: Spark's own format drops what is less than a millisecond.
+# Times with all their digits: Spark's own format drops everything below a millisecond.
 _TO_JSON: Final = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
@@ -28,12 +28,12 @@ _TIME_OF_DAY: Final = r"^\s*T?[0-9]{1,2}:"
 
 
 class RowMapping(msgspec.Struct, frozen=True):
-    """Which part of a row becomes what. Of each pair (`key`, `key_expr`), … at most one is given.
+    """Which part of a row becomes what. Give at most one of each pair, such as `key` and `key_expr`.
 
-    Key: one column as text (binary as it is), several as a JSON object, none: no key. Value: the whole row as a JSON
-    object (of a JSON file: the object as it stands there), or some columns of it, or an expression. Fields of a JSON
-    file that are named as columns keep the digits of their numbers; expressions see them with the types that Spark
-    finds. Without a timestamp the time of writing is taken.
+    Key: one column as text (binary unchanged), or several as a JSON object; no columns mean no key. Value: the whole
+    row as a JSON object (for a JSON file, the object exactly as the file has it), some of its columns, or an
+    expression. Numbers in fields of a JSON file keep their digits if the fields are named as columns; expressions see
+    them with the types that Spark infers. Without a timestamp, the time of writing is used.
     """
 
     key: tuple[str, ...] = ()
@@ -46,18 +46,18 @@ class RowMapping(msgspec.Struct, frozen=True):
 
 
 def check_mapping(mapping: RowMapping) -> None:
-    """Raise InvalidOption if two options say the same thing."""
-    for one, other, both in (
+    """Raise InvalidOption if two options of a pair are given."""
+    for columns, expr, both in (
         ("--key", "--key-expr", mapping.key and mapping.key_expr),
         ("--timestamp", "--timestamp-expr", mapping.timestamp and mapping.timestamp_expr),
         ("--value-columns", "--value-expr", mapping.value_columns and mapping.value_expr),
     ):
         if both:
-            raise InvalidOption(f"wanted {one} or {other}, found both")
+            raise InvalidOption(f"wanted {columns} or {expr}, found both")
 
 
 def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
-    """The columns that the sink takes, by name: [key], value, [timestamp], [partition]. Raises InvalidOption."""
+    """The columns for the sink, by name: [key], value, [timestamp], [partition]. Raises InvalidOption."""
     seen = visible(frame)
     is_json = RAW in frame.columns
     columns = {
@@ -77,19 +77,19 @@ def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
 
 
 def check_no_star(frame: DataFrame, option: str, text: str) -> None:
-    """Raise InvalidOption for an expression with a *, which stands for the columns that are added here, too.
+    """Raise InvalidOption for an expression with a *, because it would include the columns added here.
 
-    The expression is one that can be used over the columns that are `visible`.
+    The expression must already be valid over the `visible` columns.
     """
     from pyspark.errors import PySparkException
 
     if not has_bad_rows(frame):
         return
     try:
-        is_there = bool({BAD, RAW} & columns_read(frame, text))
-    except PySparkException:  # for instance concat(*): it can be used over texts, and over them and BAD it can not
-        is_there = True
-    if is_there:
+        has_star = bool({BAD, RAW} & columns_read(frame, text))
+    except PySparkException:  # for example concat(*), which is valid over texts but not with BAD among them
+        has_star = True
+    if has_star:
         raise InvalidOption(
             f"{option}: wanted columns by their names, found * in {text!r} (the value is the whole row if neither "
             "--value-expr nor --value-columns is given)"
@@ -122,7 +122,7 @@ def _value(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column:
 
 
 def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
-    """Times without a zone are UTC (the session's zone), integers are milliseconds since the epoch, no text is none."""
+    """Times without a zone are UTC (the session's), integers are milliseconds since the epoch, "" is null."""
     from pyspark.sql import functions as sql
 
     if mapping.timestamp is not None:
@@ -133,7 +133,7 @@ def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
         return None
     kind = _type(frame, column)
     if kind == "string":
-        # Spark takes a time of day for one of today: with "no date" before it, it is an error that shows it.
+        # Spark takes a time of day for a time today. The prefix makes it fail instead, with an error that shows why.
         dated = sql.when(column.rlike(_TIME_OF_DAY), sql.concat(sql.lit("no date: "), column)).otherwise(column)
         return sql.nullif(dated, sql.lit("")).cast("timestamp")
     if kind in ("timestamp", "timestamp_ntz", "date"):
@@ -158,7 +158,7 @@ def _partition(frame: DataFrame, mapping: RowMapping) -> Column | None:
 
 
 def _text(frame: DataFrame, column: Column) -> Column:
-    """Strings and bytes as they are, structures as JSON, all else as its text."""
+    """Strings and bytes unchanged, structures as JSON, everything else as text."""
     from pyspark.sql import functions as sql
 
     kind = _type(frame, column)
@@ -171,7 +171,7 @@ def _text(frame: DataFrame, column: Column) -> Column:
 
 
 def _json(frame: DataFrame, names: Sequence[str]) -> Column:
-    """A JSON object with every column in it, also those that are null."""
+    """A JSON object with every column, even if it is null."""
     from pyspark.sql import functions as sql
 
     column = sql.struct(*map(quoted, names))
@@ -180,7 +180,7 @@ def _json(frame: DataFrame, names: Sequence[str]) -> Column:
 
 
 def _check_keys(kind: DataType) -> None:
-    """Raise InvalidInput for a map whose keys Spark does not write as text: a date would be its number of days."""
+    """Raise InvalidInput for a map whose keys Spark would not write as text: a date would become a day number."""
     from pyspark.sql import types
 
     if isinstance(kind, types.MapType):
@@ -198,19 +198,21 @@ def _check_keys(kind: DataType) -> None:
 
 
 def _fields(names: Sequence[str]) -> Column:
-    """The same of a JSON file, where a field may have one type in this row and another in the next."""
+    """The same for a JSON file, where the type of a field may differ from row to row."""
     return _of_document(lambda text: fields_object(text, names))
 
 
 def _of_document(function: Callable[[str], str | None]) -> Column:
-    """What a function makes of the object of a row, as it stands in the file."""
+    """The result of `function` on each row's JSON object, exactly as the file has it."""
     from pyspark.sql import functions as sql
 
     def texts(documents: pa.Array) -> pa.Array:
-        return pa.array([None if each is None else function(each) for each in documents.to_pylist()], pa.string())
+        return pa.array(
+            [None if document is None else function(document) for document in documents.to_pylist()], pa.string()
+        )
 
-    texts.__annotations__ = {"documents": pa.Array, "return": pa.Array}  # Spark looks at them, and not for their names
-    udf: Any = sql.arrow_udf  # type: ignore[attr-defined]  # mypy's picture of it is of before Spark 4.1
+    texts.__annotations__ = {"documents": pa.Array, "return": pa.Array}  # Spark needs the types, not their names
+    udf: Any = sql.arrow_udf  # type: ignore[attr-defined]  # mypy's stubs are older than Spark 4.1
     column: Column = udf(texts, "string")(quoted(RAW))
     return column
 

@@ -1,6 +1,6 @@
-"""What `jobs/produce.py` reads: a file, a directory or a table as a DataFrame.
+"""The source of `jobs/produce.py`: a file, a directory or a table as a DataFrame.
 
-CSV and JSON are read row by row in Python (`text_files`), Parquet and tables by Spark.
+Python reads CSV and JSON row by row (`text_files`); Spark reads Parquet and tables.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _FORMAT_OF_SUFFIX: Final = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-_PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")  # text of any of these may be meant
+_PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 _ARCHIVES: Final = (".zip", ".tar", ".tgz", ".7z", ".rar")
-# Columns that only some files have are not lost: it costs a look at the end of every file.
+# Keep columns that only some files have. This reads the footer of every file.
 _PARQUET_DEFAULTS: Final = {"mergeSchema": "true"}
-# Whatever the session says: a wrong time is an error and no null, a damaged file is one too, times without a zone are
-# UTC, and the values of folders are text, as they stand in the path. Old dates, bytes and times without a zone are
-# read from Parquet as pyarrow reads them, and by the readers that say in which file a row is.
+# These override the session: an invalid time or a damaged file is an error (not null), times without a zone are UTC,
+# and folder values are text, exactly as in the path. Old dates, bytes and times without a zone are read from Parquet
+# as pyarrow reads them, with the readers that can say which file a row came from.
 _PINNED: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -71,20 +71,20 @@ _PINNED: Final = {
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
 }
-# What Spark can't read in JSON is an error, no null. A field of the name that is said last is never read.
+# JSON that Spark cannot read is an error, not null. Spark never reads a field named like columnNameOfCorruptRecord.
 _FAIL: Final = {"mode": "FAILFAST", "columnNameOfCorruptRecord": BAD}
-_DATED: Final = r"^\s*[+-]?[0-9]{4,}-"  # a time of day alone would be one of today
+_DATED: Final = r"^\s*[+-]?[0-9]{4,}-"  # Spark takes a time of day alone for a time today
 _GLOB: Final = re.compile(r"[*?\[{]")
-_HEADER_LINES: Final = 1_000  # at most, if names in quotes go over several
+_HEADER_LINES: Final = 1_000  # most lines of a header, whose quoted names may span several
 
 log = logging.getLogger("sparklog")
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Rows to produce: of `path` (a file, a directory, a glob) or of `table`, exactly one of them.
+    """The rows to produce, from exactly one of `path` (a file, a directory, a glob) and `table`.
 
-    `format` None: guessed by suffix. `options`: see `produce.options`; those of Parquet go to Spark as they are.
-    `where` is SQL over the rows, `order_by` names columns by which they are sorted, so that offsets follow them.
+    If `format` is None, it is guessed by suffix. `options`: see `produce.options`; those for Parquet go to Spark
+    unchanged. `where` is SQL over the rows. `order_by` names columns to sort by, so that offsets follow them.
     """
 
     path: str | None = None
@@ -96,17 +96,17 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The source as shown to people."""
         return self.path if self.path is not None else f"table {self.table}"
 
     @property
     def is_text(self) -> bool:
-        """Whether rows are read one by one, so that some may be bad."""
+        """True if rows are read one by one, so that some may be bad."""
         return self.format in ("csv", "json")
 
 
 def checked(source: Source) -> Source:
-    """The source with its format. Raises InvalidOption, InvalidInput, NotFound before any Spark is started."""
+    """The source with its format filled in. Raises InvalidOption, InvalidInput or NotFound before Spark starts."""
     if (source.path is None) == (source.table is None):
         found = "neither" if source.path is None else "both"
         raise InvalidOption(f"wanted a SOURCE (a file or a directory) or --table NAME, found {found}")
@@ -132,7 +132,7 @@ def checked(source: Source) -> Source:
 
 
 def reading(source: Source, session: SparkSession) -> AbstractContextManager[None]:
-    """What holds from `open_source` until the rows were read: settings of the session."""
+    """The session settings needed from `open_source` until the rows have been read."""
     if source.format == "csv":
         multiline = csv_options(source.options).dialect.multiline
     else:
@@ -141,8 +141,10 @@ def reading(source: Source, session: SparkSession) -> AbstractContextManager[Non
 
 
 def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = True) -> DataFrame:
-    """The rows of a checked source, within `reading`; those of text have BAD (always null with `stop_at_bad`) beside
-    their columns, and those of JSON have RAW. Raises InvalidInput, NotFound and their kin for what can't be read.
+    """The rows of a checked source. Call it within `reading`.
+
+    Rows of text files also have the column BAD (always null with `stop_at_bad`), and those of JSON also RAW. Raises
+    InvalidInput, NotFound and the like if the source cannot be read.
     """
     try:
         if source.table is not None:
@@ -171,7 +173,7 @@ def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = Tr
 
 
 def _parquet(path: str, options: Mapping[str, str], session: SparkSession) -> DataFrame:
-    """Raises InvalidInput if a folder NAME=VALUE would take the place of a column of the files."""
+    """The rows of Parquet files. Raises InvalidInput if a folder NAME=VALUE would replace a column of the files."""
     frame = session.read.options(**options).parquet(path)
     both = frame._jdf.queryExecution().analyzed().relation().overlappedPartCols().keySet().toList()
     if not both.isEmpty():
@@ -193,21 +195,19 @@ def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: boo
     file, first = _first_row(lines, options, path)
     names = column_names(first, file, dialect.header, folders_of(lines))
     check_columns(names, file)
-    if len(first) == 1 and (
-        other := next((each for each in ",;\t|" if each != dialect.sep and each in first[0]), None)
-    ):
+    if len(first) == 1 and (other := next((sep for sep in ",;\t|" if sep != dialect.sep and sep in first[0]), None)):
         log.warning("%s: one column, %r: if %r separates columns, give --option sep", file, first[0], other)
-    unnamed = [name for name, found in zip(names, first, strict=True) if dialect.header and name != found]
+    unnamed = [name for name, text in zip(names, first, strict=True) if dialect.header and name != text]
     if unnamed:
         log.warning("%s: columns without a name in the header are called %s", file, ", ".join(unnamed))
 
     def read(part: Part, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
         rows = CsvRows(lines, dialect)
         if dialect.header and part.start == 0:
-            found = rows.next_row()
-            if found is None:
+            header = rows.next_row()
+            if header is None:
                 return
-            check_header(found, first, part.name, file)
+            check_header(header, first, part.name, file)
         yield from rows.of_width(len(first))
 
     frame = rows_of(lines, read, names, stop_at_bad=stop_at_bad)
@@ -217,7 +217,7 @@ def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: boo
 
 
 def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, Row]:
-    """A file, and its first row: the header, or the one that says how many columns there are."""
+    """The first file and its first row: the header, or else the row that shows how many columns there are."""
     row: Row | BadRow | None = None
     file = path
     for count in (1, _HEADER_LINES):
@@ -226,7 +226,7 @@ def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, R
             raise InvalidInput(f"{path} is empty: wanted at least a header line (or give --option header=false)")
         file = shown_path(head[0][FILE])
         check_first_line(file, bytes(head[0][LINE]))
-        row = CsvRows((bytes(each[LINE]) for each in head if each[FILE] == head[0][FILE]), options.dialect).next_row()
+        row = CsvRows((bytes(line[LINE]) for line in head if line[FILE] == head[0][FILE]), options.dialect).next_row()
         if isinstance(row, list):
             return file, row
     found = row.reason if isinstance(row, BadRow) else "blank lines only"
@@ -234,7 +234,7 @@ def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, R
 
 
 def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -> DataFrame:
-    """With nulls instead of `null_value`, and if asked for with the types that Spark finds in the texts."""
+    """The frame with null for `null_value` and, if asked for, with the types that Spark infers from the texts."""
     from pyspark.sql import functions as sql
 
     def value(name: str) -> Column:
@@ -245,34 +245,34 @@ def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -
     if options.infer_schema:
         for name, kind in _types_of(frame.where(~is_bad()), columns).items():
             columns[name] = sql.nullif(columns[name], sql.lit("")).cast(kind)
-    rest = [quoted(each) for each in frame.columns if each not in columns]
-    return frame.select(*(each.alias(name) for name, each in columns.items()), *rest)
+    rest = [quoted(name) for name in frame.columns if name not in columns]
+    return frame.select(*(column.alias(name) for name, column in columns.items()), *rest)
 
 
 def _types_of(rows: DataFrame, columns: Mapping[str, Column]) -> dict[str, str]:
-    """The types that Spark finds in columns of text, of those that are not all text; an empty text has none."""
+    """The types that Spark infers for text columns, without those that stay strings. Empty texts do not count."""
     from pyspark.sql import functions as sql
 
     written = {"quote": '"', "escape": '"', "nullValue": "", "emptyValue": ""}
-    texts = rows.select(sql.to_csv(sql.struct(*(each.alias(name) for name, each in columns.items())), written))
-    texts.persist()  # Spark looks at the first one, then at all of them
+    texts = rows.select(sql.to_csv(sql.struct(*(column.alias(name) for name, column in columns.items())), written))
+    texts.persist()  # Spark reads the first row, then all of them
     inferred = rows.sparkSession.read.options(**written, inferSchema="true").csv(texts).dtypes
     texts.unpersist()
-    found = {name: kind for name, (_, kind) in zip(columns, inferred, strict=False) if kind != "string"}
-    times = [name for name, kind in found.items() if kind.startswith("timestamp")]
+    types = {name: kind for name, (_, kind) in zip(columns, inferred, strict=False) if kind != "string"}
+    times = [name for name, kind in types.items() if kind.startswith("timestamp")]
     if times:
-        is_undated = [(columns[each] != "") & ~columns[each].rlike(_DATED) for each in times]
-        undated = rows.agg(*(sql.coalesce(sql.bool_or(each), sql.lit(False)) for each in is_undated)).collect()[0]
+        is_undated = [(columns[name] != "") & ~columns[name].rlike(_DATED) for name in times]
+        undated = rows.agg(*(sql.coalesce(sql.bool_or(test), sql.lit(False)) for test in is_undated)).collect()[0]
         for name in [name for name, without_date in zip(times, undated, strict=True) if without_date]:
-            del found[name]
-    return found
+            del types[name]
+    return types
 
 
 # ---- JSON -------------------------------------------------------------------------------------------
 
 
 def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: bool) -> DataFrame:
-    """The columns that Spark finds in the objects, for conditions and expressions, and in RAW the objects."""
+    """The columns that Spark finds in the objects, for conditions and expressions; RAW holds the objects."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StructType
 
@@ -284,7 +284,9 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
     frame = rows_of(lines, read, (RAW,), stop_at_bad=stop_at_bad).select(RAW, BAD)
     types = {**options.of_types, **_FAIL}
     try:
-        with settings(session, {"spark.sql.caseSensitive": "true"}):  # else it finds but one of the fields id and ID
+        with settings(
+            session, {"spark.sql.caseSensitive": "true"}
+        ):  # otherwise it finds only one of the fields id and ID
             fields = session.read.options(**types).json(frame.where(~is_bad()).select(RAW)).schema.fields
     except Exception as error:
         if not condition_of(error).startswith("MALFORMED_RECORD"):
@@ -294,8 +296,8 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
         ) from error
     if not fields:
         return frame
-    check_columns([each.name for each in fields], path)
-    schema = StructType(list({each.name: each for each in fields}.values()))  # an object may name a field twice
+    check_columns([field.name for field in fields], path)
+    schema = StructType(list({field.name: field for field in fields}.values()))  # an object may repeat a field
     parsed = sql.from_json(RAW, schema, types).alias("parsed")
     return frame.select(parsed, RAW, BAD).select("parsed.*", RAW, BAD)
 
@@ -304,7 +306,7 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
 
 
 def _local(path: str) -> Path | None:
-    """The path on this machine, or None if it is elsewhere or a pattern."""
+    """The path on this machine, or None if it is elsewhere or is a pattern."""
     if _GLOB.search(path):
         return None
     parsed = urlparse(path)
@@ -315,19 +317,19 @@ def _local(path: str) -> Path | None:
 
 def _guessed(path: str, local: Path | None) -> str:
     names = _data_files(local) if local is not None and local.is_dir() else [path]
-    found = {_format_of(each) for each in names}
-    known = [each for each in found if each is not None]
-    if len(found) == 1 and known:
+    formats = {_format_of(name) for name in names}
+    known = [format_ for format_ in formats if format_ is not None]
+    if len(formats) == 1 and known:
         return known[0]
     if not names:
         raise InvalidInput(f"wanted {', '.join(FORMATS)} files in the directory {path}, found no file")
-    if all(each.lower().endswith(_ARCHIVES) for each in names):
+    if all(name.lower().endswith(_ARCHIVES) for name in names):
         raise InvalidInput(f"{path} is an archive, which Spark does not read: unpack it first")
     if len(known) > 1:
-        one, *others = sorted(known)
+        first, *others = sorted(known)
         raise InvalidOption(
-            f"wanted files of one format, found {one} and {' and '.join(others)} in {path}: name the files by a glob "
-            f"(`--format {one}` would read the {others[0].upper()} files as {one.upper()})"
+            f"wanted files of one format, found {first} and {' and '.join(others)} in {path}: name the files by a glob "
+            f"(`--format {first}` would read the {others[0].upper()} files as {first.upper()})"
         )
     if known:
         raise InvalidOption(
@@ -340,24 +342,24 @@ def _guessed(path: str, local: Path | None) -> str:
 
 
 def _data_files(folder: Path) -> list[str]:
-    """The files that Spark would read: those whose names begin with _ or . are none, here and on the way."""
-    found = (each for each in folder.rglob("*") if each.is_file())
-    return [each.name for each in found if not any(part[0] in "._" for part in each.relative_to(folder).parts)]
+    """The files that Spark would read: it skips files and folders whose names begin with _ or a dot."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [file.name for file in files if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
 
 
 def _plain(path: str) -> str:
-    """A pattern as Python's glob knows it; elsewhere than on this machine it finds nothing."""
+    """The pattern for Python's glob, or "", which matches nothing, if it is not on this machine."""
     return path.removeprefix("file://") if urlparse(path).scheme in ("", "file") else ""
 
 
 def _check_visible(path: str, local: Path | None) -> None:
-    """Refuse a path that Spark would take for something else: a pattern, or a hidden file."""
+    """Refuse a path that Spark would take for a pattern or a hidden file."""
     if local is None and _plain(path) and Path(_plain(path)).exists():
         raise InvalidInput(
             f"{path} is there, but *, ?, [ and {{ make a pattern of a path: rename it, or name its directory"
         )
     names = [local.name] if local is not None and local.is_file() else []
-    names += [Path(each).name for each in glob.glob(_plain(path), include_hidden=True)] if local is None else []
+    names += [Path(file).name for file in glob.glob(_plain(path), include_hidden=True)] if local is None else []
     if hidden := [name for name in names if name[0] in "._"]:
         raise InvalidInput(
             f"Spark takes files whose names begin with _ or . for hidden and reads none of them, found {hidden[0]} "
@@ -370,12 +372,12 @@ def _reads_all_below(options: Mapping[str, str]) -> bool:
 
 
 def _check_depth(folder: Path) -> None:
-    """Refuse a directory of which Spark would read a part only: it goes into `name=value` folders, and no others.
+    """Refuse a directory of which Spark would read only a part: it descends into `name=value` folders and no others.
 
-    Nor does it read the files beside such folders; and a folder `value=…` would take the place of the lines.
+    Spark also ignores files beside such folders. A folder `value=…` would replace the column that holds the lines.
     """
-    files = [each for each in folder.rglob("*") if each.is_file()]
-    below = [each.relative_to(folder).parts for each in files]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    below = [file.relative_to(folder).parts for file in files]
     visible = [parts for parts in below if not any(part[0] in "._" for part in parts)]
     for parts in visible:
         if any("=" not in part for part in parts[:-1]):
@@ -396,5 +398,5 @@ def _check_depth(folder: Path) -> None:
 
 def _format_of(name: str) -> str | None:
     lower = name.lower().rstrip("/")
-    packed = next((each for each in _PACKED if lower.endswith(each)), "")
+    packed = next((suffix for suffix in _PACKED if lower.endswith(suffix)), "")
     return next((kind for suffix, kind in _FORMAT_OF_SUFFIX.items() if lower.endswith(suffix + packed)), None)

@@ -1,9 +1,9 @@
-"""Text files as a DataFrame of their rows: Spark finds, opens and unpacks the files, Python reads the rows in tasks.
+"""Text files as a DataFrame of their rows: Spark finds, opens and unpacks the files, and Python reads rows in tasks.
 
     lines_of: one row per line (file, start, line, folders) -> rows_of: one row per row of the file, and BAD
 
-Spark's own CSV reader guesses line ends, and lets surplus columns, quotes out of place, broken UTF-8 and other
-headers pass; its JSON reader sorts fields and fills in nulls. Rows are to arrive as they stand in the file.
+Rows must arrive exactly as the file has them. Spark's own CSV reader guesses line ends and lets surplus columns,
+misplaced quotes, broken UTF-8 and differing headers pass; its JSON reader sorts fields and fills in nulls.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE, START, LINE = "sparklog_file", "sparklog_start", "sparklog_line"
-RAW: Final = "sparklog_json"  # beside the columns of JSON: the object as it stands in the file
+RAW: Final = "sparklog_json"  # a column added to those of JSON: the object exactly as the file has it
 _RESERVED: Final = (FILE, START, LINE, RAW, BAD)
 ROWS_AT_ONCE: Final = 10_000
 BYTES_AT_ONCE: Final = 16 << 20
-# Larger than any file, and small enough that Spark can add it up over a million files.
+# Larger than any file, but small enough that Spark can add it up over a million files.
 _LARGER_THAN_FILES: Final = 1 << 42
-UNSPLIT: Final = {  # a row may go over many lines
+UNSPLIT: Final = {  # a row may span many lines
     "spark.sql.files.maxPartitionBytes": str(1 << 62),
     "spark.sql.files.openCostInBytes": str(_LARGER_THAN_FILES),
 }
-# Spark takes a .zst whose second frame is cut off for complete, and knows Hadoop's .lz4 and .snappy only, not those
-# that other programs write.
+# Spark does not notice if the second frame of a .zst is cut off. Of .lz4 and .snappy it knows only Hadoop's formats,
+# not those that other programs write.
 _NOT_UNPACKED: Final = {".zst": "unzstd", ".lz4": "unlz4", ".snappy": "snzip -d"}
 _OTHER_CONTENT: Final = {
     b"PAR1\x15": "Parquet: give --format parquet",
@@ -51,7 +51,7 @@ _BAD_ARROW: Final = pa.struct({"file": pa.string(), "row": pa.int64(), "reason":
 
 
 class Part(NamedTuple):
-    """Lines that lie together: a file, or the part of it that begins with byte `start`; values of its folders."""
+    """A run of lines: a file, or the part of it that begins at byte `start`. `folders`: the values of its folders."""
 
     file: str
     start: int
@@ -59,11 +59,11 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The file as shown to people."""
         return shown_path(self.file)
 
     def place(self, line: int) -> str:
-        """Where a row is, for people."""
+        """The place of a row as shown to people."""
         return f"{self.name}, line {line:,}" + (f" from byte {self.start:,} on" if self.start else "")
 
 
@@ -72,14 +72,14 @@ Read = Callable[[Part, Iterator[bytes]], Iterator["list[str] | BadRow"]]
 
 @contextmanager
 def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """A block in which the session has these settings."""
+    """Apply settings to the session for the length of a block."""
     before = {name: str(session.conf.get(name)) for name in wanted}
     try:
         for name, value in wanted.items():
             session.conf.set(name, value)
         yield
     except KeyboardInterrupt:
-        before.clear()  # it broke a call into Spark, and with it the connection
+        before.clear()  # it interrupted a call into Spark and broke the connection
         raise
     finally:
         for name, value in before.items():
@@ -87,28 +87,28 @@ def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
 
 
 def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
-    """The lines of text files as bytes, cut at \\n only, each with its file, part and folders.
+    """The lines of text files as bytes, split only at \\n, each with its file, part and folders.
 
-    Raises InvalidInput for a packed file that is not read safely.
+    Raises InvalidInput for a packed file that cannot be read safely.
     """
     from pyspark.sql import functions as sql
 
     lines = session.read.options(**options).option("lineSep", "\n").text(path)
     for name in lines.inputFiles():
-        if program := next((_NOT_UNPACKED[each] for each in _NOT_UNPACKED if name.lower().endswith(each)), None):
+        if program := next((unpack for suffix, unpack in _NOT_UNPACKED.items() if name.lower().endswith(suffix)), None):
             raise InvalidInput(f"{shown_path(name)} is read only unpacked, as by {program}, or as .gz or .bz2")
     check_columns(lines.columns, path)
     return lines.select(
         sql.col("_metadata.file_path").alias(FILE),
         sql.col("_metadata.file_block_start").alias(START),
         sql.col("value").cast("binary").alias(LINE),
-        *(sql.col(f"`{each}`") for each in lines.columns if each != "value"),
+        *(sql.col(f"`{name}`") for name in lines.columns if name != "value"),
     )
 
 
 def check_columns(names: Iterable[str], place: str) -> None:
-    """Raise InvalidInput if a column has the name of one that is added here."""
-    if ours := [each for each in names if each.lower() in _RESERVED]:
+    """Raise InvalidInput if a column has the name of one that sparklog adds."""
+    if ours := [name for name in names if name.lower() in _RESERVED]:
         raise InvalidInput(f"{place}: the column name {ours[0]} is taken, sparklog uses it itself: rename the column")
 
 
@@ -118,20 +118,20 @@ def folders_of(lines: DataFrame) -> list[str]:
 
 
 def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad: bool) -> DataFrame:
-    """What `read` makes of each part: text columns, those of folders, and BAD; with `stop_at_bad` it is always null."""
+    """The rows that `read` finds in each part: text columns, folder columns, and BAD (null with `stop_at_bad`)."""
     from pyspark.sql.types import DataType, StringType, StructField, StructType
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return read_parts(batches, read, columns, stop_at_bad=stop_at_bad)
 
-    fields = [StructField(each, StringType()) for each in columns]
-    fields += [lines.schema[each] for each in folders_of(lines)]
+    fields = [StructField(name, StringType()) for name in columns]
+    fields += [lines.schema[name] for name in folders_of(lines)]
     fields.append(StructField(BAD, DataType.fromDDL(BAD_TYPE)))
     return lines.mapInArrow(run, StructType(fields))
 
 
 def checked_text(part: Part, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The same lines. Raises InvalidInput if the file begins like one that is no text."""
+    """The same lines. Raises InvalidInput if the file begins like one that is not text."""
     first = next(lines, None)
     if first is None:
         return iter(())
@@ -141,30 +141,30 @@ def checked_text(part: Part, lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def check_first_line(name: str, line: bytes) -> None:
-    """Raise InvalidInput if a file begins like one that is no text."""
+    """Raise InvalidInput if a file begins like one that is not text."""
     for magic, what in _OTHER_CONTENT.items():
         if line.startswith(magic):
-            raise InvalidInput(f"{name} is no text, it begins like {what}")
+            raise InvalidInput(f"{name} is not text, it begins like {what}")
     if b"\0" in line:
-        raise InvalidInput(f"{name} is no text in UTF-8, its first line has zero bytes: convert it first, as by iconv")
+        raise InvalidInput(f"{name} is not UTF-8 text, its first line has zero bytes: convert it first, as by iconv")
 
 
 def read_parts(
     batches: Iterable[pa.RecordBatch], read: Read, columns: Sequence[str], *, stop_at_bad: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Task: rows from batches of `lines_of`. Raises InvalidRecord at a bad row if asked to stop."""
+    """Task: turn batches of `lines_of` into rows. Raises InvalidRecord at a bad row with `stop_at_bad`."""
     for part, runs in groupby(_runs(batches), key=itemgetter(0)):
         lines = chain.from_iterable(lines for _, lines in runs)
         for rows in _gathered(read(part, checked_text(part, lines))):
             if stop_at_bad:
-                for each in rows:
-                    if isinstance(each, BadRow):
-                        raise refusal(part.place(each.line), each)
+                for row in rows:
+                    if isinstance(row, BadRow):
+                        raise refusal(part.place(row.line), row)
             yield _batch(part, rows, columns)
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Part, list[bytes]]]:
-    """Runs of lines of one part."""
+    """Consecutive lines of one part, each time with the part."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -192,14 +192,14 @@ def _gathered(rows: Iterable[list[str] | BadRow]) -> Iterator[list[list[str] | B
 
 def _batch(part: Part, rows: Sequence[list[str] | BadRow], columns: Sequence[str]) -> pa.RecordBatch:
     nothing = [None] * len(columns)
-    values = zip(*(nothing if isinstance(each, BadRow) else each for each in rows), strict=True)
+    columns_of_text = zip(*(nothing if isinstance(row, BadRow) else row for row in rows), strict=True)
     bad = [
-        {"file": part.name, "row": each.line, "reason": each.reason, "text": each.text}
-        if isinstance(each, BadRow)
+        {"file": part.name, "row": row.line, "reason": row.reason, "text": row.text}
+        if isinstance(row, BadRow)
         else None
-        for each in rows
+        for row in rows
     ]
-    arrays = [pa.array(each, pa.string()) for each in values]
-    arrays += [pa.repeat(each, len(rows)) for each in part.folders.values()]
+    arrays = [pa.array(texts, pa.string()) for texts in columns_of_text]
+    arrays += [pa.repeat(value, len(rows)) for value in part.folders.values()]
     arrays.append(pa.array(bad, _BAD_ARROW))
     return pa.RecordBatch.from_arrays(arrays, names=[*columns, *part.folders, BAD])

@@ -2,7 +2,7 @@
 
     check (before Spark starts) -> created (a `with` around the write) -> deleted (if the write found a topic unknown)
 
-What is to be created is checked by the rules that create it, so a dry run refuses what the real run would.
+`check` applies the rules of creation to a new topic, so a dry run refuses what the real run would.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from sparklog.core.types import TopicId
 
 
 class NewTopic(msgspec.Struct, frozen=True):
-    """What to create if the topic is not there; if it is, it must be what is asked for."""
+    """The topic to create if it does not exist. If it does, it must match."""
 
     partitions: int | None = None
     config: Mapping[str, str] = {}
 
 
 class WrittenTopics:
-    """The topic of good rows, and the one of bad rows if they have one. `create` None: both must be there."""
+    """The topic for good rows and, if given, the one for bad rows. If `create` is None, both must exist."""
 
     def __init__(
         self,
@@ -55,18 +55,18 @@ class WrittenTopics:
         self._ids: dict[str, TopicId] = {}  # of the topics that this run found or created
 
     def check(self) -> bool:
-        """Whether the topic of good rows is there. Raises what `checked_topic` raises, for both topics."""
+        """True if the topic for good rows exists. Raises what `checked_topic` raises, for both topics."""
         with self._connection.follower.current() as state:
-            found = [checked_topic(state, self._topic, self._create)]
+            existing = [checked_topic(state, self._topic, self._create)]
             if self._dead_letter_topic is not None:
                 wanted = None if self._create is None else NewTopic()
-                found.append(checked_topic(state, self._dead_letter_topic, wanted))
+                existing.append(checked_topic(state, self._dead_letter_topic, wanted))
                 check_no_collision(self._dead_letter_topic, [self._topic])
-        self._ids = {topic.name: topic.topic_id for topic in found if topic is not None}
+        self._ids = {topic.name: topic.topic_id for topic in existing if topic is not None}
         return self._topic in self._ids
 
     def config(self) -> TopicConfig:
-        """The values in force for the topic of good rows, or those with which it would be created."""
+        """The config of the topic for good rows, or the one with which it would be created."""
         with self._connection.follower.current() as state:
             topic = state.topic_named(self._topic)
             if topic is not None:
@@ -76,33 +76,33 @@ class WrittenTopics:
 
     @contextmanager
     def created(self) -> Iterator[None]:
-        """Create the topics that are missing; if what follows fails, those that are empty are deleted again."""
-        made: dict[str, TopicId] = {}
+        """Create the missing topics. If the block fails, those that are still empty are deleted again."""
+        new: dict[str, TopicId] = {}
         try:
             if self._create is not None:
                 if self._topic not in self._ids:
-                    made[self._topic] = self._made(self._topic, self._create.partitions, self._create.config)
-                if self._dead_letter_topic is not None and not self._is_there(self._dead_letter_topic):
-                    made[self._dead_letter_topic] = self._made(self._dead_letter_topic, 1, {})
+                    new[self._topic] = self._create_topic(self._topic, self._create.partitions, self._create.config)
+                if self._dead_letter_topic is not None and not self._exists(self._dead_letter_topic):
+                    new[self._dead_letter_topic] = self._create_topic(self._dead_letter_topic, 1, {})
             yield
         except BaseException as error:
             if not isinstance(error, OutcomeUnknown):
-                self._delete_empty(made)
+                self._delete_empty(new)
             raise
 
     def deleted(self) -> list[str]:
-        """The topics that this run found or created and that are gone, or another topic by now."""
+        """The topics that this run found or created, but that have since been deleted (or deleted and re-created)."""
         with self._connection.follower.current() as state:
             return [name for name, topic_id in self._ids.items() if topic_id not in state.topics]
 
-    def _is_there(self, name: str) -> bool:
+    def _exists(self, name: str) -> bool:
         with self._connection.follower.current() as state:
             return state.topic_named(name) is not None
 
-    def _made(self, name: str, partitions: int | None, config: Mapping[str, str]) -> TopicId:
-        made = Cluster(self._connection).create_topic(name, partitions=partitions, config=config)
-        self._say(f"topic {name} created with {counted(len(made.partitions), 'partition')}")
-        self._ids[name] = TopicId(made.topic_id)
+    def _create_topic(self, name: str, partitions: int | None, config: Mapping[str, str]) -> TopicId:
+        topic = Cluster(self._connection).create_topic(name, partitions=partitions, config=config)
+        self._say(f"topic {name} created with {counted(len(topic.partitions), 'partition')}")
+        self._ids[name] = TopicId(topic.topic_id)
         return self._ids[name]
 
     def _delete_empty(self, topics: Mapping[str, TopicId]) -> None:
@@ -117,8 +117,10 @@ class WrittenTopics:
 
 
 def checked_topic(state: ClusterState, name: str, wanted: NewTopic | None) -> Topic | None:
-    """The topic, or None if it can be created. Raises UnknownTopicOrPartition if it is not there and not `wanted`,
-    Conflict or InvalidPartitions if it is not what is wanted, and what creating it would raise.
+    """The topic, or None if it can be created.
+
+    Raises UnknownTopicOrPartition if it does not exist and is not to be created, Conflict or InvalidPartitions if it
+    differs from `wanted`, and whatever creating it would raise.
     """
     if wanted is None:
         return topic_of(state, name, advice="; add --create to create it")

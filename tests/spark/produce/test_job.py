@@ -360,8 +360,8 @@ def test_a_broken_file_is_one_line_with_its_name_a_code_and_what_to_do(produce: 
     for path, message in (
         (cut, f"INVALID_REQUEST: {cut} can't be read to its end: it is cut off"),
         (broken, f"INVALID_REQUEST: {broken} can't be read to its end"),
-        (misnamed, f"INVALID_REQUEST: {misnamed} is no text, it begins like Parquet: give --format parquet"),
-        (wide, f"INVALID_REQUEST: {wide} is no text, it begins like UTF-16: convert it first"),
+        (misnamed, f"INVALID_REQUEST: {misnamed} is not text, it begins like Parquet: give --format parquet"),
+        (wide, f"INVALID_REQUEST: {wide} is not text, it begins like UTF-16: convert it first"),
         (empty, f"INVALID_REQUEST: {empty} is empty: wanted at least a header line"),
         (headers, "wanted the header of"),
     ):
