@@ -356,7 +356,7 @@ def test_callers_who_are_told_wake_a_few_at_a_time_and_each_wakes_one_more(
         gate.acquire()
         committer._waiting[ticket] = committer._idle[ticket] = gate
     committer._machine.ended.extend(tickets)
-    committer._tell()
+    committer._wake()
     assert [each.locked() for each in gates] == [False] * committer_module.AWAKE + [True] * (10 - 4)
     opened: list[None] = []
     real = committer._open_next
@@ -365,7 +365,7 @@ def test_callers_who_are_told_wake_a_few_at_a_time_and_each_wakes_one_more(
         opened.append(None)
         real()
 
-    committer._told.clear()
+    committer._to_wake.clear()
     monkeypatch.setattr(committer, "_open_next", counted)
     results(together(chain, [chain.begin(append()) for _ in range(4)]))
     assert len(opened) == committer_module.AWAKE + 3  # the fourth performed the requests and was not asleep
@@ -407,7 +407,7 @@ def test_a_caller_is_told_though_the_one_who_performs_is_stopped_just_before(
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(chain.committer, "_tell", stopped)
+    monkeypatch.setattr(chain.committer, "_wake", stopped)
     found = together(chain, [chain.begin(append()) for _ in range(3)], interrupted=True)
     assert [type(each) for each in found] == [CommandResult, CommandResult, KeyboardInterrupt]
     assert chain.committer._waiting == chain.committer._idle == {}

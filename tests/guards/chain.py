@@ -71,7 +71,7 @@ GUARDS: Final = (
         "snapshot-checksum",
         "A flipped bit in a chunk of a snapshot is found before a state is made of it.",
         "sparklog/chain/snapshot.py",
-        "    if len(body) != chunk.size_bytes or found != chunk.crc32c:",
+        "    if len(body) != chunk.size_bytes or crc32c != chunk.crc32c:",
         "    if len(body) != chunk.size_bytes:",
         (
             "tests/chain/test_snapshot.py::"
@@ -82,8 +82,8 @@ GUARDS: Final = (
         "snapshot-chunk-there",
         "A snapshot does not name a chunk that was there already with other bytes.",
         "sparklog/chain/snapshot.py",
-        "        if bytes(found) != body:",
-        "        if len(found) != len(body):",
+        "        if bytes(stored) != body:",
+        "        if len(stored) != len(body):",
         ("tests/chain/test_snapshot.py::test_the_next_snapshot_writes_a_damaged_chunk_anew",),
     ),
     Guard(
@@ -138,8 +138,8 @@ GUARDS: Final = (
         "interrupted-in-doubt",
         "What a caller had sent when another one was interrupted may have landed.",
         "sparklog/chain/group_commit.py",
-        "            each.doubt()",
-        "            each.sent = False",
+        "            ticket.doubt()\n        self._advance",
+        "            ticket.sent = False\n        self._advance",
         ("tests/chain/test_simulation.py::test_any_interleaving_of_any_faults_tells_the_truth[0]",),
     ),
     Guard(
@@ -243,7 +243,7 @@ GUARDS: Final = (
         "whole-snapshots",
         "A snapshot that lacks a chunk is not counted among the three that stay.",
         "sparklog/chain/old_snapshots.py",
-        " and each.chunks <= there]",
+        " and each.chunks <= existing]",
         "]",
         (
             "tests/chain/test_old_snapshots.py::test_a_snapshot_that_lacks_a_chunk_is_not_one_of_the_three_and_stays_above_them",
