@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from contextlib import suppress
 from itertools import islice
 
 from sparklog.chain import snapshot
@@ -19,7 +20,7 @@ from sparklog.chain.group_commit import CommitCounts, GroupCommit
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Now, Request
 from sparklog.core.commands import Command, Submission
-from sparklog.core.errors import RequestTimedOut
+from sparklog.core.errors import ChainDamaged, RequestTimedOut
 from sparklog.core.records import CommandResult
 from sparklog.core.types import CommandId, EntryNumber
 from sparklog.host.clock import Clock
@@ -187,9 +188,10 @@ class Committer:
 
     def _try_snapshot(self) -> None:
         try:
-            newest = snapshot.newest(self.follower.store)  # maybe by another process
-            if newest is not None:
-                self.follower.learn_snapshot(newest)
+            with suppress(ChainDamaged):  # a damaged one counts as none: the one written now takes its place
+                newest = snapshot.newest(self.follower.store)  # maybe by another process
+                if newest is not None:
+                    self.follower.learn_snapshot(newest)
             if self.follower.head.n - self.follower.snapshot_n >= SNAPSHOT_EVERY:
                 self.write_snapshot()
         except Exception as error:  # nothing is lost: the next committer tries again

@@ -15,7 +15,7 @@ from sparklog.chain.command_body import SLICES_INLINE, CommandBody
 from sparklog.chain.entry import Author, EncodedEntry, encode_command, encode_entry
 from sparklog.chain.head import Draft, Head
 from sparklog.core.commands import Append, Submission
-from sparklog.core.decide import Decision, decide
+from sparklog.core.decide.command import Decision, decide
 from sparklog.core.errors import InvalidInput, Landed, OutcomeUnknown, SparklogError
 from sparklog.core.records import Appended, AppliedCommand, At, CommandResult
 from sparklog.core.types import EntryNumber

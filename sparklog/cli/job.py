@@ -118,7 +118,7 @@ def _run(
             topics=topics or None,
             now_ms=None if now is None else parse_timestamp_us("--now", now) // 1000,
             dry_run=dry_run,
-            tasks=SparkTasks(lambda: job_session(name), cluster),
+            tasks=SparkTasks(lambda: job_session(name)),
             console=plan_console(dry_run=dry_run, stdout_taken=settings.json or report_file == "-"),
         )
 

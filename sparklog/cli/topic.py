@@ -304,7 +304,7 @@ def _topic(cluster: Cluster, name: str) -> Topic:
 
 def _decided(cluster: Cluster, command: Command) -> tuple[Record, ...]:
     """What the command would lead to now. Raises what committing it would raise; nothing is changed."""
-    from sparklog.core.decide import decide
+    from sparklog.core.decide.command import decide
     from sparklog.core.records import At
     from sparklog.core.types import EntryNumber
 

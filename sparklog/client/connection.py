@@ -12,7 +12,7 @@ from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.core.config.storage import StorageSettings
-from sparklog.core.decide_append import existing_partition
+from sparklog.core.decide.append import existing_partition
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState

@@ -100,8 +100,10 @@ def result_of(command: AppliedCommand, at: At) -> CommandResult:
 
 def _label(command: AppliedCommand) -> str:
     """The label of the write: that of its last append, as in its result."""
-    labels = [record.label for record in command.records if isinstance(record, Appended | AppendedByReference)]
-    return labels[-1] if labels else ""
+    for record in reversed(command.records):
+        if isinstance(record, Appended | AppendedByReference):
+            return record.label
+    return ""
 
 
 def apply(state: ClusterState, record: Record, at: At) -> None:

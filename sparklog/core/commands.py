@@ -112,7 +112,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     keyless: tuple[TopicId, ...] = ()
 
 
-class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """A slice of a rewrite: it keeps the offsets [start, end) of the records it was made from."""
 
     new: NewSlice

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,22 +12,17 @@ import numpy.typing as npt
 from sparklog.core.column_blocks import Block, Column, make_block, tidied, without_rows
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import (
-    EntryNumber,
     Holder,
-    LeaderEpoch,
     NamedObject,
     NewObject,
     ObjectKind,
     ObjectNumber,
-    Offset,
-    PartitionIndex,
-    TopicId,
-    UploadId,
 )
 
 TAIL_ROWS = 8192
 ORDER = ("number",)
 
+# A column has the name of the field of `NewObject` that it holds, if it holds one.
 DTYPES: Mapping[str, str] = {
     "number": "i8",
     "kind": "i1",
@@ -43,6 +40,9 @@ DTYPES: Mapping[str, str] = {
     "leader_epoch": "i4",
     "slices": "i4",  # how many slices named it first
 }
+
+_SAME_AS_FIELDS = [name for name in DTYPES if name in NewObject.__struct_fields__ and name != "holders"]
+_UNSEALED: Mapping[str, None] = {"partition": None, "base_offset": None, "leader_epoch": None}
 
 HolderSets = tuple[tuple[Holder, ...], ...]
 
@@ -179,48 +179,25 @@ class ObjectTable:
         return None
 
     def _object(self, columns: Mapping[str, Column], row: int) -> NewObject:
-        partition = int(columns["partition"][row])
-        sealed = partition >= 0
-        return NewObject(
-            ObjectKind(int(columns["kind"][row])),
-            EntryNumber(int(columns["n0"][row])),
-            UploadId(f"{int(columns['upload_high'][row]):016x}{int(columns['upload_low'][row]):016x}"),
-            TopicId(int(columns["topic_id"][row])),
-            int(columns["size_bytes"][row]),
-            int(columns["crc32c"][row]),
-            int(columns["index_size_bytes"][row]),
-            int(columns["index_crc32c"][row]),
-            self.holder_sets[int(columns["holders"][row])],
-            PartitionIndex(partition) if sealed else None,
-            Offset(int(columns["base_offset"][row])) if sealed else None,
-            LeaderEpoch(int(columns["leader_epoch"][row])) if sealed else None,
-        )
+        fields: dict[str, Any] = {name: columns[name].item(row) for name in _SAME_AS_FIELDS}
+        if fields["partition"] < 0:
+            fields.update(_UNSEALED)
+        fields["kind"] = ObjectKind(fields["kind"])
+        fields["upload_id"] = f"{columns['upload_high'].item(row):016x}{columns['upload_low'].item(row):016x}"
+        fields["holders"] = self.holder_sets[columns["holders"].item(row)]
+        return NewObject(**fields)
 
     def _columns(self, rows: Sequence[tuple[int, NewObject, int]]) -> dict[str, Column]:
-        tuples = [
-            (
-                number,
-                int(each.kind),
-                each.n0,
-                int(each.upload_id[:16], 16),
-                int(each.upload_id[16:], 16),
-                each.topic_id,
-                each.size_bytes,
-                each.crc32c,
-                each.index_size_bytes,
-                each.index_crc32c,
-                self._holder_set(each.holders),
-                -1 if each.partition is None else each.partition,
-                -1 if each.base_offset is None else each.base_offset,
-                -1 if each.leader_epoch is None else each.leader_epoch,
-                slices,
-            )
-            for number, each, slices in rows
-        ]
-        return {
-            name: np.array(column, dtype=dtype)
-            for (name, dtype), column in zip(DTYPES.items(), zip(*tuples, strict=True), strict=True)
-        }
+        objects = [each for _, each, _ in rows]
+        values: dict[str, Iterable[Any]] = {name: map(attrgetter(name), objects) for name in _SAME_AS_FIELDS}
+        for name in _UNSEALED:
+            values[name] = (-1 if value is None else value for value in values[name])
+        values["number"] = (number for number, _, _ in rows)
+        values["upload_high"] = (int(each.upload_id[:16], 16) for each in objects)
+        values["upload_low"] = (int(each.upload_id[16:], 16) for each in objects)
+        values["holders"] = (self._holder_set(each.holders) for each in objects)
+        values["slices"] = (slices for _, _, slices in rows)
+        return {name: np.fromiter(values[name], dtype, len(rows)) for name, dtype in DTYPES.items()}
 
     def _holder_set(self, holders: tuple[Holder, ...]) -> int:
         if holders not in self.holder_sets:

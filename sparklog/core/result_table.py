@@ -59,8 +59,8 @@ class ResultTable:
 
     def fork(self) -> ResultTable:
         """A table that starts equal; changes to it are seen in no other."""
-        other = ResultTable(self.blocks, self.floor)
-        other._tail = self._tail.fork()
+        other = ResultTable.__new__(ResultTable)
+        other.blocks, other.floor, other._tail = self.blocks, self.floor, self._tail.fork()
         return other
 
     def add(self, applied: AppliedBy) -> None:

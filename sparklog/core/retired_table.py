@@ -47,8 +47,8 @@ class RetiredTable:
 
     def fork(self) -> RetiredTable:
         """A table that starts equal; changes to it are seen in no other."""
-        other = RetiredTable(self.blocks, self.topics)
-        other._tail = self._tail.fork()
+        other = RetiredTable.__new__(RetiredTable)
+        other.blocks, other.topics, other._tail = self.blocks, self.topics, self._tail.fork()
         return other
 
     def __len__(self) -> int:

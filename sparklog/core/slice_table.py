@@ -8,31 +8,30 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from sparklog.core.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import (
-    LeaderEpoch,
-    ObjectNumber,
     Offset,
     OffsetRange,
-    PartitionIndex,
     ProducerId,
     ProducerSpan,
     Slice,
-    TimestampSource,
     TopicId,
     TopicPartition,
 )
 
 TAIL_ROWS = 8192  # more slices than this in the tail are sealed into a block
 ORDER = ("partition_key", "start")
-
+# A column has the name of the field of `Slice` or `ProducerSpan` that it holds.
 DTYPES: Mapping[str, str] = {
     "partition_key": "i8",  # topic id * 2^32 + partition
     "start": "i8",
@@ -60,36 +59,28 @@ def partition_key(topic_partition: TopicPartition) -> int:
     return (topic_partition.topic_id << 32) | topic_partition.partition
 
 
+def _partition_key_of(slice: Slice) -> int:
+    return (slice.topic_id << 32) | slice.partition
+
+
+_SPAN_FIELDS = ProducerSpan.__struct_fields__
+_NO_SPAN = ProducerSpan(ProducerId(-1), 0, 0, 0)
+# What a slice has beside its partition, which comes first, and its producer, which comes last.
+_PLAIN_FIELDS = Slice.__struct_fields__[2:-1]
+# For each column its type, and what its value is in a slice, or in the slice's producer span.
+_COLUMNS: tuple[tuple[str, np.dtype[Any], Callable[[Any], Any]], ...] = tuple(
+    (name, np.dtype(dtype), _partition_key_of if name == "partition_key" else attrgetter(name))
+    for name, dtype in DTYPES.items()
+)
+
+
 def slice_columns(slices: Sequence[Slice]) -> dict[str, Column]:
     """The slices as columns, one row each, in the order given."""
-    rows = [
-        (
-            (each.topic_id << 32) | each.partition,
-            each.start,
-            each.end,
-            each.records,
-            each.object_number,
-            each.position,
-            each.length,
-            each.first_batch,
-            each.batches,
-            each.min_timestamp_us,
-            each.max_timestamp_us,
-            each.append_time_ms,
-            int(each.timestamp_source),
-            each.leader_epoch,
-            *_span_fields(each.producer),
-        )
-        for each in slices
-    ]
-    columns = zip(*rows, strict=True) if rows else ((),) * len(DTYPES)
-    return {name: np.array(column, dtype=dtype) for (name, dtype), column in zip(DTYPES.items(), columns, strict=True)}
-
-
-def _span_fields(span: ProducerSpan | None) -> tuple[int, int, int, int]:
-    if span is None:
-        return (-1, 0, 0, 0)
-    return (span.producer_id, span.producer_epoch, span.first_sequence, span.last_sequence)
+    spans = [each.producer or _NO_SPAN for each in slices]
+    return {
+        name: np.fromiter(map(value_in, spans if name in _SPAN_FIELDS else slices), dtype, len(slices))
+        for name, dtype, value_in in _COLUMNS
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,47 +93,13 @@ class SliceColumns:
         return len(self.columns["start"])
 
     def __iter__(self) -> Iterator[Slice]:
-        lists = [self.columns[name].tolist() for name in DTYPES]
-        for (
-            key,
-            start,
-            end,
-            records,
-            number,
-            position,
-            length,
-            first_batch,
-            batches,
-            min_us,
-            max_us,
-            append_ms,
-            source,
-            epoch,
-            producer_id,
-            producer_epoch,
-            first_sequence,
-            last_sequence,
-        ) in zip(*lists, strict=True):
-            yield Slice(
-                TopicId(key >> 32),
-                PartitionIndex(key & 0xFFFFFFFF),
-                Offset(start),
-                Offset(end),
-                records,
-                ObjectNumber(number),
-                position,
-                length,
-                first_batch,
-                batches,
-                min_us,
-                max_us,
-                append_ms,
-                TimestampSource(source),
-                LeaderEpoch(epoch),
-                None
-                if producer_id < 0
-                else ProducerSpan(ProducerId(producer_id), producer_epoch, first_sequence, last_sequence),
-            )
+        keys = self.columns["partition_key"].tolist()
+        topic_ids, partitions = [key >> 32 for key in keys], [key & 0xFFFFFFFF for key in keys]
+        spans = zip(*[self.columns[name].tolist() for name in _SPAN_FIELDS], strict=True)
+        producers = [None if span[0] < 0 else span for span in spans]
+        plain = [self.columns[name].tolist() for name in _PLAIN_FIELDS]
+        for values in zip(topic_ids, partitions, *plain, producers, strict=True):
+            yield msgspec.convert(values, Slice)
 
     def rows(self, low: int, high: int) -> SliceColumns:
         """Slices number low to high - 1."""
@@ -187,11 +144,10 @@ class SliceTable:
         if self._tail_rows + len(added) > TAIL_ROWS:
             self._seal(added)
             return
-        changed: dict[int, _Run] = {}
+        tail = self._tail
         for each in added:
             key = (each.topic_id << 32) | each.partition
-            changed[key] = _with(changed.get(key) or self._tail.get(key), each)
-        self._tail.put_all(changed)
+            tail[key] = _with(tail.get(key), each)
         self._tail_rows += len(added)
 
     def seal(self) -> None:

@@ -59,7 +59,7 @@ class Holder(msgspec.Struct, frozen=True, array_like=True, gc=False):
     registration: int
 
 
-class NewObject(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """An uploaded data object that a command names for the first time.
 
     `n0` is the chain position its author had read before the upload; together with `upload_id` it is
@@ -90,7 +90,7 @@ class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last_sequence: int
 
 
-class NewSlice(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """Records of one partition inside an uploaded object, before the chain gave them offsets.
 
     `object_index` points into the `objects` of the same command. Bytes [position, position + length)
@@ -111,7 +111,7 @@ class NewSlice(msgspec.Struct, frozen=True, array_like=True, gc=False):
     producer: ProducerSpan | None = None
 
 
-class Slice(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Slice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """Records [start, end) of a partition, and where their bytes are. `records` < end - start only after compaction."""
 
     topic_id: TopicId

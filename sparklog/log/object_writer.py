@@ -358,7 +358,17 @@ class ObjectWriter:
     def _begin(self) -> OpenObject:
         target = self._target
         upload_id = self._new_upload_id()
-        named = NewObject(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, 0, 0, 0, 0, target.holders)
+        named = NewObject(
+            kind=ObjectKind.APPEND,
+            n0=target.n0,
+            upload_id=upload_id,
+            topic_id=target.topic_id,
+            size_bytes=0,
+            crc32c=0,
+            index_size_bytes=0,
+            index_crc32c=0,
+            holders=target.holders,
+        )
         return OpenObject(self._stores, named, target.topic)
 
 

@@ -253,24 +253,31 @@ class _SegmentsWriter:
         start = offset_before(self._next_offset, new.records)
         self._objects.append(named)
         self._slices.append(
-            RewrittenSlice(new, start, self._next_offset, self._append_time_ms, self._source, self._target.leader_epoch)
+            RewrittenSlice(
+                new=new,
+                start=start,
+                end=self._next_offset,
+                append_time_ms=self._append_time_ms,
+                timestamp_source=self._source,
+                leader_epoch=self._target.leader_epoch,
+            )
         )
         self._open = None
 
     def _begin(self) -> OpenObject:
         target = self._target
         named = NewObject(
-            ObjectKind.SEGMENT,
-            target.n0,
-            self._new_upload_id(),
-            target.topic_id,
-            0,
-            0,
-            0,
-            0,
-            target.holders,
-            target.partition,
-            self._next_offset,
-            target.leader_epoch,
+            kind=ObjectKind.SEGMENT,
+            n0=target.n0,
+            upload_id=self._new_upload_id(),
+            topic_id=target.topic_id,
+            size_bytes=0,
+            crc32c=0,
+            index_size_bytes=0,
+            index_crc32c=0,
+            holders=target.holders,
+            partition=target.partition,
+            base_offset=self._next_offset,
+            leader_epoch=target.leader_epoch,
         )
         return OpenObject(self._holders, named, target.topic)

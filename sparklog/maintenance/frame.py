@@ -26,7 +26,7 @@ from sparklog.chain.floor import newest_older_than
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.errors import Landed, SparklogError, WriteExpired
+from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
 from sparklog.core.plan import topic_of
 from sparklog.core.readable import point_in_time
 from sparklog.core.records import CommandResult
@@ -106,6 +106,8 @@ class JobFrame:
         self.now_ms = self.clock.now_ms() if now_ms is None else now_ms
         self.dry_run = dry_run
         self.tasks = tasks or LocalTasks()
+        if cluster_url.startswith("memory:") and not self.tasks.in_this_process:
+            raise InvalidInput(f"{cluster_url} lives in one process: Spark tasks can't reach it, use file:///path")
         self.output = JobOutput(console, self.clock)
         self.connection = Connection(cluster_url, Author("job", f"{name}@{socket.gethostname()}:{os.getpid()}"))
         self.connection.committer.clock = self.clock

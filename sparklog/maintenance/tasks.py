@@ -16,6 +16,11 @@ class TaskRunner(Protocol):
     """Runs the tasks of one job."""
 
     @property
+    def in_this_process(self) -> bool:
+        """Whether tasks run in this process: only then can they reach a cluster that lives in its memory."""
+        ...
+
+    @property
     def tasks_at_once(self) -> int:
         """How many tasks to pass to one call of `run`. Their results are committed before the next call."""
         ...
@@ -28,6 +33,7 @@ class TaskRunner(Protocol):
 class LocalTasks:
     """Runs tasks in this process, one at a time. Each is committed before the next one begins."""
 
+    in_this_process = True
     tasks_at_once = 1
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:

@@ -43,7 +43,7 @@ def installation_here() -> Installation:
 
 def installations(session: Callable[[], SparkSession], tasks: int = 4) -> list[Installation]:
     """What `tasks` tasks find where they run; each different process host and content once. Raises SparklogError."""
-    bodies = SparkTasks(session, "").run(_look, [b""] * tasks)
+    bodies = SparkTasks(session).run(_look, [b""] * tasks)
     found = [msgspec.msgpack.decode(each, type=Installation) for each in bodies]
     return [each for number, each in enumerate(found) if each not in found[:number]]
 

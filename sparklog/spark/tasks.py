@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.errors import SparklogError
 from sparklog.core.readable import counted
 from sparklog.maintenance.tasks import Task
 from sparklog.spark.spark_errors import brief
@@ -17,26 +17,23 @@ if TYPE_CHECKING:
 
 
 class SparkTasks:
-    """Runs tasks on the executors of a session, which is made when the first task is to run.
+    """Runs tasks on the executors of `session`: a session, or a function that is called when the first task is to run.
 
-    Executors find a task by its name in their own sparklog. Raises InvalidInput for a cluster that lives in the memory
-    of one process: executors could not reach it.
+    Executors find a task by its name in their own sparklog.
     """
 
+    in_this_process = False
     tasks_at_once = 64
 
-    def __init__(self, session: Callable[[], SparkSession], cluster_url: str) -> None:
-        if cluster_url.startswith("memory:"):
-            raise InvalidInput(f"{cluster_url} lives in one process: Spark tasks can't reach it, use file:///path")
-        self._make_session = session
-        self._session: SparkSession | None = None
+    def __init__(self, session: SparkSession | Callable[[], SparkSession]) -> None:
+        self._session = session
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
         """`task` of each payload, in their order. Raises SparklogError if Spark fails to run them for good."""
         if not payloads:
             return []
-        if self._session is None:
-            self._session = self._make_session()
+        if callable(self._session):
+            self._session = self._session()
         try:
             return _on_spark(self._session, task, list(payloads))
         except Exception as error:  # Spark has many kinds; to a job they all mean that these tasks did not work

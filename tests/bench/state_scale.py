@@ -170,21 +170,21 @@ def add_ms(state: ClusterState, segments: int, appends: int = 50_000) -> float:
     end = segments // PARTITIONS * RECORDS
     slices = [
         Slice(
-            TopicId(1),
-            PartitionIndex(at % PARTITIONS),
-            Offset(end + at // PARTITIONS),
-            Offset(end + at // PARTITIONS + 1),
-            1,
-            ObjectNumber(at),
-            0,
-            100,
-            0,
-            1,
-            0,
-            0,
-            0,
-            TimestampSource.CREATE_TIME,
-            LeaderEpoch(0),
+            topic_id=TopicId(1),
+            partition=PartitionIndex(at % PARTITIONS),
+            start=Offset(end + at // PARTITIONS),
+            end=Offset(end + at // PARTITIONS + 1),
+            records=1,
+            object_number=ObjectNumber(at),
+            position=0,
+            length=100,
+            first_batch=0,
+            batches=1,
+            min_timestamp_us=0,
+            max_timestamp_us=0,
+            append_time_ms=0,
+            timestamp_source=TimestampSource.CREATE_TIME,
+            leader_epoch=LeaderEpoch(0),
         )
         for at in range(appends)
     ]

@@ -26,7 +26,7 @@ def measured() -> PeerResults:
         "rows only": used(100),
         "rows to Python": used(300, 40),
         "sparklog": used(310, 190),
-        "sparklog, lz4": used(310, 150),
+        "sparklog, lz4": used(310, 150, 77),  # a broker that is busy for others
         "sparklog, not compressed": used(310, 140),
         KAFKA: used(1000, 1, 400, wall_s=2),
         f"{KAFKA}, tuned": used(900, 1, 300),

@@ -119,7 +119,15 @@ def append(
     """One object with one slice of `records` records; or with a slice for each of the partitions in `slices`."""
     partitions = [partition] if slices is None else slices
     named = NewObject(
-        ObjectKind.APPEND, EntryNumber(n0), UploadId(uuid.uuid4().hex), TOPIC, 10 * len(partitions), 1, 50, 2, HOLDERS
+        kind=ObjectKind.APPEND,
+        n0=EntryNumber(n0),
+        upload_id=UploadId(uuid.uuid4().hex),
+        topic_id=TOPIC,
+        size_bytes=10 * len(partitions),
+        crc32c=1,
+        index_size_bytes=50,
+        index_crc32c=2,
+        holders=HOLDERS,
     )
     span = None
     if producer is not None:
@@ -127,7 +135,19 @@ def append(
     return Append(
         (named,),
         tuple(
-            NewSlice(0, TOPIC, PartitionIndex(each), records, 10 * index, 10, index, 1, 0, 0, span)
+            NewSlice(
+                object_index=0,
+                topic_id=TOPIC,
+                partition=PartitionIndex(each),
+                records=records,
+                position=10 * index,
+                length=10,
+                first_batch=index,
+                batches=1,
+                min_timestamp_us=0,
+                max_timestamp_us=0,
+                producer=span,
+            )
             for index, each in enumerate(partitions)
         ),
         tuple(PartitionEpoch(TOPIC, PartitionIndex(each), LeaderEpoch(0)) for each in sorted(set(partitions))),

@@ -569,10 +569,34 @@ def _shown(reply: object) -> str:
 
 def one_object(n0: EntryNumber, upload_id: UploadId, partition: PartitionIndex) -> Append:
     """An append of one record."""
-    named = NewObject(ObjectKind.APPEND, n0, upload_id, TOPIC, 10, 1, 50, 2, (Holder(StoreId("a"), 0),))
+    named = NewObject(
+        kind=ObjectKind.APPEND,
+        n0=n0,
+        upload_id=upload_id,
+        topic_id=TOPIC,
+        size_bytes=10,
+        crc32c=1,
+        index_size_bytes=50,
+        index_crc32c=2,
+        holders=(Holder(StoreId("a"), 0),),
+    )
     return Append(
         (named,),
-        (NewSlice(0, TOPIC, partition, 1, 0, 10, 0, 1, 0, 0, None),),
+        (
+            NewSlice(
+                object_index=0,
+                topic_id=TOPIC,
+                partition=partition,
+                records=1,
+                position=0,
+                length=10,
+                first_batch=0,
+                batches=1,
+                min_timestamp_us=0,
+                max_timestamp_us=0,
+                producer=None,
+            ),
+        ),
         (PartitionEpoch(TOPIC, partition, LeaderEpoch(0)),),
     )
 

@@ -20,7 +20,7 @@ from sparklog.core.commands import (
     RaiseFloor,
     Submission,
 )
-from sparklog.core.decide import decide
+from sparklog.core.decide.command import decide
 from sparklog.core.errors import (
     ChainDamaged,
     InconsistentClusterId,
@@ -347,7 +347,7 @@ def test_without_floor_an_upload_could_be_named_after_its_bytes_were_vacuumed(
     slow = member(chain.store.inner)
     submission = slow.begin(append(n0=slow.committer.position()))
     raised_floor(chain)
-    monkeypatch.setattr("sparklog.core.decide._check_floor", lambda floor, submission: None)
+    monkeypatch.setattr("sparklog.core.decide.command._check_floor", lambda floor, submission: None)
     slow.submit(submission)
     assert upload_of(submission) in fresh_uploads(chain)
 

@@ -15,9 +15,9 @@ from sparklog.chain.claim import Claim
 from sparklog.chain.group import Ticket
 from sparklog.chain.head import Draft, Head
 from sparklog.chain.requests import Get, GetMany, Now, Reply, Request
-from sparklog.core import decide as decide_module
 from sparklog.core.commands import CreateTopic, Submission
-from sparklog.core.decide import Decision, decide
+from sparklog.core.decide import command as decide_module
+from sparklog.core.decide.command import Decision, decide
 from sparklog.core.errors import KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.records import At
 from sparklog.core.result_table import ResultTable

@@ -285,6 +285,21 @@ def test_the_next_snapshot_writes_a_damaged_chunk_anew(chain: Member, caplog: py
     assert not caplog.text
 
 
+def test_a_damaged_newest_manifest_does_not_keep_the_next_snapshot_from_being_written(
+    chain: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain.append()
+    chain.committer.write_snapshot()
+    monkeypatch.setattr(committer_module, "SNAPSHOT_EVERY", 3)
+    damaged(chain.store.inner, snapshot_key(2), b"damaged")
+    for _ in range(3):
+        chain.append()
+    chain.committer.close()
+    newest = snapshot.newest(chain.store)
+    assert newest is not None
+    assert newest.n == 5
+
+
 def test_a_process_learns_of_the_snapshots_of_others(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(committer_module, "SNAPSHOT_EVERY", 3)
     other = member(chain.store.inner)

@@ -21,7 +21,7 @@ from sparklog.core.commands import (
     Submission,
     Swap,
 )
-from sparklog.core.decide import Decision, decide
+from sparklog.core.decide.command import Decision, decide
 from sparklog.core.invariants import check
 from sparklog.core.records import AppliedCommand, At, CommandResult
 from sparklog.core.slice_table import SliceColumns, digest
@@ -135,7 +135,12 @@ class DecidedLog:
         found = self.slices(partition, start, end)
         new = self.part(end - start if records is None else records, partition)
         rewritten = RewrittenSlice(
-            new, Offset(start), Offset(end), self.now_ms, TimestampSource.CREATE_TIME, LeaderEpoch(0)
+            new=new,
+            start=Offset(start),
+            end=Offset(end),
+            append_time_ms=self.now_ms,
+            timestamp_source=TimestampSource.CREATE_TIME,
+            leader_epoch=LeaderEpoch(0),
         )
         sealed = self.uploaded(new.length, sealed=(partition, start))
         return Swap(
@@ -145,24 +150,35 @@ class DecidedLog:
     def uploaded(self, size_bytes: int = 100, *, sealed: tuple[int, int] | None = None, **changes: Any) -> NewObject:
         """An object on store "a"; `sealed`: partition and base offset of a segment."""
         found = NewObject(
-            ObjectKind.APPEND if sealed is None else ObjectKind.SEGMENT,
-            EntryNumber(max(self.state.n, 0)),
-            UploadId(self.new_id()),
-            TOPIC,
-            size_bytes,
-            1,
-            50,
-            2,
-            (Holder(A, 0),),
-            None if sealed is None else PartitionIndex(sealed[0]),
-            None if sealed is None else Offset(sealed[1]),
-            None if sealed is None else LeaderEpoch(0),
+            kind=ObjectKind.APPEND if sealed is None else ObjectKind.SEGMENT,
+            n0=EntryNumber(max(self.state.n, 0)),
+            upload_id=UploadId(self.new_id()),
+            topic_id=TOPIC,
+            size_bytes=size_bytes,
+            crc32c=1,
+            index_size_bytes=50,
+            index_crc32c=2,
+            holders=(Holder(A, 0),),
+            partition=None if sealed is None else PartitionIndex(sealed[0]),
+            base_offset=None if sealed is None else Offset(sealed[1]),
+            leader_epoch=None if sealed is None else LeaderEpoch(0),
         )
         return msgspec.structs.replace(found, **changes)
 
     def part(self, records: int = 1, partition: int = 0, **changes: Any) -> NewSlice:
         """A slice at the beginning of the first object."""
-        found = NewSlice(0, TOPIC, PartitionIndex(partition), records, 0, records * RECORD_BYTES, 0, 1, 5, 6)
+        found = NewSlice(
+            object_index=0,
+            topic_id=TOPIC,
+            partition=PartitionIndex(partition),
+            records=records,
+            position=0,
+            length=records * RECORD_BYTES,
+            first_batch=0,
+            batches=1,
+            min_timestamp_us=5,
+            max_timestamp_us=6,
+        )
         return msgspec.structs.replace(found, **changes)
 
     def new_id(self) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.core.applications import old_applications
 from sparklog.core.commands import Application, ForgetApplications, RaiseFloor
-from sparklog.core.decide import Decision
+from sparklog.core.decide.command import Decision
 from sparklog.core.errors import InvalidInput
 from sparklog.core.types import EntryNumber
 from tests.core.decided_log import DecidedLog

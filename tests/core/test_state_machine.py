@@ -35,7 +35,7 @@ from sparklog.core.commands import (
     Submission,
     Swap,
 )
-from sparklog.core.decide import decide
+from sparklog.core.decide.command import decide
 from sparklog.core.invariants import check
 from sparklog.core.records import AppliedCommand, At, CommandResult, TopicDeleted
 from sparklog.core.slice_table import digest
@@ -102,18 +102,18 @@ class Log(RuleBasedStateMachine):
 
     def new_object(self, topic_id: int, size_bytes: int, sealed: tuple[int, int] | None = None) -> NewObject:
         return NewObject(
-            ObjectKind.APPEND if sealed is None else ObjectKind.SEGMENT,
-            EntryNumber(max(self.state.n, 0)),
-            UploadId(self.new_id()),
-            TopicId(topic_id),
-            size_bytes,
-            1,
-            50,
-            2,
-            HOLDERS,
-            None if sealed is None else PartitionIndex(sealed[0]),
-            None if sealed is None else Offset(sealed[1]),
-            None if sealed is None else LeaderEpoch(0),
+            kind=ObjectKind.APPEND if sealed is None else ObjectKind.SEGMENT,
+            n0=EntryNumber(max(self.state.n, 0)),
+            upload_id=UploadId(self.new_id()),
+            topic_id=TopicId(topic_id),
+            size_bytes=size_bytes,
+            crc32c=1,
+            index_size_bytes=50,
+            index_crc32c=2,
+            holders=HOLDERS,
+            partition=None if sealed is None else PartitionIndex(sealed[0]),
+            base_offset=None if sealed is None else Offset(sealed[1]),
+            leader_epoch=None if sealed is None else LeaderEpoch(0),
         )
 
     def append_of(
@@ -124,7 +124,17 @@ class Log(RuleBasedStateMachine):
             (self.new_object(topic_id, 10 * len(sizes)),),
             tuple(
                 NewSlice(
-                    0, TopicId(topic_id), PartitionIndex(at), records, 10 * index, 10, index, 1, index, index, producer
+                    object_index=0,
+                    topic_id=TopicId(topic_id),
+                    partition=PartitionIndex(at),
+                    records=records,
+                    position=10 * index,
+                    length=10,
+                    first_batch=index,
+                    batches=1,
+                    min_timestamp_us=index,
+                    max_timestamp_us=index,
+                    producer=producer,
                 )
                 for index, (at, records) in enumerate(sizes)
             ),
@@ -279,12 +289,23 @@ class Log(RuleBasedStateMachine):
         found = self.state.slices.find(key, OffsetRange(Offset(start), Offset(end)))
         rewritten = [
             RewrittenSlice(
-                NewSlice(at, key.topic_id, key.partition, to - of, 0, 7, 0, 1, 0, 0),
-                Offset(of),
-                Offset(to),
-                5,
-                TimestampSource.CREATE_TIME,
-                LeaderEpoch(0),
+                new=NewSlice(
+                    object_index=at,
+                    topic_id=key.topic_id,
+                    partition=key.partition,
+                    records=to - of,
+                    position=0,
+                    length=7,
+                    first_batch=0,
+                    batches=1,
+                    min_timestamp_us=0,
+                    max_timestamp_us=0,
+                ),
+                start=Offset(of),
+                end=Offset(to),
+                append_time_ms=5,
+                timestamp_source=TimestampSource.CREATE_TIME,
+                leader_epoch=LeaderEpoch(0),
             )
             for at, (of, to) in enumerate(pairwise(edges))
         ]

@@ -148,7 +148,7 @@ def test_without_these_checks_a_number_too_large_would_stop_every_reader_of_the_
     broken: Append = msgspec.structs.replace(command, slices=(msgspec.structs.replace(only, batches=1 << 31),))
     with pytest.raises(InvalidInput):
         log.submit(broken)
-    monkeypatch.setattr("sparklog.core.decide_append.check_uploads", lambda *arguments: None)
+    monkeypatch.setattr("sparklog.core.decide.append.check_uploads", lambda *arguments: None)
     at = At(EntryNumber(log.state.n + 1), 0)
     apply_entry(log.state, [AppliedCommand(CommandId("f" * 32), EntryNumber(0), log.decide(broken).records)], at)
     with pytest.raises(OverflowError):

@@ -90,16 +90,27 @@ GUARDS: Final = (
         "snapshot-of-others",
         "A process does not write a snapshot just after another one did.",
         "sparklog/chain/committer.py",
-        "            if newest is not None:",
-        "            if False:",
+        "                if newest is not None:",
+        "                if False:",
         ("tests/chain/test_snapshot.py::test_a_process_learns_of_the_snapshots_of_others",),
+    ),
+    Guard(
+        "snapshot-after-damage",
+        "A damaged newest snapshot does not keep the next one from being written.",
+        "sparklog/chain/committer.py",
+        "with suppress(ChainDamaged):",
+        "with suppress():",
+        (
+            "tests/chain/test_snapshot.py::"
+            "test_a_damaged_newest_manifest_does_not_keep_the_next_snapshot_from_being_written",
+        ),
     ),
     Guard(
         "snapshot-that-won",
         "Chunks of a snapshot whose place another one has are not taken for written.",
         "sparklog/chain/snapshot.py",
-        "            return read_manifest(store, key)\n        except KeyNotFound as error:\n",
-        "            return prepared.manifest\n        except KeyNotFound as error:\n",
+        "            return read_manifest(store, key)\n        except KeyNotFound as error:\n            raise",
+        "            return prepared.manifest\n        except KeyNotFound as error:\n            raise",
         ("tests/chain/test_snapshot.py::test_who_finds_another_ones_snapshot_in_its_place_goes_by_that_ones_chunks",),
     ),
     Guard(
@@ -286,5 +297,21 @@ GUARDS: Final = (
         (
             "tests/chain/test_committer.py::test_who_opened_it_and_never_wrote_before_it_was_made_anew_writes_nothing_either",
         ),
+    ),
+    Guard(
+        "request-taken-is-performed",
+        "Who took a request performs it, also if another caller brings the result of his own command first.",
+        "sparklog/chain/committer.py",
+        "            while request is not None or not done:",
+        "            while not ticket.done:",
+        ("tests/chain/test_group_commit.py::test_who_took_a_request_performs_it_though_a_result_comes_first",),
+    ),
+    Guard(
+        "nobody-left-asleep",
+        "Callers go on when the one who was to wake them is interrupted.",
+        "sparklog/chain/committer.py",
+        "        for _, gate in waiting:\n            _open(gate)\n",
+        "",
+        ("tests/chain/test_group_commit.py::test_a_caller_is_told_though_the_one_who_performs_is_stopped_just_before",),
     ),
 )

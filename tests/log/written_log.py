@@ -150,21 +150,21 @@ def name(
             ends[new.partition] = start + new.records
             log.slices.append(
                 Slice(
-                    new.topic_id,
-                    new.partition,
-                    Offset(start),
-                    Offset(start + new.records),
-                    new.records,
-                    ObjectNumber(new.object_index),
-                    new.position,
-                    new.length,
-                    new.first_batch,
-                    new.batches,
-                    new.min_timestamp_us,
-                    new.max_timestamp_us,
-                    APPEND_TIME_MS,
-                    source,
-                    LeaderEpoch(0),
+                    topic_id=new.topic_id,
+                    partition=new.partition,
+                    start=Offset(start),
+                    end=Offset(start + new.records),
+                    records=new.records,
+                    object_number=ObjectNumber(new.object_index),
+                    position=new.position,
+                    length=new.length,
+                    first_batch=new.first_batch,
+                    batches=new.batches,
+                    min_timestamp_us=new.min_timestamp_us,
+                    max_timestamp_us=new.max_timestamp_us,
+                    append_time_ms=APPEND_TIME_MS,
+                    timestamp_source=source,
+                    leader_epoch=LeaderEpoch(0),
                 )
             )
     return log

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sparklog.core import decide_maintenance
+from sparklog.core.decide import maintenance
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.types import ObjectKind
 from sparklog.maintenance import roll
@@ -244,8 +244,8 @@ def test_without_the_checks_of_a_swap_the_log_would_break(log: MaintainedLog, mo
         def __ne__(self, other: object) -> bool:
             return False
 
-    monkeypatch.setattr(decide_maintenance, "digest", lambda slices: Agrees())
-    monkeypatch.setattr(decide_maintenance, "_check_rewritten", lambda command, replaced, partition: None)
+    monkeypatch.setattr(maintenance, "digest", lambda slices: Agrees())
+    monkeypatch.setattr(maintenance, "_check_rewritten", lambda command, replaced, partition: None)
     log.topic("t")
     log.append("t", 0, 50)
     roll_while(log, monkeypatch, lambda: more_and_roll(log))
@@ -254,6 +254,7 @@ def test_without_the_checks_of_a_swap_the_log_would_break(log: MaintainedLog, mo
 
 
 class FailingTasks:
+    in_this_process = False
     tasks_at_once = 64
 
     def run(self, task: object, payloads: object) -> list[bytes]:

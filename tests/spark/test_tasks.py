@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.maintenance.roll import run_roll
 from sparklog.spark import tasks
 from sparklog.spark.tasks import SparkTasks
 from tests.maintenance.maintained_log import DAY_MS, maintained
@@ -25,7 +26,7 @@ def test_a_session_is_made_once_and_only_for_work(monkeypatch: pytest.MonkeyPatc
         made.append("session")
         return "session"
 
-    runner = SparkTasks(session, "file:///c")
+    runner = SparkTasks(session)
     assert runner.run(doubled, []) == []
     assert made == []
     for _ in range(2):
@@ -40,18 +41,19 @@ def test_what_spark_raises_is_an_error_of_sparklog(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tasks, "_on_spark", failing)
     session: Any = object()
     with pytest.raises(SparklogError, match="Spark could not run 1 task: stage 7 was aborted"):
-        SparkTasks(lambda: session, "file:///c").run(doubled, [b"a"])
+        SparkTasks(lambda: session).run(doubled, [b"a"])
 
 
-def test_a_cluster_in_memory_is_refused() -> None:
+def test_a_cluster_in_memory_is_refused_by_name() -> None:
+    session: Any = lambda: pytest.fail("no session is needed to refuse it")  # noqa: E731
     with pytest.raises(InvalidInput, match="one process"):
-        SparkTasks(lambda: pytest.fail("not needed"), "memory://x")
+        run_roll("memory://x", tasks=SparkTasks(session))
 
 
 @pytest.mark.spark
 def test_spark_gives_results_in_the_order_of_payloads(spark: Any) -> None:
     payloads = [f"{each}".encode() for each in range(70)]
-    assert SparkTasks(lambda: spark, "file:///c").run(_decorated, payloads) == [each + b"!" for each in payloads]
+    assert SparkTasks(spark).run(_decorated, payloads) == [each + b"!" for each in payloads]
 
 
 @pytest.mark.spark
@@ -61,7 +63,7 @@ def test_spark_tasks_roll_what_one_process_would(spark: Any, tmp_path: Path) -> 
         for partition in range(3):
             for count in (8, 2, 60):
                 log.append("t", partition, count)
-        tasks = SparkTasks(lambda: spark, log.url)
+        tasks = SparkTasks(spark)
         report = log.roll(tasks=tasks)
         assert report.exit_code == 0
         assert report.done.records == 210

@@ -17,7 +17,7 @@ from sparklog.client.connection import Connection
 from sparklog.core.commands import CreateTopic, DeleteTopic
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.topic import TopicConfig, effective, parse_topic_config
-from sparklog.core.decide_topics import decide_create_topic
+from sparklog.core.decide.topics import decide_create_topic
 from sparklog.core.errors import (
     Conflict,
     InvalidPartitions,

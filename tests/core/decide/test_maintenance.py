@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core import copy_on_write, decide_maintenance
+from sparklog.core import copy_on_write
 from sparklog.core.commands import ConfirmDeleted, DeleteTopic, MoveLogStart, RaiseFloor, RewrittenSlice, Swap
+from sparklog.core.decide import maintenance
 from sparklog.core.errors import (
     InvalidInput,
     NotEnoughReplicas,
@@ -83,7 +84,7 @@ def test_without_the_digest_a_slow_rewrite_would_bring_removed_records_back(
     log: DecidedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = compacted_meanwhile(log)
-    monkeypatch.setattr(decide_maintenance, "digest", lambda slices: slow.digest)
+    monkeypatch.setattr(maintenance, "digest", lambda slices: slow.digest)
     log.submit(slow)
     assert [each.records for each in log.slices()] == [30, 20]
 
@@ -95,10 +96,10 @@ def test_without_the_look_for_whole_slices_a_rewrite_would_tear_the_log(
     """Digest and bounds are two guards: either one alone keeps a slow rewrite out of a slice that grew beyond it."""
     slow = log.swap_of(0, 30)
     log.submit(log.swap_of(0, 50))
-    monkeypatch.setattr(decide_maintenance, "digest", lambda slices: slow.digest)
+    monkeypatch.setattr(maintenance, "digest", lambda slices: slow.digest)
     with pytest.raises(InvalidInput, match=r"whole slices: wanted \[0, 30\), found \[0, 50\)"):
         log.submit(slow)
-    monkeypatch.setattr(decide_maintenance, "_check_rewritten", lambda command, replaced, partition: None)
+    monkeypatch.setattr(maintenance, "_check_rewritten", lambda command, replaced, partition: None)
     with pytest.raises(AssertionError, match="7: slices"):
         log.submit(slow)
 

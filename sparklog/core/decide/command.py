@@ -27,14 +27,14 @@ from sparklog.core.commands import (
     Submission,
     Swap,
 )
-from sparklog.core.decide_append import decide_append, known_append
-from sparklog.core.decide_maintenance import (
+from sparklog.core.decide.append import decide_append, known_append
+from sparklog.core.decide.maintenance import (
     decide_confirm_deleted,
     decide_move_log_start,
     decide_raise_floor,
     decide_swap,
 )
-from sparklog.core.decide_topics import (
+from sparklog.core.decide.topics import (
     decide_add_partitions,
     decide_alter_topic,
     decide_create_cluster,

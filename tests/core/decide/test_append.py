@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core import decide_append as subject
 from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, PartitionEpoch
-from sparklog.core.decide_append import OFFSETS_END
+from sparklog.core.decide import append as subject
+from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.errors import (
     FencedLeaderEpoch,
     InvalidInput,
@@ -25,8 +25,17 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.invariants import violations
-from sparklog.core.records import Appended
-from sparklog.core.types import Holder, LeaderEpoch, NewSlice, Offset, PartitionIndex, TimestampSource, TopicId
+from sparklog.core.records import Appended, At
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NewSlice,
+    Offset,
+    PartitionIndex,
+    TimestampSource,
+    TopicId,
+)
 from tests.core.decided_log import TOPIC, A, B, DecidedLog, place, span
 
 
@@ -62,6 +71,38 @@ def test_offsets_are_dense_per_partition_in_the_order_of_the_command(log: Decide
         (0, 3, 12, 90),
     ]
     assert [each.number for each in record.objects] == [1]
+
+
+def test_a_slice_keeps_what_its_author_said_field_by_field(log: DecidedLog) -> None:
+    log.append(records=3)
+    command = log.append_of(producer=span(log.producer(), 0, 7, 10))
+    objects = (log.uploaded(10_000), log.uploaded(20_000))
+    said = msgspec.structs.replace(
+        command.slices[0],
+        object_index=1,
+        records=4,
+        position=11,
+        length=12,
+        first_batch=13,
+        batches=14,
+        min_timestamp_us=15,
+        max_timestamp_us=16,
+    )
+    other = msgspec.structs.replace(said, object_index=0, producer=span(said.producer.producer_id, 0, 11, 14))
+    command = msgspec.structs.replace(command, objects=objects, slices=(said, other))
+    at = At(EntryNumber(log.state.n + 1), 77)
+    first, second = subject.assign_offsets(log.state, command, at).slices
+    kept = {name: getattr(said, name) for name in NewSlice.__struct_fields__ if name != "object_index"}
+    number = log.state.next_object_number
+    assert msgspec.structs.asdict(first) == kept | {
+        "start": 3,
+        "end": 7,
+        "object_number": number + 1,
+        "append_time_ms": 77,
+        "timestamp_source": TimestampSource.CREATE_TIME,
+        "leader_epoch": 0,
+    }
+    assert (second.start, second.end, second.object_number, second.producer) == (7, 11, number, other.producer)
 
 
 def test_slices_of_several_objects_get_their_own_numbers(log: DecidedLog) -> None:
@@ -234,7 +275,7 @@ def test_a_repeat_of_a_version_is_known_before_its_topic_is_looked_for(log: Deci
 def test_without_the_look_for_known_appends_a_repeat_would_be_there_twice(
     log: DecidedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparklog.core.decide.known_append", lambda state, command: None)
+    monkeypatch.setattr("sparklog.core.decide.command.known_append", lambda state, command: None)
     for _ in range(2):
         log.append(2, application=Application("job", 5))
     assert log.bounds() == [(0, 2), (2, 4)]

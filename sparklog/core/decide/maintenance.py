@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.decide_append import check_holder, existing_partition, where
-from sparklog.core.decide_topics import delay_begins_ms
+from sparklog.core.decide.append import check_holder, existing_partition, where
+from sparklog.core.decide.topics import delay_begins_ms
 from sparklog.core.errors import InvalidInput, NotEnoughReplicas, OffsetOutOfRange, SwapRefused
 from sparklog.core.numbering import records_between
 from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
@@ -59,22 +59,22 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
         tuple(NamedObject(number, each) for number, each in zip(numbers, command.objects, strict=True)),
         tuple(
             Slice(
-                command.topic_id,
-                command.partition,
-                each.start,
-                each.end,
-                each.new.records,
-                numbers[each.new.object_index],
-                each.new.position,
-                each.new.length,
-                each.new.first_batch,
-                each.new.batches,
-                each.new.min_timestamp_us,
-                each.new.max_timestamp_us,
-                each.append_time_ms,
-                each.timestamp_source,
-                each.leader_epoch,
-                each.new.producer,
+                topic_id=command.topic_id,
+                partition=command.partition,
+                start=each.start,
+                end=each.end,
+                records=each.new.records,
+                object_number=numbers[each.new.object_index],
+                position=each.new.position,
+                length=each.new.length,
+                first_batch=each.new.first_batch,
+                batches=each.new.batches,
+                min_timestamp_us=each.new.min_timestamp_us,
+                max_timestamp_us=each.new.max_timestamp_us,
+                append_time_ms=each.append_time_ms,
+                timestamp_source=each.timestamp_source,
+                leader_epoch=each.leader_epoch,
+                producer=each.new.producer,
             )
             for each in command.slices
         ),

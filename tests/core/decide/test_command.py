@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core import decide as subject
 from sparklog.core.commands import (
     AllocateProducer,
     Application,
@@ -18,6 +17,7 @@ from sparklog.core.commands import (
     ReportJob,
     Submission,
 )
+from sparklog.core.decide import command as subject
 from sparklog.core.errors import (
     InvalidInput,
     Landed,

@@ -16,7 +16,7 @@ from sparklog.core.commands import (
     NewStore,
     Submission,
 )
-from sparklog.core.decide import decide
+from sparklog.core.decide.command import decide
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
