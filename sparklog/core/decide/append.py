@@ -108,7 +108,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
         overlaid = source is TimestampSource.APPEND_TIME
         end = ends[topic_partition] = offset_behind(start, new.records)
         sizes[topic_partition] = sizes.get(topic_partition, 0) + new.length
-        # The producer comes after: a call with more than fifteen keywords passes a dict, and costs four times as much.
+        # The producer is set later: a call with more than fifteen keywords passes a dict and costs four times as much.
         made = Slice(
             topic_id=new.topic_id,
             partition=new.partition,
