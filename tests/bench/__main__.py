@@ -1,6 +1,6 @@
 """`make bench`: every speed that is claimed, measured beside its peer in one run.
 
-It writes docs/benchmarks.md and the figures in the README. A run of only some parts prints and writes nothing.
+It writes docs/benchmarks.md and the figures in the README. A run of some parts just prints.
 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
 
