@@ -1,6 +1,6 @@
-"""Commits commands to the chain from threads: drives the machine of `group_commit`.
+"""Commits commands to the chain from threads: the shell that drives the machine of `group_commit`.
 
-There is no thread of its own: whoever waits for a result performs what the machine asks for next. So it survives a fork
+It has no thread of its own: callers who wait for a result perform what the machine asks for next. So it survives a fork
 between calls, and an idle process costs nothing.
 """
 
@@ -28,7 +28,7 @@ from sparklog.host.dice import new_id
 
 SNAPSHOT_EVERY = 1_000  # entries
 DEFAULT_TIMEOUT_MS = 120_000
-AWAKE = 4  # callers who are let go on at once: hundreds that are awake and wait for the interpreter slow each other
+AWAKE = 4  # callers who are woken at once: hundreds awake, waiting for the interpreter, slow each other down
 
 
 class Committer:
@@ -39,16 +39,16 @@ class Committer:
         self.author = author
         self.clock = clock or follower.clock
         self._machine = GroupCommit(author, follower.store.url, follower.head, self.clock.monotonic_ms())
-        self._turn = threading.Lock()  # to call the machine
+        self._turn = threading.Lock()  # held to call the machine
         self._waiting: dict[Ticket, threading.Lock] = {}  # each caller's gate: locked while there is nothing to do
-        self._idle: dict[Ticket, threading.Lock] = {}  # those whose callers perform nothing
-        self._told: deque[threading.Lock] = deque()  # of callers who may go on, one after the other
+        self._idle: dict[Ticket, threading.Lock] = {}  # the gates of callers who perform nothing
+        self._to_wake: deque[threading.Lock] = deque()  # gates of callers whose tickets are done
         self._snapshot_thread: threading.Thread | None = None
         self._snapshot_lock = threading.Lock()
 
     @property
     def counts(self) -> CommitCounts:
-        """What was committed so far."""
+        """Counts of what was committed so far."""
         return self._machine.counts
 
     def begin(self, command: Command) -> Submission:
@@ -57,14 +57,14 @@ class Committer:
         return Submission(new_command_id(), self.position(), command)
 
     def position(self) -> EntryNumber:
-        """The chain position that a command begun now has read: the number of the newest entry."""
+        """The chain position for a command that begins now: the number of the newest entry that was read."""
         return EntryNumber(max(self.follower.head.n, 0))
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
-        """Commit one command and return what it led to; a repeat of a known one returns the same.
+        """Commit one command and return its result; a repeat of a known command returns the same result.
 
-        `timeout_ms` is what the command has for winning a slot: a call that shares an entry with others, or waits for
-        theirs, may last as long as the longest of them. Raises the command's own error (nothing was changed),
+        `timeout_ms` is how long the command may try to win a slot. A call that shares an entry with others, or waits
+        for theirs, may last as long as the longest of them. Raises the command's own error (nothing was changed),
         OutcomeUnknown (look it up by its id, or submit the same `Submission` again with `in_doubt`), RequestTimedOut
         (nothing was changed).
         """
@@ -84,7 +84,7 @@ class Committer:
             thread.join()
 
     def _drive(self, ticket: Ticket) -> None:
-        """Hand the ticket in, and perform requests, one's own or others', until it is done."""
+        """Hand in the ticket, and perform requests, for it or for others, until it is done."""
         gate = threading.Lock()
         gate.acquire()
         try:
@@ -95,7 +95,7 @@ class Committer:
                 request, done = self._next_request(ticket), ticket.done
             while request is not None or not done:
                 if request is None:
-                    # Not with a timeout: an interrupt just after such a wait could leave the lock taken for ever.
+                    # Without a timeout: an interrupt just after a timed wait could leave the lock taken forever.
                     gate.acquire()
                     if ticket.done:
                         self._open_next()
@@ -103,7 +103,7 @@ class Committer:
                     with self._turn:
                         request, done = self._next_request(ticket), ticket.done
                     continue
-                reply = self.follower.perform(request)  # also if the ticket is done meanwhile: nobody else does it
+                reply = self.follower.perform(request)  # even if the ticket is done by now: nobody else does it
                 with self._turn:
                     self._machine.reply(request, reply, self._now())
                     if self._machine.head is not self.follower.head:
@@ -118,13 +118,13 @@ class Committer:
             raise
 
     def _next_request(self, ticket: Ticket) -> Request | None:
-        """What to perform next; None if the ticket is done, or the call has to wait until its gate is opened.
+        """What to perform next; None if the ticket is done, or the call has to wait until its gate opens.
 
-        Opens the gates of those whose tickets are done, and of one caller for each request that nobody performs yet.
+        Opens the gates of callers whose tickets are done, and that of one idle caller per request that nobody performs.
         """
         ended, requests, idle = self._machine.ended, self._machine.requests, self._idle
         if ended:
-            self._tell()
+            self._wake()
         request = None
         if not ticket.done:
             if requests:
@@ -135,35 +135,35 @@ class Committer:
             _open(idle.pop(other))
         return request
 
-    def _tell(self) -> None:
-        """Let the callers whose tickets are done go on."""
+    def _wake(self) -> None:
+        """Let the callers whose tickets are done go on: AWAKE of them now, the others one after the other."""
         ended = self._machine.ended
         while ended:
             gate = self._idle.pop(ended.popleft(), None)
             if gate is not None:
-                self._told.append(gate)
+                self._to_wake.append(gate)
         for _ in range(AWAKE):
             self._open_next()
 
     def _open_next(self) -> None:
-        """Let the next caller go on who was told a result. Each who goes on does so for one more."""
+        """Let the next caller whose ticket is done go on. Each caller who goes on does this for one more."""
         try:
-            gate = self._told.popleft()
+            gate = self._to_wake.popleft()
         except IndexError:
             return
         _open(gate)
 
     def _leave(self, ticket: Ticket, error: BaseException) -> None:
-        """The caller goes away before its ticket is done: the others go on without it."""
+        """The caller leaves before its ticket is done: the others go on without it."""
         self._waiting.pop(ticket, None)
         self._idle.pop(ticket, None)
         if isinstance(error, Exception) and not ticket.done and (ticket.sent or ticket.submission.in_doubt):
             ticket.fail(RequestTimedOut(f"the commit ended early: {error!r}"))
-        waiting = list(self._waiting.items())  # of those who are told, some leave meanwhile
+        waiting = list(self._waiting.items())  # a copy: callers who are done leave meanwhile
         self._machine.recover([each for each, _ in waiting], self._now())
-        # All look for themselves: the error may have come to one who was to wake others.
-        for each in (self._machine.ended, self._told, self._idle):
-            each.clear()
+        # Wake everybody: the error may have come to a caller who was to wake others.
+        for callers in (self._machine.ended, self._to_wake, self._idle):
+            callers.clear()
         for _, gate in waiting:
             _open(gate)
 
@@ -181,15 +181,15 @@ class Committer:
             thread = threading.Thread(target=self._try_snapshot, name="sparklog-snapshot")
             try:
                 thread.start()
-            except RuntimeError as error:  # no more threads here: the commit is done all the same
+            except RuntimeError as error:  # the process can start no more threads: the commit is done all the same
                 _no_snapshot(error)
             else:
                 self._snapshot_thread = thread
 
     def _try_snapshot(self) -> None:
         try:
-            with suppress(ChainDamaged):  # a damaged one counts as none: the one that comes now takes its place
-                newest = snapshot.newest(self.follower.store)  # of another process, maybe
+            with suppress(ChainDamaged):  # a damaged one counts as none: the one written now takes its place
+                newest = snapshot.newest(self.follower.store)  # maybe by another process
                 if newest is not None:
                     self.follower.learn_snapshot(newest)
             if self.follower.head.n - self.follower.snapshot_n >= SNAPSHOT_EVERY:
@@ -198,7 +198,7 @@ class Committer:
             _no_snapshot(error)
 
     def write_snapshot(self) -> int:
-        """Write a snapshot of the state as it is now, unless there is one; returns its entry number."""
+        """Write a snapshot of the current state, unless there is one; returns its entry number."""
         head = self.follower.head
         if head.n == self.follower.snapshot_n:
             return head.n
@@ -214,7 +214,7 @@ class Committer:
 
 
 def new_command_id() -> CommandId:
-    """A command id that nobody drew before."""
+    """A new command id."""
     return CommandId(new_id())
 
 

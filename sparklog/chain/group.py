@@ -1,7 +1,7 @@
-"""Which of the commands that wait go into the next entry, and what they lead to. Nothing here waits or does I/O.
+"""Which of the waiting commands go into the next entry, and what they lead to. Nothing here waits or does I/O.
 
-Commands are decided one after the other, each on the state after those before it. That state is a draft: it becomes
-the head when the entry has won its slot, or it is dropped and all is decided again.
+Commands are decided one after the other, each on the state that the ones before it leave. That state is a draft: it
+becomes the head once the entry has won its slot; otherwise it is dropped, and the commands are decided again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Ticket:
     timeout_ms: int
     result: CommandResult | None = None
     error: SparklogError | None = None
-    sent: bool = False  # an entry with it is on its way, and nobody knows yet what becomes of it
-    body: CommandBody | None = None  # of a large append: what is in the store for the entry to name
+    sent: bool = False  # an entry with it is on its way, and its outcome is not known yet
+    body: CommandBody | None = None  # of a large append: the stored body, for the entry to name
 
     @property
     def done(self) -> bool:
@@ -41,13 +41,13 @@ class Ticket:
         return self.result is not None or self.error is not None
 
     def doubt(self) -> None:
-        """From now on an attempt may have landed of which nobody was told."""
+        """If the command was sent, it is in doubt from now on: that attempt may land without anybody hearing of it."""
         if self.sent:
             self.submission = msgspec.structs.replace(self.submission, in_doubt=True)
             self.sent = False
 
     def fail(self, error: SparklogError) -> None:
-        """End with `error`, or with OutcomeUnknown if this attempt may have landed, or one before."""
+        """End with `error`, or with OutcomeUnknown if this or an earlier attempt may have landed."""
         self.error = error
         maybe = self.sent or self.submission.in_doubt
         if (maybe and error.landed is Landed.NO) or isinstance(error, OutcomeUnknown):
@@ -59,26 +59,26 @@ class Ticket:
 
 @dataclass(slots=True)
 class Group:
-    """Commands that were decided together behind one head: entry `at` if they are written."""
+    """Commands that were decided together on top of one head: entry `at`, if it wins its slot."""
 
     head: Head
     tickets: Sequence[Ticket]
     at: At
     draft: Draft
     decided: list[tuple[Ticket, AppliedCommand]] = field(default_factory=list)
-    encoded: list[msgspec.Raw] = field(default_factory=list)  # of what was decided
+    encoded: list[msgspec.Raw] = field(default_factory=list)  # the decided commands, encoded
     known: list[tuple[Ticket, CommandResult]] = field(default_factory=list)  # answers that need no entry
-    committed: list[tuple[Ticket, EntryNumber]] = field(default_factory=list)  # before, by these entries
+    committed: list[tuple[Ticket, EntryNumber]] = field(default_factory=list)  # already, by these entries
     refused: list[tuple[Ticket, SparklogError]] = field(default_factory=list)
-    without_body: list[Ticket] = field(default_factory=list)  # large appends that are to be stored first
+    without_body: list[Ticket] = field(default_factory=list)  # large appends whose bodies must be stored first
 
     @property
     def rests_on(self) -> int:
-        """The newest entry that an answer rests on; -1 for none."""
+        """The newest entry that an answer rests on; -1 if there is none."""
         return max((*(result.n for _, result in self.known), *(n for _, n in self.committed)), default=-1)
 
     def entry(self, author: Author, nonce: str) -> bytes:
-        """The bytes of the entry with what was decided; the draft is the state after it from now on."""
+        """Encode the decided commands as an entry. From then on the draft is the state after it."""
         at, chain_id = self.at, self.draft.state.chain_id
         previous = self.head.entry_hash
         entry = EncodedEntry(chain_id, at.n, author, nonce, previous, at.time_ms, tuple(self.encoded))
@@ -91,20 +91,20 @@ def taken(queue: Iterable[Ticket]) -> list[Ticket]:
     """The longest-waiting commands that together fit one entry: at least one."""
     tickets: list[Ticket] = []
     slices = 0
-    for each in queue:
-        command = each.submission.command
+    for ticket in queue:
+        command = ticket.submission.command
         slices += min(len(command.slices), SLICES_INLINE) if isinstance(command, Append) else 1
         if tickets and slices > GROUP_SLICES:
             break
-        tickets.append(each)
+        tickets.append(ticket)
     return tickets
 
 
 def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> Group:
-    """Decide each on the state after those before it.
+    """Decide each command on the state that the ones before it leave.
 
-    Anything that leads to no records depends on commands of the group, or of an entry that is not yet `confirmed`, if
-    there are any: then it stays open.
+    An answer without records stays open while it may depend on commands that have not landed: those of the group, or of
+    an entry before it that is not `confirmed` yet.
     """
     group = Group(head, tickets, At(EntryNumber(head.n + 1), time_ms), Draft(head))
     for ticket in tickets:
@@ -116,13 +116,13 @@ def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirm
             elif final and decision.committed_in is not None:
                 group.committed.append((ticket, decision.committed_in))
             elif final:
-                # If nothing is known either, the state is as wanted already.
+                # With no known result either, the state is already as the command wants it.
                 already = CommandResult(EntryNumber(head.n), ticket.submission.n0, head.state.time_ms)
                 group.known.append((ticket, decision.known or already))
         except SparklogError as error:
             if final:
                 group.refused.append((ticket, error))
-        except (TypeError, ValueError, AttributeError) as error:  # types are not checked when a command is made
+        except (TypeError, ValueError, AttributeError) as error:  # types are not checked when a command is built
             wrong = InvalidInput(f"command {ticket.submission.command_id} holds a value of the wrong type: {error}")
             wrong.__cause__ = error
             if final:
@@ -131,7 +131,7 @@ def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirm
 
 
 def _add(group: Group, ticket: Ticket, decision: Decision) -> None:
-    """Apply what a command leads to to the draft, and keep it for the entry."""
+    """Apply a decided command to the draft, and keep it for the entry."""
     submission, records = ticket.submission, decision.records
     applied = in_entry = AppliedCommand(submission.command_id, submission.n0, records)
     encoded = encode_command(applied)

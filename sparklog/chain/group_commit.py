@@ -1,21 +1,21 @@
-"""Group commit, as a state machine: all commands that wait go into one entry.
+"""Group commit, as a state machine: all waiting commands go into one entry.
 
 IDLE ── a command, after a long silence ──► CHECKING that the chain is still there ──┐
   │ ◄─────────────────────────────────────────────────────────────────────────────────┘
   ├── commands that lead to records ──► CLAIMING a slot ── won ──► their results
-  │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided anew
-  │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided anew
-  ├── a command that is refused ──► FOLLOWING: a refusal, too, is decided on the newest state
+  │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided again
+  │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided again
+  ├── a command that is refused ──► FOLLOWING: a refusal too is decided on the newest state
   ├── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first
   └── a command that the chain knows ──► READING its result back from the entry that applied it
 
-While the mark of slot n's block is looked for, slot n+1 of the same block is claimed already; it is acknowledged after
-n. The machine draws no id, reads no clock, holds no lock and does no I/O: `submit`, `reply` and `recover` are given
-the moment, what is to be done is in `requests`, and tickets that have a result or an error are in `ended`.
+While the mark of slot n's block is looked for, slot n+1 of the same block may be claimed already; it is acknowledged
+after n. The machine draws no id, reads no clock, holds no lock and does no I/O: `submit`, `reply` and `recover` get the
+time as an argument, `requests` has what is to be done, and `ended` has the tickets with a result or an error.
 
-Fewer, larger entries are faster and cheaper than many small ones. So a slot is not claimed behind a mark look-up for
-no more commands than the entry in front of it holds; and after an entry that took long the next one waits a moment for
-callers who come back (`gathering.py`).
+Fewer, larger entries are faster and cheaper than many small ones. So slot n+1 is claimed that early only for more
+commands than entry n holds; and after a slow entry the next one waits a moment for callers who come back
+(`gathering.py`).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from sparklog.core.records import AppliedCommand, At
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block, entry_key
 
-IDLE_MS = 10_000  # after so long without an entry, a look whether it is still the same chain
-REST_AFTER = 8  # slots lost one after the other, before a pause lets others go first
+IDLE_MS = 10_000  # after this long without an entry, check that it is still the same chain
+REST_AFTER = 8  # slots lost in a row, before a pause lets others go first
 REST_MS = 50.0
 
 
@@ -70,20 +70,20 @@ class Phase(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """An entry on its way into its slot: what it leads to if it wins, and whom that concerns."""
+    """An entry on its way into its slot: the head if it wins, and the tickets whose commands it holds."""
 
     claim: Claim
     at: At
     after: Head
     decided: Sequence[tuple[Ticket, AppliedCommand]]
     began_ms: int
-    is_followed: bool = False  # what waited was decided behind it already
+    is_followed: bool = False  # waiting commands were decided on top of it already
     outcome: Won | Lost | Voided | SparklogError | None = None
 
 
 @dataclass(slots=True)
 class CommitCounts:
-    """What was done so far. `group_sizes[k]`: entries that held k commands (F-02)."""
+    """Counts since the start. `group_sizes[k]`: entries that held k commands (F-02)."""
 
     entries: int = 0
     lost_slots: int = 0
@@ -94,27 +94,27 @@ Handler = Callable[[Reply, Now], None]
 
 
 class GroupCommit:
-    """Commits to one chain, from `head` on, which was read at `known_ms`. `url` of the metadata is for messages."""
+    """Commits to one chain, from `head` on, which was read at `known_ms`. `url` is only for messages."""
 
     def __init__(self, author: Author, url: str, head: Head, known_ms: int) -> None:
         self.author = author
         self.head = head
         self.phase = Phase.IDLE
         self.counts = CommitCounts()
-        self.requests: deque[Request] = deque()  # to be performed: a shell takes them out, in any order
-        self.ended: deque[Ticket] = deque()  # done: a shell takes them out, and tells their callers
+        self.requests: deque[Request] = deque()  # to be performed: a shell takes them, in any order
+        self.ended: deque[Ticket] = deque()  # done: a shell takes them, and wakes their callers
         self._url = url
         self._queue: deque[Ticket] = deque()
-        self._attempts: deque[Attempt] = deque()  # of slots that follow each other
+        self._attempts: deque[Attempt] = deque()  # on consecutive slots
         self._handlers: dict[Request, Handler] = {}
-        self._round: list[Ticket] = []  # whom an error concerns while it follows
-        self._caught_up = False  # whether the head was the newest one when the last round ended
-        self._known_ms = known_ms  # when the slot behind the head was known to be this chain's
+        self._round: list[Ticket] = []  # the tickets that an error ends
+        self._caught_up = False  # whether the last round reached the end of the chain
+        self._known_ms = known_ms  # when the chain at the address was last known to be this one
         self._lost_in_a_row = 0
         self._gathering = Gathering()
-        self._look: Request | None = None  # the pause in which commands are gathered
-        # All entries up to this one are durable, also their names: this process put one behind them into their
-        # directory, or made sure. A process may die between the two steps of a local put.
+        self._look: Request | None = None  # the pause during which commands are gathered
+        # All entries up to this one are durable, and so are their names: this process has put a later entry into the
+        # same directory, or has made sure. On a local disk a process may die between naming an entry and syncing that.
         self._settled_n = -1
 
     def submit(self, ticket: Ticket, now: Now) -> None:
@@ -126,35 +126,35 @@ class GroupCommit:
         self._advance(now)
 
     def reply(self, request: Request, reply: Reply, now: Now) -> None:
-        """What came of a request. One that nobody waits for any more is passed over."""
+        """Take the reply to a request. A reply that nobody waits for any more is ignored."""
         handler = self._handlers.pop(request, None)
         if handler is not None:
             handler(reply, now)
             self._advance(now)
 
     def recover(self, tickets: Iterable[Ticket], now: Now) -> None:
-        """Begin again with these, after a caller was interrupted and is not one of them.
+        """Start again with these tickets, after a caller was interrupted whose ticket is not among them.
 
-        Where it was interrupted nobody knows, also inside this machine: what was sent is in doubt. Nothing waits for
-        the replies that are still to come.
+        The interrupt may have come anywhere, even inside this machine, so everything that was sent is in doubt. Replies
+        that are still to come are ignored.
         """
         self._attempts.clear()
         self._forget_requests()
         self._caught_up = False
         self._queue = deque(each for each in tickets if not each.done)
-        for each in self._queue:
-            each.doubt()
+        for ticket in self._queue:
+            ticket.doubt()
         self._advance(now)
 
     def learn(self, head: Head) -> None:
-        """Take over a head that others have followed the chain to, if it is not older and nothing is under way."""
+        """Take over a head that others have followed the chain to, unless it is older or something is under way."""
         if not self._handlers and not self._attempts and head.n >= self.head.n:
             self.head = head
 
     # ---- what comes next ------------------------------------------------------------------------
 
     def _advance(self, now: Now) -> None:
-        """Begin what can be begun."""
+        """Start whatever can be started."""
         while self._may_decide():
             if not self._attempts and self._is_long_silent(now):
                 self._check_chain()
@@ -165,7 +165,7 @@ class GroupCommit:
             self.phase = Phase.IDLE
 
     def _may_decide(self) -> bool:
-        """Whether commands wait, and a slot may be claimed: no other is, or only the mark of the one before is due."""
+        """Whether commands wait and a slot may be claimed: no claim is under way, or only its mark look-up is due."""
         if not self._queue:
             return False
         if not self._attempts:
@@ -184,18 +184,18 @@ class GroupCommit:
         self.requests.append(request)
 
     def _forget_requests(self) -> None:
-        """Nobody waits for the replies that are still to come."""
+        """Stop waiting for the replies that are still to come."""
         self._handlers.clear()
         self.requests.clear()
 
     # ---- deciding -------------------------------------------------------------------------------
 
     def _decide(self, now: Now) -> bool:
-        """Decide what waits on the newest head, and begin what that leads to. Whether there is more to decide now."""
+        """Decide the waiting commands on the newest head, and start what follows. Returns whether to go on."""
         confirmed = not self._attempts
         head = self.head if confirmed else self._attempts[-1].after
         if entry_block(head.n + 1) != entry_block(head.n) and self._settled_n < head.n and confirmed:
-            self._settle()  # nobody puts into the directory of that entry again
+            self._settle()  # no later put syncs the directory of that entry
             return False
         if not confirmed:
             self._attempts[-1].is_followed = True
@@ -228,7 +228,7 @@ class GroupCommit:
         return False
 
     def _take_out(self, tickets: Sequence[Ticket]) -> None:
-        """Of these, which are the first that wait, those wait no more that are done or sent."""
+        """Take those of `tickets` that are done or sent out of the queue; `tickets` are the first in it."""
         for _ in tickets:
             self._queue.popleft()
         self._queue.extendleft(each for each in reversed(tickets) if not each.done and not each.sent)
@@ -236,7 +236,7 @@ class GroupCommit:
     # ---- large commands -------------------------------------------------------------------------
 
     def _store(self, tickets: Sequence[Ticket]) -> None:
-        """Put the bodies of large commands beside the chain; nothing names them before an entry does."""
+        """Store the bodies of large commands beside the chain, before an entry names them."""
         self.phase = Phase.STORING
         for ticket in tickets:
             store = StoreBody(ticket.submission, ticket.deadline_ms, ticket.timeout_ms, self._url)
@@ -257,7 +257,7 @@ class GroupCommit:
     # ---- claiming -------------------------------------------------------------------------------
 
     def _claim(self, group: Group, now: Now) -> None:
-        """Send what was decided as one entry."""
+        """Send the decided commands as one entry."""
         self.phase = Phase.CLAIMING
         body = group.entry(self.author, now.nonce)
         # Nobody's append may fail early because another caller was in more of a hurry.
@@ -282,7 +282,7 @@ class GroupCommit:
         return handle
 
     def _end_attempts(self, now: Now) -> None:
-        """Act on what is known of the oldest slot, and then of the next: never on a later one first."""
+        """Act on the outcome of the oldest slot, then on that of the next: never on a later one first."""
         while self._attempts and (outcome := self._attempts[0].outcome) is not None:
             self._known_ms = now.monotonic_ms
             match outcome:
@@ -313,9 +313,9 @@ class GroupCommit:
         self._gathering.expect(size, len(self._queue), now.monotonic_ms - attempt.began_ms, now.monotonic_ms)
 
     def _give_up(self, *, in_doubt: bool = False) -> Attempt:
-        """End all attempts; their commands wait again. Returns the oldest attempt.
+        """End all attempts, and queue their commands again. Returns the oldest attempt.
 
-        Those of a later one are in doubt: it was sent behind an entry of which nobody knows now whether it counts.
+        The commands of a later attempt are in doubt: its entry was sent behind one that may not count.
         """
         first, *later = self._attempts
         self._attempts.clear()
@@ -330,30 +330,30 @@ class GroupCommit:
         return first
 
     def _after_lost(self, attempt: Attempt, body: bytes, now: Now) -> None:
-        """Somebody else has the slot: follow, and decide anew."""
+        """Somebody else has the slot: follow the chain, then decide again."""
         self.counts.lost_slots += 1
         self._lost_in_a_row += 1
         tickets = [ticket for ticket, _ in attempt.decided]
         for ticket in tickets:
             if ticket.deadline_ms <= now.monotonic_ms:
-                slot = f"found every slot taken for {duration(ticket.timeout_ms)}"
-                self._fail([ticket], RequestTimedOut(f"command {ticket.submission.command_id} {slot}"))
-        found = body if self.head.n == attempt.at.n - 1 else None
+                what = f"found every slot taken for {duration(ticket.timeout_ms)}"
+                self._fail([ticket], RequestTimedOut(f"command {ticket.submission.command_id} {what}"))
+        next_body = body if self.head.n == attempt.at.n - 1 else None
         many = self._lost_in_a_row % REST_AFTER == 0
-        self._follow(CatchUp(self.head, self._url, found=found), tickets, self._rest if many else None)
+        self._follow(CatchUp(self.head, self._url, found=next_body), tickets, self._rest if many else None)
 
     def _fail(self, tickets: Iterable[Ticket], error: SparklogError) -> None:
-        """End those of `tickets` that are not done yet."""
-        for each in tickets:
-            if not each.done:
-                each.fail(error)
-                self.ended.append(each)
+        """End those of `tickets` that are not done yet, with `error`."""
+        for ticket in tickets:
+            if not ticket.done:
+                ticket.fail(error)
+                self.ended.append(ticket)
         self._queue = deque(each for each in self._queue if not each.done)
 
     # ---- gathering ------------------------------------------------------------------------------
 
     def _gathers(self, now: Now) -> bool:
-        """Wait for more commands, if that pays. Whether it does."""
+        """Wait for more commands, if that pays. Returns whether it does."""
         look_ms = None if self._attempts else self._gathering.look_ms(len(self._queue), now.monotonic_ms)
         if look_ms is None:
             return False
@@ -365,7 +365,7 @@ class GroupCommit:
     # ---- following ------------------------------------------------------------------------------
 
     def _follow(self, catch_up: CatchUp, tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
-        """Follow the chain to its end, and do what comes `then`; an error concerns `tickets`."""
+        """Follow the chain to its end, and then call `then`. An error ends `tickets`."""
         self.phase = Phase.FOLLOWING
         self._round = [each for each in tickets if not each.done]
 
@@ -394,10 +394,10 @@ class GroupCommit:
     # ---- what others wrote ----------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Make the newest entry durable, and with it all before it: put its bytes again.
+        """Make the newest entry durable, and with it all before it, by putting its bytes again.
 
-        `ObjectStore.put_if_absent` promises that what it finds is durable. An entry that was deleted as old is covered
-        by a snapshot.
+        If `ObjectStore.put_if_absent` finds the key taken, it promises that the object is durable. An entry that was
+        deleted as old is covered by a snapshot.
         """
         self.phase = Phase.SETTLING
         n, self._round = self.head.n, list(self._queue)
@@ -423,7 +423,7 @@ class GroupCommit:
     # ---- what was committed before --------------------------------------------------------------
 
     def _read_back(self, committed: Sequence[tuple[Ticket, EntryNumber]]) -> None:
-        """Answer commands that the chain knows from the entries that applied them."""
+        """Answer commands that the chain has applied before, from the entries that applied them."""
         self.phase = Phase.READING
         machine = ReadEntries((n for _, n in committed), self._url)
 
@@ -440,7 +440,7 @@ class GroupCommit:
         self._ask(machine.start(), handle)
 
     def _answer(self, committed: Sequence[tuple[Ticket, EntryNumber]], entries: Iterable[Entry]) -> None:
-        """An entry that is gone is below a FLOOR that this head does not know yet; else it is damage."""
+        """Answer from `entries`. A missing one is below a FLOOR that this head does not know yet, or it is damage."""
         results = {command.command_id: result for command, result in results_in(entries)}
         for ticket, _ in committed:
             ticket.result = results.get(ticket.submission.command_id)
@@ -462,9 +462,9 @@ class GroupCommit:
         return self.head.n >= 0 and now.monotonic_ms - self._known_ms >= IDLE_MS
 
     def _check_chain(self) -> None:
-        """Refuse to write into another cluster: its chain, being shorter, would get an entry behind a gap.
+        """Refuse to write into another cluster: its chain is shorter and would get an entry behind a gap.
 
-        A process that keeps writing is not told that the place was wiped.
+        A process that keeps writing does not notice that the place was wiped.
         """
         self.phase = Phase.CHECKING
 

@@ -1,11 +1,13 @@
-"""What nobody needs any more beside the chain: old snapshots, chunks that none names, bodies of old large commands.
+"""Deleting what nobody needs any more: old snapshots, chunks that no snapshot names, bodies of old large commands.
 
     find what there is -> decide what goes (pure) -> delete it: manifests, then chunks, then bodies
 
-The three newest whole snapshots stay, with everything newer. Manifests go before their chunks: a reader that misses a
-chunk finds the manifest gone and takes a newer one. A chunk may be deleted that somebody is about to name in a snapshot
-that is being written; whoever of the two comes later notices, and takes the manifest back (`snapshot.write` looks
-for its chunks behind the put of the manifest, `delete_old` for new manifests behind the deletions).
+The three newest whole snapshots stay, and so does everything newer. Manifests are deleted before their chunks: a reader
+that misses a chunk finds the manifest gone and takes a newer one.
+
+A deleted chunk may be one that a snapshot being written is about to name. Whichever of the two comes later notices this
+and deletes the manifest again: `snapshot.write` looks for its chunks after it has put the manifest, and `delete_old`
+looks for new manifests after its deletions.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ KEPT = 3
 
 
 class FoundSnapshot(msgspec.Struct, frozen=True):
-    """A manifest in the store: the keys of its chunks, and FLOOR in its state. Both None if it can't be read."""
+    """A manifest in the store: the keys of its chunks, and FLOOR in its state. Both are None if it can't be read."""
 
     stored: StoredKey
     chunks: frozenset[str] | None
@@ -33,7 +35,7 @@ class FoundSnapshot(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Everything of this kind in a store: snapshots with the newest first, chunks, bodies below the newest FLOOR."""
+    """What a store holds of these: snapshots, newest first; chunks; bodies below the newest FLOOR."""
 
     snapshots: tuple[FoundSnapshot, ...]
     chunks: tuple[StoredKey, ...]
@@ -41,19 +43,19 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Old(msgspec.Struct, frozen=True):
-    """What may go, in the order in which it goes."""
+    """What may be deleted, in the order of deletion."""
 
     manifests: tuple[StoredKey, ...] = ()
     chunks: tuple[StoredKey, ...] = ()
     bodies: tuple[StoredKey, ...] = ()
 
     def in_order(self) -> tuple[StoredKey, ...]:
-        """All of it."""
+        """Everything that may be deleted, manifests first."""
         return (*self.manifests, *self.chunks, *self.bodies)
 
 
 class OldDeleted(msgspec.Struct, frozen=True):
-    """Objects that are gone, with their bytes; and those where that failed, with the first few reasons."""
+    """How many objects and bytes were deleted, how many objects could not be, and the first few reasons."""
 
     objects: int = 0
     size_bytes: int = 0
@@ -62,7 +64,7 @@ class OldDeleted(msgspec.Struct, frozen=True):
 
 
 def find(store: ObjectStore) -> Found:
-    """What there is. Chunks are listed after the manifests are read: one that is missing then is not on its way."""
+    """Find what there is. Chunks are listed after the manifests are read, so one that is missing is not on its way."""
     snapshots = tuple(_found(store, each) for each in store.list_keys(SNAPSHOTS))
     chunks = tuple(store.list_keys(CHUNKS))
     end = command_key(max((each.floor for each in snapshots if each.floor is not None), default=0), "0" * 32)
@@ -79,13 +81,13 @@ def _found(store: ObjectStore, stored: StoredKey) -> FoundSnapshot:
 
 
 def decide_old(found: Found) -> Old:
-    """What may go; nothing before there are as many whole snapshots as are kept.
+    """What may be deleted: nothing while there are fewer than KEPT whole snapshots.
 
-    The body of a command goes when FLOOR had passed it in the oldest snapshot that is kept. Then an entry that names it
-    is not above that snapshot, so nobody who opens the chain reads it; and none can come, because FLOOR refuses it.
+    The body of a command may go once FLOOR has passed it in the oldest snapshot kept. Then no entry after that snapshot
+    names it, so nobody who opens the chain reads it; and FLOOR refuses any new entry that would name it.
     """
-    there = {each.key for each in found.chunks}
-    whole = [each for each in found.snapshots if each.chunks is not None and each.chunks <= there]
+    existing = {chunk.key for chunk in found.chunks}
+    whole = [each for each in found.snapshots if each.chunks is not None and each.chunks <= existing]
     if len(whole) < KEPT:
         return Old()
     oldest = whole[KEPT - 1]
@@ -93,7 +95,7 @@ def decide_old(found: Found) -> Old:
     manifests = tuple(each.stored for each in found.snapshots if each.stored.key > oldest.stored.key)
     bodies = tuple(each for each in found.bodies if _is_below(each.key, oldest.floor or EntryNumber(0)))
     if any(each.chunks is None for each in kept):
-        return Old(manifests, (), bodies)  # what a manifest names that can't be read now nobody knows
+        return Old(manifests, (), bodies)  # nobody knows which chunks an unreadable manifest names
     named = frozenset().union(*(each.chunks or () for each in kept))
     return Old(manifests, tuple(each for each in found.chunks if each.key not in named), bodies)
 
@@ -104,7 +106,7 @@ def _is_below(key: str, floor: EntryNumber) -> bool:
 
 
 def delete_old(store: ObjectStore, found: Found, old: Old) -> OldDeleted:
-    """Delete it one by one; a failure stops no other, but manifests that stay keep all chunks."""
+    """Delete them one by one. A failure stops no other, but if a manifest stays, so do all chunks and bodies."""
     manifests = _deleted(store, old.manifests)
     if manifests.failed:
         return manifests
@@ -129,7 +131,7 @@ def _deleted(store: ObjectStore, keys: Sequence[StoredKey]) -> OldDeleted:
 
 
 def _take_back(store: ObjectStore, found: Found, gone: frozenset[str]) -> None:
-    """Delete manifests that came meanwhile and name what is gone."""
+    """Delete manifests that appeared meanwhile and name chunks that are gone."""
     known = {each.stored.key for each in found.snapshots}
     for stored in list(store.list_keys(SNAPSHOTS)):
         if stored.key not in known and (_found(store, stored).chunks or frozenset()) & gone:

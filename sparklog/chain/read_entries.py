@@ -1,7 +1,7 @@
-"""Reading chosen entries again, as a state machine: to learn what a command led to that one of them applied.
+"""Reading chosen entries again, as a state machine, to learn the results of commands that they applied.
 
-What was read counts only if the mark of its block is absent then: in a block that is going, a stalled writer may have
-put another entry into the slot.
+An entry counts only if the void mark of its block is absent after the read: in a block that is being deleted, a stalled
+writer may have put another entry into the slot.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparklog.storage.keys import entry_block, entry_key, void_key
 
 
 class ReadEntries:
-    """Reads the entries `numbers`, at least one. It ends with those that are there, in ascending order, or an error."""
+    """Reads the entries `numbers`, at least one. Ends with those that are there, ascending, or with an error."""
 
     def __init__(self, numbers: Iterable[EntryNumber], url: str) -> None:
         self._numbers = sorted(set(numbers))
@@ -30,7 +30,7 @@ class ReadEntries:
         return GetMany([entry_key(n) for n in self._numbers])
 
     def reply(self, reply: Reply) -> Request | list[Entry] | SparklogError:
-        """The next request, or how it ended."""
+        """The next request, or the outcome."""
         if isinstance(reply, SparklogError):
             return reply
         blocks = sorted({entry_block(n) for n in self._numbers})
@@ -50,7 +50,7 @@ class ReadEntries:
 
 
 def results_in(entries: Iterable[Entry]) -> Iterator[tuple[AppliedCommand, CommandResult]]:
-    """The commands of the entries, and what each led to."""
+    """The commands of the entries, each with its result."""
     for entry in entries:
         for command in entry.commands:
             yield command, result_of(command, entry.at)

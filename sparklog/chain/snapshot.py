@@ -3,8 +3,8 @@
     meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
     meta/chunks/<sha256>        the tables of slices, objects and commands as Arrow IPC files, the rest as msgpack
 
-A chunk that has not changed since the last snapshot is named again, not written again; rows of a table that
-died since are listed in the manifest. So a snapshot costs what changed.
+A chunk that has not changed since the last snapshot is named again, not written again; the manifest lists the table
+rows that have died since. So a snapshot costs only what changed.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ PARALLEL_CHUNKS = 8
 
 
 class ChunksGone(StoreUnavailable):
-    """A snapshot could not be written because chunks that were known to be there are gone: know none, and try again."""
+    """A snapshot could not be written because known chunks are gone: forget all known chunks, and try again."""
 
 
 class TableChunk(msgspec.Struct, frozen=True):
-    """A chunk of a table: its checksums, size and rows, and runs [low, high) of rows that died since."""
+    """A chunk of a table: its checksums, size and rows, and runs [low, high) of rows that have died since."""
 
     sha256: str
     crc32c: int
@@ -71,7 +71,7 @@ class TableChunk(msgspec.Struct, frozen=True):
 
 
 class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
-    """`Producer` without a map whose keys are structs."""
+    """`Producer` with pairs in place of its map, whose keys are structs."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -80,7 +80,7 @@ class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SmallState(msgspec.Struct, frozen=True):
-    """What changes with nearly every entry and is small."""
+    """The small parts of the state, which change with nearly every entry."""
 
     stores: tuple[Store, ...]
     producers: tuple[StoredProducer, ...]
@@ -119,17 +119,20 @@ _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_re
 
 @dataclass(slots=True)
 class Prepared:
-    """A snapshot that was taken from the state, not yet written. Chunks of None are in the store already."""
+    """A snapshot that was taken from the state, but not written yet.
+
+    `bodies` has the new chunks, by sha256. The other chunks are in the store already.
+    """
 
     manifest: Manifest
     bodies: dict[str, bytes] = field(default_factory=dict)
 
 
 def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) -> Prepared:
-    """Take a snapshot of `state`. `known`: chunks already in the store; those that this snapshot adds are noted there.
+    """Take a snapshot of `state`. `known`: chunks already in the store; the new chunks of tables are added to it.
 
-    The state does not change; its blocks remember which chunks hold them, so that the next snapshot need not encode
-    them again.
+    The state does not change, but its blocks remember which chunks hold them, so that the next snapshot does not have
+    to encode them again.
     """
     prepared: dict[str, bytes] = {}
     stored_objects = state.objects.in_blocks()
@@ -169,10 +172,11 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
 
 
 def write(store: ObjectStore, prepared: Prepared) -> Manifest:
-    """Put the new chunks, then the manifest. Returns the one that is there: another's of the same entry is as good.
+    """Put the new chunks, then the manifest. Returns the manifest that is in the store.
 
-    The chunks of the other's may be others than one's own. Raises ChunksGone, with nothing written, if a chunk that the
-    manifest names was deleted meanwhile because no snapshot had named it, or only old ones.
+    It may be another process's snapshot of the same entry, which is as good but may name other chunks. Raises
+    ChunksGone, and leaves no manifest, if a chunk that it names was deleted meanwhile because no snapshot, or only old
+    ones, named it.
     """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:
@@ -192,7 +196,7 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
 
 
 def missing_chunks(store: ObjectStore, manifest: Manifest) -> list[str]:
-    """The keys of chunks that a snapshot names and that are not there."""
+    """The keys of chunks that a snapshot names and the store does not have."""
     keys = [chunk_key(sha256) for sha256 in known_chunks(manifest)]
     with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
         return [key for key, there in zip(keys, pool.map(lambda key: _has(store, key), keys), strict=True) if not there]
@@ -206,19 +210,19 @@ def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
 
 
 def _put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
-    """Put a chunk unless it is there; one that is damaged is put anew, since its name says which bytes it has.
+    """Put a chunk unless it is there. A damaged one is replaced: its name says which bytes it must have.
 
-    A chunk that is there is read: a manifest must not name what a lost try left out.
+    A chunk that is there is read and compared, because a manifest must not name one with other bytes.
     """
     try:
         store.put_if_absent(key, body)
     except KeyExists:
         try:
-            found = store.get(key)
+            stored = store.get(key)
         except KeyNotFound as error:
             raise _not_there(store, key) from error
-        if bytes(found) != body:
-            _log.warning("%s at %s was damaged: it is written anew", key, store.url)
+        if bytes(stored) != body:
+            _log.warning("%s at %s was damaged: it is written again", key, store.url)
             store.delete(key)
             store.put_if_absent(key, body)
 
@@ -228,10 +232,10 @@ def _not_there(store: ObjectStore, key: str) -> StoreUnavailable:
 
 
 def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
-    """The newest snapshot that can be read; None if the state is to be built from the entries.
+    """The newest snapshot that can be read; None if the state must be built from the entries alone.
 
-    A damaged one is passed over with a warning, because older snapshots and the entries say the same; the next
-    snapshot takes its place. Raises ChainDamaged if none can be read and the first entries are gone.
+    A damaged one is skipped with a warning, because older snapshots and the entries say the same; the next snapshot
+    takes its place. Raises ChainDamaged if none can be read and the first entries are gone.
     """
     first: ChainDamaged | None = None
     for key in _newest_first(store):
@@ -241,7 +245,7 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
         except ChainDamaged as damaged:
             if _has(store, key):  # else it was deleted as old while it was read
                 first = first or damaged
-                _log.warning("another snapshot is read, or the entries: %s", damaged)
+                _log.warning("another snapshot or the entries are read instead: %s", damaged)
         except KeyNotFound:  # it was deleted as old since it was found
             pass
     if first is not None and not _has(store, entry_key(0)):
@@ -250,7 +254,7 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
 
 
 def _newest_first(store: ObjectStore) -> Iterator[str]:
-    """Keys of manifests. If a newer one appears meanwhile, it comes next: the older ones may be about to go."""
+    """Keys of manifests, newest first. One that appears meanwhile comes next: the older ones may be about to go."""
     tried: set[str] = set()
     key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
     while key is not None:
@@ -348,7 +352,7 @@ def _retired(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest, s
 
 
 def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
-    """The chunks that a snapshot names: they need not be written again."""
+    """The chunks that a snapshot names, by sha256. They need not be written again."""
     results = (manifest.results,) if isinstance(manifest.results, TableChunk) else manifest.results
     small = (manifest.topics, manifest.partitions, manifest.small)
     tables = (*manifest.slices, *manifest.objects, *results, *manifest.retired)
@@ -356,7 +360,7 @@ def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
 
 
 def _in_order(values: Mapping[Any, T]) -> tuple[T, ...]:
-    """The values by key: the same map leads to the same bytes in every process."""
+    """The values in the order of their keys, so that equal maps give equal bytes in every process."""
     return tuple(values[key] for key in sorted(values))
 
 
@@ -411,10 +415,10 @@ def _body(store: ObjectStore, n: int, chunk: TableChunk) -> memoryview:
         body = store.get(key)
     except KeyNotFound as error:
         raise damaged_chunk(snapshot_key(n), key, "it is not there", store.url) from error
-    found = google_crc32c.value(pa.py_buffer(body))
-    if len(body) != chunk.size_bytes or found != chunk.crc32c:
+    crc32c = google_crc32c.value(pa.py_buffer(body))
+    if len(body) != chunk.size_bytes or crc32c != chunk.crc32c:
         wanted = f"wanted {chunk.size_bytes} bytes with CRC32C {chunk.crc32c:08x}"
-        text = f"{wanted}, found {len(body)} bytes with {found:08x}"
+        text = f"{wanted}, found {len(body)} bytes with {crc32c:08x}"
         raise damaged_chunk(snapshot_key(n), key, text, store.url)
     return body
 

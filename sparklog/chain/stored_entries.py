@@ -1,4 +1,4 @@
-"""Entries as the store has them, for those who look into the chain: no state is built from what is read here."""
+"""Entries as they are in the store, for inspecting the chain. No state is built from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StoredEntry(NamedTuple):
 
 
 def read_entry(store: ObjectStore, n: int) -> StoredEntry | None:
-    """Entry `n`, or None if nothing is in its slot: it was deleted as old. Raises ChainDamaged, UnsupportedVersion."""
+    """Entry `n`, or None if its slot is empty: it was deleted as old. Raises ChainDamaged, UnsupportedVersion."""
     try:
         body = store.get(entry_key(n))
     except KeyNotFound:
@@ -31,8 +31,8 @@ def read_entry(store: ObjectStore, n: int) -> StoredEntry | None:
 
 
 def read_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredEntry]:
-    """Entries [first, end) that are still there, in order; READ_WIDTH are read side by side. Raises ChainDamaged."""
+    """Entries [first, end) that are still there, in order; READ_WIDTH are read in parallel. Raises ChainDamaged."""
     with ThreadPoolExecutor(READ_WIDTH) as pool:
-        for found in pool.map(lambda n: read_entry(store, n), range(first, end)):
-            if found is not None:
-                yield found
+        for stored in pool.map(lambda n: read_entry(store, n), range(first, end)):
+            if stored is not None:
+                yield stored

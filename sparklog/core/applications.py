@@ -1,7 +1,8 @@
-"""Applications whose versions are no longer needed (`txnAppId`). None is ever forgotten but by an operator's command.
+"""Applications whose versions are no longer needed (`txnAppId`). Only an operator's command forgets one.
 
-A forgotten application may write its versions once more, so a job that is run again after that writes its rows twice.
-What FLOOR has not passed can't be forgotten: a try of that write may still be on its way.
+A forgotten application may write its old versions again, so a job that is rerun after that writes its rows twice.
+An application can be forgotten only once FLOOR has passed its last write: before that, an attempt at the write may
+still be under way.
 """
 
 from __future__ import annotations
@@ -15,25 +16,26 @@ from sparklog.core.state import ClusterState
 
 
 def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[str] | None = None) -> list[Application]:
-    """Those (of `app_ids`) that wrote last before `before_ms` and before FLOOR, in order of their ids."""
+    """The applications (of `app_ids`, or all) whose last write is older than `before_ms` and below FLOOR, by id."""
     return [
-        Application(app_id, each.version)
-        for app_id, each in sorted(state.applications.items())
-        if each.result.time_ms < before_ms and each.result.n < state.floor and (app_ids is None or app_id in app_ids)
+        Application(app_id, last.version)
+        for app_id, last in sorted(state.applications.items())
+        if last.result.time_ms < before_ms and last.result.n < state.floor and (app_ids is None or app_id in app_ids)
     ]
 
 
 def decide_forget_applications(state: ClusterState, command: ForgetApplications) -> tuple[Record, ...]:
-    """Forget those that are still at the version that was seen; one that wrote since, or is gone, is passed over."""
-    gone = []
-    for each in command.applications:
-        known = state.applications.get(each.app_id)
-        if known is None or known.version != each.version:
+    """Forget the applications that are still at the version given; skip any that has written since or is gone."""
+    forgotten = []
+    for application in command.applications:
+        known = state.applications.get(application.app_id)
+        if known is None or known.version != application.version:
             continue
         if known.result.n >= state.floor:
             raise InvalidInput(
-                f"an application is forgotten when FLOOR ({state.floor}) has passed its last write, {each.app_id} "
-                f"wrote in entry {known.result.n}: run 'sparklog job vacuum' once it is older than floor.delay.ms"
+                f"an application is forgotten when FLOOR ({state.floor}) has passed its last write, "
+                f"{application.app_id} wrote in entry {known.result.n}: "
+                "run 'sparklog job vacuum' once it is older than floor.delay.ms"
             )
-        gone.append(each.app_id)
-    return (ApplicationsForgotten(tuple(dict.fromkeys(gone))),) if gone else ()
+        forgotten.append(application.app_id)
+    return (ApplicationsForgotten(tuple(dict.fromkeys(forgotten))),) if forgotten else ()

@@ -62,7 +62,7 @@ from sparklog.core.types import (
 
 
 def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At) -> None:
-    """Change `state` by the next entry: `at.n` is `state.n + 1`."""
+    """Apply the next entry to `state`: `at.n` is `state.n + 1`."""
     for command in commands:
         apply_command(state, command, at)
     state.n = at.n
@@ -70,9 +70,9 @@ def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At)
 
 
 def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
-    """Change `state` by the records of one command, and remember that entry `at` did it.
+    """Apply the records of one command to `state`, and remember that entry `at` applied it.
 
-    Not of an append of idempotent producers: its sequences are remembered instead.
+    An append of an idempotent producer is not remembered this way: its sequence numbers are.
     """
     for record in command.records:
         apply(state, record, at)
@@ -81,7 +81,7 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
 
 
 def result_of(command: AppliedCommand, at: At) -> CommandResult:
-    """What the author of the command is told."""
+    """The result that the command's author gets."""
     result = CommandResult(at.n, command.n0, at.time_ms)
     for record in command.records:
         match record:
@@ -99,7 +99,7 @@ def result_of(command: AppliedCommand, at: At) -> CommandResult:
 
 
 def _label(command: AppliedCommand) -> str:
-    """What the write calls itself; the last append's, as in its result."""
+    """The label of the write: that of its last append, as in its result."""
     for record in reversed(command.records):
         if isinstance(record, Appended | AppendedByReference):
             return record.label
@@ -107,7 +107,7 @@ def _label(command: AppliedCommand) -> str:
 
 
 def apply(state: ClusterState, record: Record, at: At) -> None:
-    """Change `state` by one record of entry `at`. An `AppendedByReference` was expanded before."""
+    """Apply one record of entry `at` to `state`. An `AppendedByReference` must have been expanded before."""
     match record:
         case Appended():
             _append(state, record, at)
@@ -235,14 +235,14 @@ def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
 
 
 def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> Producer:
-    """A producer with a new epoch. Its time never goes back, or it could be forgotten early."""
+    """A producer with a new epoch. `last_used_ms` never goes back, or the producer could be forgotten too early."""
     known = state.producers.get(record.producer_id)
     used_ms = max(_newest(state, at), 0 if known is None else known.last_used_ms)
     return Producer(record.producer_id, record.producer_epoch, used_ms)
 
 
 def _newest(state: ClusterState, at: At) -> int:
-    """The time of entry `at`, or of the one before it if its author's clock is slow."""
+    """The time of entry `at`, or of the entry before it if the author's clock is slow."""
     return max(at.time_ms, state.time_ms)
 
 
@@ -295,7 +295,7 @@ def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
 
 
 def _release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: str) -> None:
-    """Count the forgotten slices, given by the objects they named; retire the objects that no slice names any more."""
+    """Count the forgotten slices (one object number each), and retire the objects that no slice names any more."""
     numbers, counts = np.unique(object_numbers, return_counts=True)
     firsts = state.objects.slice_counts(numbers)
     before = _released(state, numbers)
@@ -309,7 +309,7 @@ def _release(state: ClusterState, object_numbers: Column, delete_after_ms: int, 
 
 
 def _released(state: ClusterState, numbers: Column) -> Column:
-    """How many slices of each of these objects (ascending) were forgotten before."""
+    """How many slices of each of these objects (ascending) were forgotten earlier."""
     found = np.zeros(len(numbers), dtype=np.int64)
     if len(numbers) <= len(state.released):
         found[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]

@@ -1,9 +1,9 @@
 """Immutable blocks of columns: how the state holds millions of rows without a Python object for each.
 
-A block is a set of numpy columns of one length, sorted by its order columns, with a mask of rows that died
-since it was made. Blocks are never changed: `without_rows` makes another that shares the columns. A list of
-blocks is kept short by merging equals (the binary counter of log-structured merge trees), so adding a row
-costs O(log rows) amortised, whatever the size of the table.
+A block is a set of numpy columns of equal length, sorted by its order columns, with a mask of the rows that have
+died since it was made. A block never changes: `without_rows` returns another one that shares the columns. Merging
+blocks of similar size keeps the list of blocks short (the binary counter of log-structured merge trees), so adding a
+row costs O(log rows) amortised, whatever the size of the table.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Column = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
 
 MAX_BLOCK_ROWS = 1 << 18  # a merge touches at most this many rows; a snapshot chunk has at most this many
-MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten: its manifest row stays small
+MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten, to keep its manifest row small
 
 
 @dataclass(slots=True)
 class ChunkName:
-    """Which snapshot chunk holds exactly the columns of a block, once one was made of them.
+    """Which snapshot chunk holds exactly the columns of a block; None until one has been made.
 
-    It follows from the columns alone, so all versions of a block share it, and whoever works it out notes it here.
+    It depends on the columns alone, so all versions of a block share it. The first to compute it records it here.
     """
 
     sha256: str | None = None
@@ -34,7 +34,7 @@ class ChunkName:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Columns of equal length, sorted by the table's order. `dead` is None while every row lives."""
+    """Columns of equal length, sorted by the table's order. `dead` is None while all rows are live."""
 
     columns: Mapping[str, Column]
     rows: int
@@ -65,7 +65,7 @@ def make_block(columns: Mapping[str, Column], order: Sequence[str]) -> Block:
 
 
 def without_rows(block: Block, rows: Rows) -> Block:
-    """The same block with `rows` dead."""
+    """The same block with `rows` marked dead."""
     dead = np.zeros(block.rows, dtype=np.bool_) if block.dead is None else block.dead.copy()
     dead[rows] = True
     return replace(block, dead=dead, dead_rows=int(np.count_nonzero(dead)))
@@ -86,9 +86,9 @@ def merged(blocks: Sequence[Block], order: Sequence[str]) -> Block:
 
 
 def tidied(blocks: Sequence[Block], order: Sequence[str]) -> list[Block]:
-    """`blocks` with the mostly dead ones rewritten and the newest merged while they are alike in size.
+    """`blocks`, with the mostly dead ones rewritten and the newest ones merged while they are similar in size.
 
-    Call it after a block was added to the end, or rows died. Blocks near MAX_BLOCK_ROWS are left alone.
+    Call it after adding a block at the end or marking rows dead. Blocks near MAX_BLOCK_ROWS are left alone.
     """
     kept = []
     for block in blocks:

@@ -1,7 +1,7 @@
-"""Commands: what somebody wants the cluster to do. `decide` turns one into records, or refuses it.
+"""Commands: changes that somebody asks for. `decide` turns a command into records, or refuses it.
 
-A command never names an offset that it wishes to get (invariant 4); topics are named by id, so a command
-that was begun for a topic that was deleted and created again meets UNKNOWN_TOPIC_OR_PARTITION.
+A command never asks for particular offsets (invariant 4). It names topics by id, so a command that was begun for a
+topic that has since been deleted and created again fails with UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparklog.core.types import (
 
 
 class NewStore(msgspec.Struct, frozen=True):
-    """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its INCARNATION.
+    """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its file INCARNATION.
 
     `zone` is not used yet.
     """
@@ -36,7 +36,7 @@ class NewStore(msgspec.Struct, frozen=True):
 
 
 class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
-    """The first command of a chain. `chain_id` is drawn by the author."""
+    """The first command of a chain. Its author draws `chain_id`."""
 
     chain_id: str
     stores: tuple[NewStore, ...]
@@ -44,7 +44,10 @@ class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
 
 
 class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
-    """`partitions` and `replication_factor` None: the cluster's defaults. `config` was checked by config.topic."""
+    """Create a topic. None for `partitions` or `replication_factor` means the cluster's default.
+
+    `config` was checked by config.topic.
+    """
 
     name: str
     partitions: int | None = None
@@ -70,8 +73,9 @@ class AddPartitions(msgspec.Struct, frozen=True, tag="add-partitions"):
 
 
 class DeleteTopic(msgspec.Struct, frozen=True, tag="delete-topic"):
-    """Forget a topic. Its objects are retired and go after `file.delete.delay.ms`. With `if_never_written` it is
-    refused once a record was appended.
+    """Forget a topic. Its objects are retired, and deleted after `file.delete.delay.ms`.
+
+    With `if_never_written` the command is refused if any record was ever appended to the topic.
     """
 
     topic_id: TopicId
@@ -87,7 +91,7 @@ class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An application's own count of its writes (`txnAppId`, `txnVersion`): a version is written at most once."""
+    """An application's own count of its writes (`txnAppId`, `txnVersion`): each version is written at most once."""
 
     app_id: str
     version: int
@@ -96,8 +100,8 @@ class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Append(msgspec.Struct, frozen=True, tag="append"):
     """Name uploaded objects: all their slices get offsets, or nothing is written.
 
-    Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched. `keyless`
-    are the topics among whose records some have no key.
+    Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched.
+    `keyless`: the topics that get records without a key.
     """
 
     objects: tuple[NewObject, ...]
@@ -120,9 +124,10 @@ class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True,
 
 
 class Swap(msgspec.Struct, frozen=True, tag="swap"):
-    """Replace the slices that cover [start, end) of a partition by rewritten ones (roll; later compaction).
+    """Replace the slices that cover [start, end) of a partition with rewritten ones (roll; later compaction).
 
-    `digest` is that of the slices it was made from (`slice_table.digest`): others there now refuse it.
+    `digest` identifies the slices that were rewritten (`slice_table.digest`). If other slices are in their place by
+    now, the swap is refused.
     """
 
     topic_id: TopicId
@@ -143,31 +148,31 @@ class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
 
 
 class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
-    """Retired objects whose bytes were deleted from every store."""
+    """Confirm that the bytes of these retired objects were deleted from every store."""
 
     numbers: tuple[ObjectNumber, ...]
 
 
 class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
-    """From now on nothing that was begun before chain position `floor` is accepted."""
+    """From now on refuse everything that was begun before chain position `floor`."""
 
     floor: EntryNumber
 
 
 class ForgetApplications(msgspec.Struct, frozen=True, tag="forget-applications"):
-    """Forget applications, each if it is still at this version."""
+    """Forget the applications that are still at the versions given here."""
 
     applications: tuple[Application, ...]
 
 
 class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
-    """A new producer id with epoch 0; or, with `producer_id`, the next epoch of a known one (it fences the older)."""
+    """Allocate a new producer id with epoch 0, or the next epoch of `producer_id`, which fences the older epochs."""
 
     producer_id: int | None = None
 
 
 class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
-    """A maintenance job ended: its name and its report, as JSON text."""
+    """Record that a maintenance job ended. `report` is JSON text."""
 
     job: str
     started_ms: int

@@ -1,8 +1,8 @@
-"""A map that forks in O(1): a fork starts equal, and what is written to it is seen in no other.
+"""A map that forks in O(1): a fork starts equal, and nobody else sees what is written to it.
 
-Keys are spread over shards, plain dicts of up to a few hundred. A fork shares all of them, and copies a shard when it
-first writes to it: one write after a fork costs 1 to 6 µs from ten keys to a million, every other about what a dict's
-costs. A version that nobody holds is freed with the shards that only it had; forks of forks are no deeper.
+Keys are spread over shards: plain dicts of up to a few hundred keys. A fork shares all shards, and copies a shard when
+it first writes to it. That write costs 1 to 6 µs, for maps of ten keys to a million; any other write costs about as
+much as a dict's. A version that nobody holds is freed, with the shards that only it had. A fork of a fork is no deeper.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-# With more keys than this per shard there are four times as many shards, so that copies of them stay small. The list of
-# shards is copied, too: many shards are larger ones.
+# Above this many keys per shard the number of shards is quadrupled, so that copying a shard stays cheap. The list of
+# shards is copied too, so a map with many shards has larger ones.
 SHARD_KEYS = 64
 LARGE_SHARD_KEYS = 512
 MANY_SHARDS = 256
 
 
 class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
-    """Keys to values. Values must be immutable. Iteration has no order that means anything: sort where it shows.
+    """A map whose values are immutable. Iteration order is arbitrary: sort where the order shows.
 
-    One thread may change a map while others read forks of it or what it was forked from. A map that several threads
-    hold must not be changed any more; forking it is safe.
+    One thread may change a map while others read its forks, or the map it was forked from. Once several threads hold a
+    map it must not be changed any more; forking it is safe.
     """
 
     __slots__ = ("_mask", "_owned", "_shards", "_size")
 
-    _shards: list[dict[K, V]]  # as many as a power of four
-    _mask: int  # how many shards, less one: the low bits of a key's hash are its shard's number
+    _shards: list[dict[K, V]]  # their number is a power of four
+    _mask: int  # the number of shards minus one: the low bits of a key's hash select its shard
     _size: int
-    _owned: set[int] | None  # shards that only this map has; None if even their list is shared
+    _owned: set[int] | None  # the shards that only this map has; None if even the list of shards is shared
 
     def __init__(self, items: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
         self._spread(dict(items))
 
     def fork(self) -> CopyOnWriteMap[K, V]:
-        """A map of its own with the same keys and values."""
+        """An independent map with the same keys and values."""
         other: CopyOnWriteMap[K, V] = CopyOnWriteMap.__new__(CopyOnWriteMap)
         other._shards, other._mask, other._size = self._shards, self._mask, self._size
         other._owned = self._owned = None
@@ -56,11 +56,11 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
     def get(self, key: K, default: V | D) -> V | D: ...
 
     def get(self, key: K, default: Any = None) -> Any:
-        """In one look-up, which the mixin's would be two calls for."""
+        """One look-up, where the mixin's method makes two calls."""
         return self._shards[hash(key) & self._mask].get(key, default)
 
     def get_all(self, keys: Iterable[K]) -> list[V]:
-        """The values of many keys, in less time than one look-up for each takes. Raises KeyError."""
+        """The values of many keys, faster than by one look-up each. Raises KeyError."""
         mask, shards = self._mask, self._shards
         return [shards[hash(key) & mask][key] for key in keys]
 
@@ -74,11 +74,11 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         return chain.from_iterable(self._shards)
 
     def values(self) -> ValuesView[V]:
-        """In one pass, which the mixin's would be a look-up for each key."""
+        """One pass, where the mixin's view looks up each key."""
         return _Values(self)
 
     def items(self) -> ItemsView[K, V]:
-        """In one pass, which the mixin's would be a look-up for each key."""
+        """One pass, where the mixin's view looks up each key."""
         return _Items(self)
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -93,7 +93,7 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
                 self._spread(dict(self.items()))
 
     def put_all(self, items: Mapping[K, V]) -> None:
-        """Set many at once: half of what setting each costs."""
+        """Set many keys at once, at half the cost of setting each one."""
         mask, shards, owned = self._mask, self._shards, self._owned
         if owned is None:
             shards, owned = self._shards, self._owned = shards.copy(), set()
@@ -118,11 +118,11 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         self._size -= 1
 
     def clear(self) -> None:
-        """At once, which the mixin's would be key by key."""
+        """All at once, where the mixin's method goes key by key."""
         self._spread({})
 
     def _own(self, at: int) -> dict[K, V]:
-        """Shard `at`, which no fork shares."""
+        """Shard `at`, copied first if a fork shares it."""
         shards, owned = self._shards, self._owned
         if owned is None:
             shards, owned = self._shards, self._owned = shards.copy(), set()
@@ -132,7 +132,7 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         return shards[at]
 
     def _spread(self, items: dict[K, V]) -> None:
-        """Begin again with these items, in as many shards as they need."""
+        """Start over with these items, in as many shards as they need."""
         count = 1
         while _most_keys(count) < len(items):
             count *= 4
@@ -148,7 +148,7 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
 
 
 def _most_keys(shards: int) -> int:
-    """How many keys so many shards have at most."""
+    """The most keys that this many shards may hold."""
     return shards * (SHARD_KEYS if shards < MANY_SHARDS else LARGE_SHARD_KEYS)
 
 

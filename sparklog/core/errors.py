@@ -5,12 +5,12 @@
     ├── NotFound ................ what was named is not there
     ├── Conflict ................ somebody else was first, or owns it now
     ├── TryAgain ................ nothing was changed; the same call may work later
-    ├── StoreReadOnly, StoreAccessDenied, StoreFull   a store refuses; it works once somebody has put the store right
+    ├── StoreReadOnly, StoreAccessDenied, StoreFull   a store refuses; somebody has to fix the store, then it works
     ├── OutcomeUnknown .......... it may have landed: look it up, never repeat blindly
     └── Damaged ................. bytes are not what the chain says: nothing is served from them
 
 Each answers three questions: a stable `code`, `retriable`, and `landed` (did it change the log?).
-The message says what was wanted, what was found, and where. Errors cross process borders by pickle.
+The message says what was wanted, what was found, and where. Errors are pickled: they cross process boundaries.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _rebuild(kind: type[SparklogError], message: str, landed: Landed) -> Sparklo
 
 
 class InvalidInput(SparklogError):
-    """What was asked for is not legal; nothing was changed."""
+    """The request is not legal; nothing was changed."""
 
     code = "INVALID_REQUEST"
     exit_code = 2
@@ -121,7 +121,7 @@ class OffsetOutOfRange(InvalidInput):
 
 
 class StoreUnfit(InvalidInput):
-    """A store does not hold what a log needs of it, for instance put-if-absent under races; nothing was created."""
+    """A store fails at something that a log needs, such as put-if-absent under races; nothing was created."""
 
     code = "UNSUPPORTED_STORE"
     exit_code = 5
@@ -138,7 +138,7 @@ class WriteExpired(InvalidInput):
 
 
 class NotFound(SparklogError):
-    """What was named does not exist."""
+    """Something that was named does not exist."""
 
     code = "RESOURCE_NOT_FOUND"
     exit_code = 3
@@ -157,13 +157,13 @@ class UnknownProducerId(NotFound):
 
 
 class ClusterNotFound(NotFound):
-    """No metadata chain is at the address."""
+    """There is no metadata chain at the address."""
 
     code = "CLUSTER_NOT_FOUND"
 
 
 class KeyNotFound(NotFound):
-    """No object is under this key of a store."""
+    """The store has no object under this key."""
 
     code = "KEY_NOT_FOUND"
 
@@ -185,25 +185,25 @@ class TopicAlreadyExists(Conflict):
 
 
 class ClusterAlreadyExists(Conflict):
-    """A metadata chain is already at the address."""
+    """There is already a metadata chain at the address."""
 
     code = "CLUSTER_ALREADY_EXISTS"
 
 
 class InconsistentClusterId(Conflict):
-    """A different cluster is at the address: the one this was begun on was deleted and created again."""
+    """A different cluster is at the address: the original one was deleted, and another was created in its place."""
 
     code = "INCONSISTENT_CLUSTER_ID"
 
 
 class KeyExists(Conflict):
-    """put-if-absent found the key taken. Read it back: it may be one's own write."""
+    """put-if-absent found the key taken. Read it back: it may be your own write."""
 
     code = "KEY_EXISTS"
 
 
 class SwapRefused(Conflict):
-    """The slices that a rewrite replaced are no longer the ones it read: plan it again."""
+    """The slices that a rewrite would replace are no longer the ones it read: plan it again."""
 
     code = "SWAP_REFUSED"
 
@@ -216,20 +216,20 @@ class FencedLeaderEpoch(Conflict):
 
 
 class UnknownLeaderEpoch(Conflict):
-    """The leader epoch is newer than the one of this state: catch up, then try again."""
+    """The leader epoch is newer than the one in this state: catch up, then try again."""
 
     code = "UNKNOWN_LEADER_EPOCH"
     retriable = True
 
 
 class StaleBrokerEpoch(Conflict):
-    """The store was registered again since: its registration number is stale."""
+    """The store has been registered again since then: the registration number is stale."""
 
     code = "STALE_BROKER_EPOCH"
 
 
 class InvalidProducerEpoch(Conflict):
-    """A newer instance of this producer is at work."""
+    """A newer instance of this producer is active."""
 
     code = "INVALID_PRODUCER_EPOCH"
 
@@ -244,7 +244,7 @@ class OutOfOrderSequence(Conflict):
 
 
 class TryAgain(SparklogError):
-    """It did not work now; the same call may work later."""
+    """The call failed this time; the same call may work later."""
 
     code = "COORDINATOR_NOT_AVAILABLE"
     retriable = True
@@ -263,22 +263,22 @@ class NotEnoughReplicas(TryAgain):
 
 
 class RequestTimedOut(TryAgain):
-    """The call did not end in the time it was given."""
+    """The call did not finish in the time it was given."""
 
     code = "REQUEST_TIMED_OUT"
 
 
-# ---- nothing was changed; somebody has to put the store right first -----------------------------
+# ---- nothing was changed; somebody has to fix the store first -----------------------------------
 
 
 class StoreReadOnly(SparklogError):
-    """A store refuses to be written to; nothing was written."""
+    """A store refuses writes; nothing was written."""
 
     code = "STORE_READ_ONLY"
 
 
 class StoreAccessDenied(SparklogError):
-    """The store does not let this process read: correct the permissions of its user or role, or its access keys."""
+    """The store does not let this process read: fix the permissions of its user or role, or its access keys."""
 
     code = "STORE_ACCESS_DENIED"
 

@@ -1,20 +1,20 @@
-"""What is true of every state that a chain can lead to. Tests check it after each entry.
+"""What holds for every state that a chain can lead to. Tests check it after each entry.
 
- 1. FLOOR is at most the end of the chain; results are of entries that there were, and of commands begun above it.
- 2. Topic names and ids belong together one to one; an id, once given, is below the counter.
+ 1. FLOOR is at most the end of the chain; results belong to existing entries, and to commands begun at or above it.
+ 2. Topic names and ids match one to one; every id given out is below the counter.
  3. A topic of k partitions has exactly the partitions 0 to k - 1.
- 4. Replicas are different registered stores; the ISR is a part of them, not empty, with the leader in it.
+ 4. Replicas are different registered stores; the ISR is a non-empty subset of them that contains the leader.
  5. 0 <= log start <= high watermark <= next offset; HW = min(LEO over ISR); no LEO is above the next offset.
  6. The epoch history ascends in epoch and offset and ends with the leader epoch.
  7. The slices of a partition ascend, disjoint and without a gap, from the log start to the next offset; none lies
     wholly below the log start.
- 8. A slice holds at least one record and at most one per offset, and belongs to a partition that there is.
- 9. A slice names a live object of its topic (and of its partition, if that is sealed) and lies inside its size.
-10. An object that no slice names is retired, and one that a slice names is not; what was released of it and what
-    still names it are together what named it first.
+ 8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists.
+ 9. A slice names a live object of its topic (and of its partition, if the object is sealed) and lies inside its size.
+10. An object that no slice names is retired, and one that a slice names is not. The slices released and the slices
+    that still name an object add up to the slices that named it first.
 11. `size_bytes` of a partition is the sum of its slices' lengths.
 12. Object numbers, producer ids and registrations are below their counters; holders were registered.
-13. A producer's batches are at most five per partition, follow one another, and lie below the next offset.
+13. A producer has at most five batches per partition; they are consecutive and lie below the next offset.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check(state: ClusterState) -> None:
 
 
 def violations(state: ClusterState) -> Iterator[str]:
-    """Each broken invariant, as "number: what was found". Costs about a pass over the whole state."""
+    """Each broken invariant, as "number: what was found". Costs about one pass over the whole state."""
     yield from _chain(state)
     yield from _topics(state)
     for partition in state.partitions.values():

@@ -24,8 +24,8 @@ def murmur2_of_keys(offsets: OffsetArray, data: npt.NDArray[np.uint8]) -> npt.ND
     """The hashes of n keys as Java sees them: signed, int32[n].
 
     Key i is `data[offsets[i]:offsets[i + 1]]`: the offsets (n + 1 of them, not falling) and the value buffer of an
-    Arrow binary array. The first offset need not be 0 and the data may go on after the last: slices work as they
-    are. A null key counts as empty; the caller, who knows the validity bits, routes those rows by other rules.
+    Arrow binary array. The first offset need not be 0, and the data may go on after the last: slices work as they
+    are. A null key counts as empty; the caller knows the validity bits and routes those rows by other rules.
     """
     return _hash(np.asarray(offsets, dtype=np.int64), data).view(np.int32)
 
@@ -62,12 +62,12 @@ def _hash(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> npt.ND
 
 
 def _hash_of_one_length(data: npt.NDArray[np.uint8], rows: int, length: int) -> npt.NDArray[np.uint32]:
-    """Hashes of `rows` keys of `length` bytes each that lie one after the other."""
+    """Hashes of `rows` keys of `length` bytes each, stored back to back."""
     hashed = np.full(rows, (_SEED ^ length) & _MASK, dtype=np.uint32)
     words, rest = divmod(length, 4)
     keys = data.reshape(rows, length)
     for at in range(words):
-        # One column of words is copied out at a time: the table may start at any byte.
+        # Copy out one column of words at a time, because the table may start at any byte.
         word = np.ascontiguousarray(keys[:, 4 * at : 4 * at + 4]).view("<u4").reshape(rows)
         _mix(hashed, _stirred(word))
     if rest:
@@ -80,7 +80,7 @@ def _hash_of_one_length(data: npt.NDArray[np.uint8], rows: int, length: int) -> 
 def _hash_of_mixed_lengths(
     offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]
 ) -> npt.NDArray[np.uint32]:
-    """Hashes of keys of any lengths: longest first, so that the keys that still have a word are the first ones."""
+    """Hashes of keys of any lengths: longest first, so that the keys that still have a word left come first."""
     longest = int(lengths.max())
     short = longest - lengths
     order = np.argsort(short.astype(np.uint16) if longest < 1 << 16 else short, kind="stable")

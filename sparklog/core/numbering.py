@@ -1,8 +1,8 @@
 """How records are numbered. Only this module knows that the offsets of a log are dense.
 
-An append gives its records one offset after the other: record i of a slice has offset `slice.start + i`, and a range
-holds as many records as offsets. Compaction will leave records out and store the offsets of the others in a column.
-Then this module learns to take them from there; whoever asks it goes on as before.
+An append gives its records consecutive offsets: record i of a slice has offset `slice.start + i`, and a range holds as
+many records as offsets. Compaction will drop records and store the offsets of the others in a column. Then only this
+module has to learn to read them from there; its callers stay as they are.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from sparklog.core.types import Offset, OffsetRange, Slice
 
 
 def offset_behind(start: int, records: int) -> Offset:
-    """The next offset after `records` records that are numbered from `start` on, as an append or a roll does it."""
+    """The next offset after `records` records that an append or a roll numbers from `start` on."""
     return Offset(start + records)
 
 
 def offset_before(end: int, records: int) -> Offset:
-    """The offset from which `records` records stand before `end`; below 0 if there can't be so many."""
+    """The offset at which the last `records` records before `end` begin; below 0 if there can't be that many."""
     return Offset(end - records)
 
 
 def records_between(start: int, end: int) -> int:
-    """How many records have offsets in [start, end); negative if the start lies behind the end."""
+    """How many records have offsets in [start, end); negative if the start is greater than the end."""
     return end - start
 
 
 def is_dense(slice: Slice) -> bool:
-    """Whether every offset of the slice has a record: whether this version can number them."""
+    """Whether every offset of the slice has a record, so that this version can number them."""
     return slice.records == records_between(slice.start, slice.end)
 
 
@@ -50,12 +50,12 @@ class RowOffsets:
     rows: int
 
     def at(self, row: int) -> Offset:
-        """The offset of one row, from 0."""
+        """The offset of one row; rows count from 0."""
         return Offset(self.start + row)
 
     @property
     def behind(self) -> Offset:
-        """The offset from which to read on after these rows."""
+        """The offset to continue from after these rows."""
         return Offset(self.start + self.rows)
 
     def rows_in(self, offsets: OffsetRange) -> tuple[int, int]:
@@ -82,7 +82,7 @@ class SliceOffsets:
 
     @classmethod
     def of(cls, slice: Slice, records: npt.NDArray[np.int32]) -> SliceOffsets:
-        """Of a slice whose batches hold so many records."""
+        """The offsets of a slice whose batches hold these numbers of records."""
         ends = slice.start + np.cumsum(records, dtype=np.int64)
         return cls(ends - records, ends, records)
 
@@ -97,6 +97,6 @@ class SliceOffsets:
 
 
 def numbered_by_chain(offsets: OffsetRange, most_rows: int) -> Iterator[RowOffsets]:
-    """The offsets of a slice's records in a range, as the chain alone knows them, in parts of at most `most_rows`."""
+    """The offsets of a slice's records in a range, from the chain alone, in parts of at most `most_rows` rows."""
     for start in range(offsets.start, offsets.end, most_rows):
         yield RowOffsets(Offset(start), min(offsets.end - start, most_rows))

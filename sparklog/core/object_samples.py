@@ -1,4 +1,4 @@
-"""Which data objects to look for when not all can be: the newest and the oldest of each partition first."""
+"""Which data objects to look for when there are too many: the newest and the oldest of each partition first."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class ObjectSample(msgspec.Struct, frozen=True):
 def sampled_objects(state: ClusterState, most: int) -> list[ObjectSample]:
     """At most `most` objects that slices name, each once, spread evenly over topics and their partitions."""
     topics = [_of_topic(state, topic) for topic in state.topics.values()]
-    found: dict[int, ObjectSample] = {}
-    while topics and len(found) < most:
+    chosen: dict[int, ObjectSample] = {}
+    while topics and len(chosen) < most:
         left = []
         for samples in topics:
-            sample = next((each for each in samples if each.object.number not in found), None)
-            if sample is not None and len(found) < most:
-                found[sample.object.number] = sample
+            sample = next((each for each in samples if each.object.number not in chosen), None)
+            if sample is not None and len(chosen) < most:
+                chosen[sample.object.number] = sample
                 left.append(samples)
         topics = left
-    return list(found.values())
+    return list(chosen.values())
 
 
 def live_slices(state: ClusterState, number: ObjectNumber) -> int:
@@ -58,5 +58,5 @@ def _of_topic(state: ClusterState, topic: Topic) -> Iterator[ObjectSample]:
             for slices in open_:
                 at = len(slices) - 1 - depth if at_newest else depth
                 if at_newest or at < len(slices) - 1 - depth:
-                    (found,) = slices.rows(at, at + 1)
-                    yield ObjectSample(topic.name, found, named_object(state, found))
+                    (slice_,) = slices.rows(at, at + 1)
+                    yield ObjectSample(topic.name, slice_, named_object(state, slice_))

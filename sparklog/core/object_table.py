@@ -48,7 +48,7 @@ HolderSets = tuple[tuple[Holder, ...], ...]
 
 
 class ObjectTable:
-    """Objects by number. A row is written once; how many slices still name it is counted by the state."""
+    """Objects by number. A row is written once; the state counts how many slices still name it."""
 
     __slots__ = ("_tail", "blocks", "holder_sets")
 
@@ -58,7 +58,7 @@ class ObjectTable:
         self._tail: CopyOnWriteMap[ObjectNumber, tuple[NewObject, int]] = CopyOnWriteMap()
 
     def fork(self) -> ObjectTable:
-        """A table that starts equal; what is changed in it is seen in no other."""
+        """A table that starts equal; changes to it are seen in no other."""
         other: ObjectTable = ObjectTable.__new__(ObjectTable)
         other.blocks, other.holder_sets, other._tail = self.blocks, self.holder_sets, self._tail.fork()
         return other
@@ -73,7 +73,7 @@ class ObjectTable:
             self.seal()
 
     def get(self, number: ObjectNumber) -> NewObject | None:
-        """The object of this number, or None."""
+        """The object with this number, or None."""
         found = self._tail.get(number)
         if found is not None:
             return found[0]
@@ -85,7 +85,7 @@ class ObjectTable:
         return int(self.slice_counts(np.array([number], dtype=np.int64))[0])
 
     def slice_counts(self, numbers: Column) -> npt.NDArray[np.int32]:
-        """How many slices named each of many objects (int64 numbers in any order) first. Raises KeyError."""
+        """How many slices named each of these objects first; int64 numbers, in any order. Raises KeyError."""
         found = np.zeros(len(numbers), dtype=DTYPES["slices"])
         missing = self._look_up(numbers, "slices", found)
         for at in missing.tolist():
@@ -94,7 +94,7 @@ class ObjectTable:
         return found
 
     def kinds(self, numbers: Column) -> npt.NDArray[np.int8]:
-        """The `ObjectKind` of each of many objects (int64 numbers in any order); -1 where the table has none."""
+        """The `ObjectKind` of each of these objects (int64 numbers, in any order); -1 if it is not in the table."""
         found = np.full(len(numbers), -1, dtype=np.int8)
         missing = self._look_up(numbers, "kind", found)
         for at in missing.tolist():
@@ -104,7 +104,7 @@ class ObjectTable:
         return found
 
     def _look_up(self, numbers: Column, name: str, into: Column) -> Column:
-        """Fill in the value of a column for each number that a block has; returns where the others are."""
+        """Fill in the column's value for each number that a block has. Returns the positions of the others."""
         missing = np.ones(len(numbers), dtype=np.bool_)
         if not len(numbers):
             return np.flatnonzero(missing)
@@ -123,11 +123,11 @@ class ObjectTable:
         return np.flatnonzero(missing)
 
     def present(self, numbers: Iterable[ObjectNumber]) -> list[ObjectNumber]:
-        """Those of `numbers` that the table has, in the order given."""
+        """The `numbers` that the table has, in the order given."""
         return [number for number in numbers if number in self._tail or self._row(number) is not None]
 
     def remove_many(self, numbers: Sequence[ObjectNumber]) -> None:
-        """Drop rows; numbers that are not there are passed over."""
+        """Drop rows; numbers that are not in the table are ignored."""
         wanted = np.array(sorted(numbers), dtype=np.int64)
         for number in numbers:
             if number in self._tail:
@@ -151,19 +151,19 @@ class ObjectTable:
             yield NamedObject(number, each)
 
     def seal(self) -> None:
-        """Move the tail into the blocks, and tidy those."""
+        """Move the tail into the blocks, and tidy the blocks."""
         self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
         self._tail.clear()
 
     def in_blocks(self) -> ObjectTable:
-        """An equal table without a tail, to be stored. Blocks that need no tidying are the same ones."""
+        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
         other = self.fork()
         other.blocks = (*tidied(self.blocks, ORDER), *other._tail_block())
         other._tail.clear()
         return other
 
     def _tail_block(self) -> tuple[Block, ...]:
-        """The tail as a block, if there is any. Names the holder sets that it needs."""
+        """The tail as a block; nothing if the tail is empty. Adds the holder sets that it needs."""
         if not self._tail:
             return ()
         rows = [(number, each, slices) for number, (each, slices) in sorted(self._tail.items())]

@@ -57,7 +57,7 @@ def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
 
 
 def unknown_topic(name: str, topics: Iterable[str], *, advice: str = "") -> UnknownTopicOrPartition:
-    """The error that names the topics there are and the one most like `name`; `advice` ends it if none is like it."""
+    """An error that lists the topics and suggests the one most like `name`; `advice` ends it if none is like it."""
     known = sorted(topics)
     shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
     hint = did_you_mean(name, known) or advice
@@ -66,17 +66,17 @@ def unknown_topic(name: str, topics: Iterable[str], *, advice: str = "") -> Unkn
 
 def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition:
     """A partition of a topic. Raises UnknownTopicOrPartition."""
-    found = state.partition(topic.topic_id, partition)
-    if found is None:
+    existing = state.partition(topic.topic_id, partition)
+    if existing is None:
         raise UnknownTopicOrPartition(
             f"wanted partition {partition} of topic {topic.name}, it has {numbered(topic.partitions)}"
         )
-    return found
+    return existing
 
 
 def chosen_partitions(state: ClusterState, topic: Topic, chosen: Collection[int]) -> list[Partition]:
-    """The partitions of these numbers, all if there are none. Raises UnknownTopicOrPartition."""
-    return [partition_of(state, topic, each) for each in chosen] if chosen else state.partitions_of(topic)
+    """The partitions with these numbers, or all if `chosen` is empty. Raises UnknownTopicOrPartition."""
+    return [partition_of(state, topic, number) for number in chosen] if chosen else state.partitions_of(topic)
 
 
 def check_range(topic: str, partition: Partition, start: int, end: int) -> OffsetRange:
@@ -92,30 +92,30 @@ def check_range(topic: str, partition: Partition, start: int, end: int) -> Offse
 
 
 def plan_range(state: ClusterState, topic: Topic, partition: int, offsets: OffsetRange) -> RangeToRead:
-    """The slices of [start, end), which lies between log start and high watermark."""
+    """The slices that cover `offsets`, which must lie between log start and high watermark."""
     key = TopicPartition(topic.topic_id, PartitionIndex(partition))
-    found = state.slices.find(key, offsets) if offsets.start < offsets.end else ()
+    slices = state.slices.find(key, offsets) if offsets.start < offsets.end else ()
     return RangeToRead(
         topic.name,
         topic.topic_id,
         key.partition,
         offsets.start,
         offsets.end,
-        tuple(SliceToRead(each, named_object(state, each)) for each in found),
+        tuple(SliceToRead(slice_, named_object(state, slice_)) for slice_ in slices),
         state.n,
     )
 
 
 def named_object(state: ClusterState, each: Slice) -> NamedObject:
     """The object that a slice of the state names."""
-    found = state.objects.get(each.object_number)
-    if found is None:
+    existing = state.objects.get(each.object_number)
+    if existing is None:
         raise AssertionError(f"slice {each} names an object that the state does not have")
-    return NamedObject(each.object_number, found)
+    return NamedObject(each.object_number, existing)
 
 
 def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:
-    """The range with its stored bytes; slices that lie partly in it count by their share of records."""
+    """The range with its stored bytes; a slice that lies partly in it counts by its share of records."""
     slices = state.slices.find(TopicPartition(topic_id, partition), offsets)
     return WeighedRange(topic_id, partition, offsets.start, offsets.end, _stored_bytes(slices, offsets))
 
@@ -141,7 +141,7 @@ def pack(
     """Tasks of about `max_bytes` each: large ranges are cut, small ones share a task. Order is kept.
 
     Ranges come ordered by (topic, partition, start). A task holds at most `max_records` records. If there are
-    fewer tasks than `min_tasks`, ranges are cut further by their share of records, as Spark's Kafka source does.
+    fewer tasks than `min_tasks`, ranges are cut further in proportion to their records, as Spark's Kafka source does.
     """
     ranges = [each for each in ranges if each.start < each.end]
     cut = [part for each in ranges for part in _cut(each, _pieces(each, max_bytes, max_records))]
@@ -156,7 +156,7 @@ def pack(
 
 
 def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
-    """How many tasks each range gets: small ones get one each, the others share the rest by their records."""
+    """How many tasks each range gets: small ranges get one each, the others share the rest by their records."""
     records = [records_between(each.start, each.end) for each in ranges]
     total = sum(records)
     small = [_share(each, total, tasks) == 1 for each in records]
@@ -166,7 +166,7 @@ def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
 
 
 def _share(records: int, total: int, tasks: int) -> int:
-    return max(1, (2 * records * tasks + total) // (2 * total))  # rounded, the half upwards as Java does
+    return max(1, (2 * records * tasks + total) // (2 * total))  # rounded half up, as Java does
 
 
 def _pieces(each: WeighedRange, max_bytes: int, max_records: int | None) -> int:
@@ -180,7 +180,7 @@ def _cut(each: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
     pieces = min(pieces, records)
     edges = [records * index // pieces for index in range(pieces + 1)]
     for low, high in pairwise(edges):
-        share = each.size_bytes * high // records - each.size_bytes * low // records  # together: all of them
+        share = each.size_bytes * high // records - each.size_bytes * low // records  # the shares add up to the whole
         yield WeighedRange(each.topic_id, each.partition, Offset(each.start + low), Offset(each.start + high), share)
 
 

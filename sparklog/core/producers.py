@@ -1,7 +1,7 @@
 """Idempotent producers: sequence numbers decide whether a batch is new, a repeat, or out of order.
 
-Rules of KIP-98 as today's Kafka keeps them: per producer and partition the last five batches are known; an
-exact repeat of one returns its offset; sequences are 31 bit and wrap to 0; a new epoch begins at 0.
+The rules of KIP-98 as current Kafka applies them: the last five batches per producer and partition are remembered; an
+exact repeat of one returns its offset; sequence numbers have 31 bits and wrap to 0; a new epoch begins at 0.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def by_producer(slices: Sequence[NewSlice | Slice]) -> bool:
 
 
 def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
-    """One span for consecutive ones. Raises InvalidInput if they are not consecutive or of several producers."""
+    """One span for consecutive ones. Raises InvalidInput if they have gaps or come from several producers."""
     first = spans[0]
     for before, after in pairwise(spans):
         if (before.producer_id, before.producer_epoch) != (after.producer_id, after.producer_epoch):
@@ -51,7 +51,7 @@ def repeated_batch(
     """The earlier batch that `span` repeats exactly, or None if it is the next one.
 
     Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance
-    is at work, or the epoch was never given), OutOfOrderSequence (a gap, or a partial repeat).
+    is active, or the epoch was never given), OutOfOrderSequence (a gap, or a partial repeat).
     """
     if producer is None:
         raise UnknownProducerId(
@@ -79,7 +79,7 @@ def repeated_batch(
 def with_batches(producer: Producer, written: Mapping[TopicPartition, SequencedBatch], now_ms: int) -> Producer:
     """The producer after an append of one batch per partition.
 
-    An author whose clock is slow does not make it look idle for longer.
+    An author's slow clock does not make the producer look idle for longer.
     """
     batches = producer.batches.copy()  # once for all partitions: a producer may know thousands
     for topic_partition, batch in written.items():

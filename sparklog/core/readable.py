@@ -11,12 +11,12 @@ _SIBILANTS: Final = ("s", "x", "ch", "sh")
 
 
 def counted(number: int, noun: str) -> str:
-    """1 record, 2,000 records. Regular nouns only; of several words the last one changes."""
+    """1 record, 2,000 records. Regular nouns only; in a phrase the last word changes."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
 def numbered(count: int) -> str:
-    """The numbers of so many partitions: partitions 0 to 5, or only partition 0."""
+    """The numbers of `count` partitions: partitions 0 to 5, or only partition 0."""
     return "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
 
 
@@ -38,7 +38,7 @@ def amount(size_bytes: int) -> str:
 
 
 def exact_amount(size_bytes: int) -> str:
-    """A number of bytes that is compared with a setting or a file: 1,048,588 bytes (1.0 MiB)."""
+    """A number of bytes, exact enough to compare with a setting or a file: 1,048,588 bytes (1.0 MiB)."""
     exact = counted(size_bytes, "byte")
     return exact if size_bytes < 1024 else f"{exact} ({amount(size_bytes)})"
 
@@ -58,12 +58,12 @@ def duration(length_ms: int) -> str:
 
 
 def point_in_time(at_ms: int) -> str:
-    """2013-01-31T23:59:59.000Z; a time that a calendar of four-digit years does not reach is a number, and says so."""
+    """2013-01-31T23:59:59.000Z. A time outside the years 1 to 9999 is shown as a number, and says so."""
     return _iso(at_ms * 1000) or f"{at_ms} ms ({_beyond_calendar(at_ms)})"
 
 
 def point_in_time_us(at_us: int) -> str:
-    """The same of microseconds, which are shown if there are any: 2013-01-31T23:59:59.000001Z."""
+    """The same for microseconds, which are shown only if there are any: 2013-01-31T23:59:59.000001Z."""
     return _iso(at_us) or f"{at_us} us ({_beyond_calendar(at_us)})"
 
 

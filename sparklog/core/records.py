@@ -1,4 +1,4 @@
-"""Records: what happened, in the order of the chain. `apply` changes the state by them and never refuses one."""
+"""Records: what happened, in the order of the chain. `apply` changes the state accordingly and never refuses one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster-created"):
 
 
 class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
-    """A store is a home of replicas from now on, under this registration number. `zone` is not used yet: ""."""
+    """From now on a store can hold replicas, under this registration number. `zone` is not used yet: ""."""
 
     store: StoreId
     registration: int
@@ -38,7 +38,7 @@ class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
 
 
 class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
-    """`assignment[p]` are the stores of partition p, the preferred leader first."""
+    """A topic exists from now on. `assignment[p]` lists the stores of partition p, the preferred leader first."""
 
     topic_id: TopicId
     name: str
@@ -47,14 +47,14 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
 
 
 class TopicAltered(msgspec.Struct, frozen=True, tag="topic-altered"):
-    """The topic's explicitly set keys are these from now on."""
+    """From now on these are the topic's explicitly set keys."""
 
     topic_id: TopicId
     config: dict[str, str]
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
-    """Partitions `first`, `first + 1`, … exist from now on."""
+    """From now on partitions `first`, `first + 1`, … exist."""
 
     topic_id: TopicId
     first: PartitionIndex
@@ -79,7 +79,7 @@ class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def records(self) -> int:
-        """How many records it wrote there."""
+        """How many records the append wrote there."""
         return records_between(self.start, self.end)
 
 
@@ -94,9 +94,9 @@ class Appended(msgspec.Struct, frozen=True, tag="appended"):
 
 
 class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-reference"):
-    """An append whose objects and slices stand in `meta/commands/`, because they are many.
+    """An append with so many slices that its objects and slices are stored in `meta/commands/`.
 
-    Before it is applied it is expanded to `Appended` from that body and the state at n - 1.
+    Before it is applied, it is expanded to `Appended` from that body and the state at n - 1.
     """
 
     body_sha256: str
@@ -109,7 +109,7 @@ class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-referenc
 
 
 class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
-    """`slices` cover [start, end) of the partition from now on, in place of those that did."""
+    """From now on `slices` cover [start, end) of the partition, in place of those that did before."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -143,13 +143,13 @@ class FloorRaised(msgspec.Struct, frozen=True, tag="floor-raised"):
 
 
 class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgotten"):
-    """Nothing is known of these applications any more: their versions count as new."""
+    """These applications are forgotten: any version of theirs counts as new."""
 
     app_ids: tuple[str, ...]
 
 
 class ProducerAllocated(msgspec.Struct, frozen=True, tag="producer-allocated"):
-    """The producer id is legal, with this epoch and no sequences yet."""
+    """From now on the producer id is valid, with this epoch and no sequences yet."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -185,14 +185,14 @@ Record = (
 
 
 class At(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where in the chain a record stands: the number and the author's time of its entry."""
+    """A record's place in the chain: the number of its entry, and the entry's time by its author's clock."""
 
     n: EntryNumber
     time_ms: int
 
 
 class AppliedCommand(msgspec.Struct, frozen=True, array_like=True):
-    """A command as an entry of the chain holds it: its identity and what it led to."""
+    """A command as an entry of the chain holds it: its identity, and the records it led to."""
 
     command_id: CommandId
     n0: EntryNumber

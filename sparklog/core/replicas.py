@@ -1,4 +1,4 @@
-"""LEO, ISR and HW of a partition: what is on every in-sync replica is committed."""
+"""LEO, ISR and HW of a partition: a record is committed once every in-sync replica has it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which commands the chain has applied, and by which entry: blocks of columns plus a small tail.
+"""Which commands the chain has applied, and which entry applied each: blocks of columns plus a small tail.
 
-A row costs 40 bytes in a block, so a million commands cost about 40 MB. What a command led to is not kept: it is read
-back from its entry when somebody asks. Blocks stay in the order of the chain, so FLOOR drops the oldest whole.
+A row costs 40 bytes in a block, so a million commands cost about 40 MB. Results are not kept: a command's result is
+read back from its entry when somebody asks. Blocks stay in chain order, so FLOOR drops the oldest ones whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparklog.core.column_blocks import Block, Column, make_block, tidied
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import CommandId, EntryNumber
 
-TAIL_ROWS = 2048  # more rows than this in the tail are sealed into a block; each snapshot writes the tail anew
+TAIL_ROWS = 2048  # a longer tail is sealed into a block; each snapshot writes the whole tail
 COMMAND_ID = re.compile("[0-9a-f]{32}")  # what a command id looks like
 ORDER = ("id_high", "id_low")
 
@@ -31,9 +31,9 @@ DTYPES: Mapping[str, str] = {
 
 
 class AppliedBy(NamedTuple):
-    """A command that the chain has applied: the entry that did it, and the position its author had read before.
+    """A command that entry `n` of the chain has applied. Its author had read the chain up to `n0` when it began.
 
-    `label` is the `label_hash` of what a write called itself.
+    `label` is the `label_hash` of the write's label.
     """
 
     command_id: CommandId
@@ -43,12 +43,12 @@ class AppliedBy(NamedTuple):
 
 
 def label_hash(label: str) -> int:
-    """64 bits by which the writes of a label are found, 0 for none. Compare the text too: two labels may share them."""
+    """64 bits to find the writes of a label by, 0 for none. Compare the text too: two labels may share a hash."""
     return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") if label else 0
 
 
 class ResultTable:
-    """Applied commands by id. Commands begun below `floor` are not known any more."""
+    """Applied commands by id. Commands begun below `floor` are no longer known."""
 
     __slots__ = ("_tail", "blocks", "floor")
 
@@ -58,13 +58,13 @@ class ResultTable:
         self._tail: CopyOnWriteMap[CommandId, AppliedBy] = CopyOnWriteMap()
 
     def fork(self) -> ResultTable:
-        """A table that starts equal; what is changed in it is seen in no other."""
+        """A table that starts equal; changes to it are seen in no other."""
         other = ResultTable.__new__(ResultTable)
         other.blocks, other.floor, other._tail = self.blocks, self.floor, self._tail.fork()
         return other
 
     def add(self, applied: AppliedBy) -> None:
-        """Remember a command that is not in the table yet, unless it raised FLOOR above its own beginning."""
+        """Remember a command that is not in the table yet, unless it raised FLOOR above its own `n0`."""
         if applied.n0 < self.floor:
             return
         self._tail[applied.command_id] = applied
@@ -72,7 +72,7 @@ class ResultTable:
             self.seal()
 
     def get(self, command_id: CommandId) -> AppliedBy | None:
-        """Which entry applied the command, or None: it was not applied, or it was begun below FLOOR."""
+        """Which entry applied the command; None if it was not applied, or was begun below FLOOR."""
         in_tail = self._tail.get(command_id)
         if in_tail is not None:
             return in_tail
@@ -81,14 +81,15 @@ class ResultTable:
         for block in self.blocks:
             column = block.columns["id_high"]
             row = column.searchsorted(wanted).item()
-            while row < block.rows and column.item(row) == high:  # a Python int: each commit looks through all blocks
+            # item() gives a Python int, which is quick to compare: each commit searches all blocks.
+            while row < block.rows and column.item(row) == high:
                 if block.columns["id_low"].item(row) == low:
                     return next(self._rows(block, np.array([row])), None)
                 row += 1
         return None
 
     def labelled(self, label: str) -> list[AppliedBy]:
-        """The commands whose label has the hash of this one, in the order of the chain."""
+        """The commands whose label has the same hash as this one, in chain order."""
         wanted = label_hash(label)
         found = [each for each in self._tail.values() if each.label == wanted]
         for block in self.blocks:
@@ -96,14 +97,14 @@ class ResultTable:
         return sorted(found, key=lambda each: each.n)
 
     def drop_below(self, floor: EntryNumber) -> None:
-        """Forget the commands that were begun before `floor`. A block goes when no row in it is left to be known."""
+        """Forget the commands that were begun before `floor`. A block is dropped once all its rows are below."""
         self.floor = floor
         for command_id in [each.command_id for each in self._tail.values() if each.n0 < floor]:
             del self._tail[command_id]
         self.blocks = tuple(block for block in self.blocks if block.columns["n0"].max() >= floor)
 
     def __iter__(self) -> Iterator[AppliedBy]:
-        """All that are known, in no order that means anything."""
+        """All known commands, in arbitrary order."""
         for block in self.blocks:
             yield from self._rows(block, np.arange(block.rows))
         yield from self._tail.values()
@@ -113,22 +114,22 @@ class ResultTable:
         return in_blocks + len(self._tail)
 
     def seal(self) -> None:
-        """Move the tail into the blocks, and tidy those."""
+        """Move the tail into the blocks, and tidy the blocks."""
         self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
         self._tail.clear()
 
     def in_blocks(self) -> ResultTable:
-        """An equal table without a tail, to be stored. Blocks that need no tidying are the same ones."""
+        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
         return ResultTable((*tidied(self.blocks, ORDER), *self._tail_block()), self.floor)
 
     def _rows(self, block: Block, rows: Column) -> Iterator[AppliedBy]:
-        """Those of the rows of a block that are known."""
+        """The commands in these rows of a block, without those below FLOOR."""
         for high, low, n, n0, label in zip(*(block.columns[name][rows].tolist() for name in DTYPES), strict=True):
             if n0 >= self.floor:
                 yield AppliedBy(CommandId(f"{high:016x}{low:016x}"), EntryNumber(n), EntryNumber(n0), label)
 
     def _tail_block(self) -> tuple[Block, ...]:
-        """The tail as a block, if there is any."""
+        """The tail as a block; nothing if the tail is empty."""
         if not self._tail:
             return ()
         rows = [

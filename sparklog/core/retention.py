@@ -1,4 +1,4 @@
-"""Which whole segments go, and when the bytes of what went may be deleted (R-01 to R-04). Pure: time is an argument."""
+"""Which whole segments retention drops, and when their bytes may be deleted (R-01 to R-04). Time is an argument."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
 
 class RetentionCut(msgspec.Struct, frozen=True):
-    """What retention takes from one partition: everything below `to`, from `log_start` on."""
+    """What retention drops from one partition: everything from its log start up to `to`."""
 
     topic: str
     partition: Partition
@@ -29,9 +29,9 @@ class RetentionCut(msgspec.Struct, frozen=True):
 def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_ms: int) -> RetentionCut | None:
     """The cut that is due, or None.
 
-    The unit is a slice (a sealed segment, or what is not yet rolled); oldest first, never above HW. A segment goes
-    if its largest timestamp is older than `retention.ms`, or if what remains without it is still at least
-    `retention.bytes`. Compact-only topics keep everything.
+    The unit is a slice (a sealed segment, or one that is not rolled yet); oldest first, never above HW. A slice goes
+    if its largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain without it.
+    Compact-only topics keep everything.
     """
     config = state.topic_config(topic)
     if not config.delete:
@@ -75,7 +75,7 @@ def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
 def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str] | None = None) -> list[Retired]:
     """Retired objects (of these topics) whose delay has passed, oldest first (R-04).
 
-    The delay began with the time of the entry that retired them. So `clock_ms` is the machine's clock, and never a
-    time that a user names: readers were promised the delay.
+    The delay began at the time of the entry that retired them. So `clock_ms` must be the machine's clock, never a time
+    that a user passes in: readers were promised the whole delay.
     """
     return [each for each in state.retired.due(clock_ms) if topics is None or each.topic in topics]

@@ -1,6 +1,6 @@
 """Objects that no slice names any more, until their bytes are deleted: blocks of columns plus a small tail.
 
-A deleted topic retires as many objects as it had, maybe millions at once: these never become Python objects.
+Deleting a topic may retire millions of objects at once: these never become Python objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ DTYPES: Mapping[str, str] = {
 
 
 class Retired(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An object that no slice names any more: its bytes may go from `delete_after_ms` on. `topic` is in its name."""
+    """An object that no slice names any more. Its bytes may be deleted from `delete_after_ms` on.
+
+    `topic` is part of the object's name.
+    """
 
     number: ObjectNumber
     delete_after_ms: int
@@ -43,7 +46,7 @@ class RetiredTable:
         self._tail: CopyOnWriteMap[ObjectNumber, Retired] = CopyOnWriteMap()
 
     def fork(self) -> RetiredTable:
-        """A table that starts equal; what is changed in it is seen in no other."""
+        """A table that starts equal; changes to it are seen in no other."""
         other = RetiredTable.__new__(RetiredTable)
         other.blocks, other.topics, other._tail = self.blocks, self.topics, self._tail.fork()
         return other
@@ -55,13 +58,13 @@ class RetiredTable:
         return number in self._tail or any(_row(block, number) is not None for block in self.blocks)
 
     def __iter__(self) -> Iterator[Retired]:
-        """All, in no order that means anything."""
+        """All retired objects, in arbitrary order."""
         for block in self.blocks:
             yield from self._rows(live_columns(block))
         yield from self._tail.values()
 
     def due(self, clock_ms: int) -> list[Retired]:
-        """Those whose bytes may go at `clock_ms`, in the order of their numbers."""
+        """The objects whose bytes may be deleted at `clock_ms`, by number."""
         found = [each for each in self._tail.values() if each.delete_after_ms <= clock_ms]
         for block in self.blocks:
             columns = live_columns(block)
@@ -70,7 +73,7 @@ class RetiredTable:
         return sorted(found, key=lambda each: each.number)
 
     def add_all(self, numbers: Column, delete_after_ms: int, topic: str) -> None:
-        """Add objects of a topic, by their numbers (int64, ascending) that are not in the table yet."""
+        """Add objects of a topic by their numbers (int64, ascending), none of which is in the table yet."""
         if len(numbers) <= TAIL_ROWS:
             self._tail.put_all(
                 {number: Retired(number, delete_after_ms, topic) for number in map(ObjectNumber, numbers.tolist())}
@@ -90,7 +93,7 @@ class RetiredTable:
             self.blocks = tuple(tidied((*self.blocks, make_block(columns, ORDER)), ORDER))
 
     def remove_many(self, numbers: Sequence[ObjectNumber]) -> None:
-        """Drop rows; numbers that are not there are passed over."""
+        """Drop rows; numbers that are not in the table are ignored."""
         for number in numbers:
             if number in self._tail:
                 del self._tail[number]
@@ -107,12 +110,12 @@ class RetiredTable:
             self.blocks, self.topics = (), ()
 
     def seal(self) -> None:
-        """Move the tail into the blocks, and tidy those."""
+        """Move the tail into the blocks, and tidy the blocks."""
         self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
         self._tail.clear()
 
     def in_blocks(self) -> RetiredTable:
-        """An equal table without a tail, to be stored. Blocks that need no tidying are the same ones."""
+        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
         other = self.fork()
         other.blocks = (*tidied(self.blocks, ORDER), *other._tail_block())
         other._tail.clear()
@@ -123,7 +126,7 @@ class RetiredTable:
             yield Retired(ObjectNumber(number), delete_after_ms, self.topics[topic])
 
     def _tail_block(self) -> tuple[Block, ...]:
-        """The tail as a block, if there is any. Names the topics that it needs."""
+        """The tail as a block; nothing if the tail is empty. Adds the topics it needs to `topics`."""
         if not self._tail:
             return ()
         rows = [(each.number, each.delete_after_ms, self._topic_row(each.topic)) for each in self._tail.values()]
@@ -137,7 +140,7 @@ class RetiredTable:
 
 
 def _row(block: Block, number: int) -> int | None:
-    """Where a number is among the live rows of a block."""
+    """The live row of a block that has this number, or None."""
     column = block.columns["number"]
     if not block.rows or not column.item(0) <= number <= column.item(-1):
         return None

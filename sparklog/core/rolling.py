@@ -14,15 +14,15 @@ from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import LeaderEpoch, ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
 
-# However small slices are, a segment is made of at most so many: one task holds the list of them.
+# A segment is made of at most this many slices, however small they are: one task holds the list of them.
 MOST_SLICES = 10_000
 
 
 class SegmentToRoll(msgspec.Struct, frozen=True):
-    """Slices [start, end) of a partition that become one sealed segment; `digest` is that of the slices.
+    """Slices that cover [start, end) of a partition and become one sealed segment; `digest` identifies them.
 
-    If they hold more than `segment.bytes` (one slice that is larger by itself) they become several segments, cut
-    between batches, which the same swap names. `size_bytes` are stored batch bytes, `reason` is for people.
+    If they hold more than `segment.bytes` (a single slice that is larger), they become several segments, cut between
+    batches and named by the same swap. `size_bytes` counts stored batch bytes; `reason` is for people.
     """
 
     topic: str
@@ -42,11 +42,11 @@ def plan_roll(
 ) -> list[SegmentToRoll]:
     """The segments that are due, oldest first.
 
-    Consecutive slices of append objects are gathered until the next one would pass `segment.bytes`, or there are
-    MOST_SLICES: they are due. What is left is due when it has reached `segment.bytes`, when its first slice was
-    appended `segment.ms` ago, when something follows that it can't be joined with, or with `everything`. Sealed
-    segments, gaps, a change of leader epoch and of timestamp source end a segment. What the log start cuts stays as
-    it is (a swap keeps whole slices), and so does what is not below the high watermark.
+    Consecutive slices of append objects are gathered until the next one would exceed `segment.bytes`, or there are
+    MOST_SLICES; then they are due. The slices left over are due when they reach `segment.bytes`, when the first of them
+    was appended `segment.ms` ago, when a slice follows that can't be joined to them, or with `everything`. A segment
+    ends at a sealed segment, at a gap, and where the leader epoch or the timestamp source changes. A slice that the log
+    start cuts stays as it is (a swap replaces whole slices), and so does one that is not below the high watermark.
     """
     config = state.topic_config(topic)
     key = TopicPartition(topic.topic_id, partition.partition)

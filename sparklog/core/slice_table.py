@@ -1,7 +1,7 @@
 """All live slices of a cluster, by partition and offset: blocks of columns plus a small tail of objects.
 
-Ten million slices fit one process; finding a range costs a binary search per block, adding a slice is
-amortised over the slices added, and forgetting some never costs the size of the table.
+Ten million slices fit into one process. Finding a range costs a binary search per block, the cost of adding a slice is
+amortised over the slices added, and forgetting some never costs a pass over the whole table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sparklog.core.types import (
 
 TAIL_ROWS = 8192  # more slices than this in the tail are sealed into a block
 ORDER = ("partition_key", "start")
-# A column has the name of the field of `Slice` or `ProducerSpan` that it holds.
+# A column has the name of the field that it holds, of `Slice` or `ProducerSpan`.
 DTYPES: Mapping[str, str] = {
     "partition_key": "i8",  # topic id * 2^32 + partition
     "start": "i8",
@@ -65,9 +65,9 @@ def _partition_key_of(slice: Slice) -> int:
 
 _SPAN_FIELDS = ProducerSpan.__struct_fields__
 _NO_SPAN = ProducerSpan(ProducerId(-1), 0, 0, 0)
-# What a slice has beside its partition, which comes first, and its producer, which comes last.
+# The fields of a slice between its topic partition, which comes first, and its producer, which comes last.
 _PLAIN_FIELDS = Slice.__struct_fields__[2:-1]
-# For each column its type, and what its value is in a slice, or in the slice's producer span.
+# For each column its type, and what takes its value from a slice, or from the slice's producer span.
 _COLUMNS: tuple[tuple[str, np.dtype[Any], Callable[[Any], Any]], ...] = tuple(
     (name, np.dtype(dtype), _partition_key_of if name == "partition_key" else attrgetter(name))
     for name, dtype in DTYPES.items()
@@ -102,20 +102,20 @@ class SliceColumns:
             yield msgspec.convert(values, Slice)
 
     def rows(self, low: int, high: int) -> SliceColumns:
-        """Slices number low to high - 1."""
+        """The slices in rows [low, high)."""
         return SliceColumns({name: column[low:high] for name, column in self.columns.items()})
 
 
 def digest(slices: SliceColumns) -> str:
-    """Fingerprint of exactly these slices: which bytes stand for which offsets."""
+    """A fingerprint of exactly these slices: which bytes hold which offsets."""
     seen = hashlib.sha256()
     for name in ("start", "end", "object_number", "position", "length"):
         seen.update(np.ascontiguousarray(slices.columns[name]).tobytes())
     return seen.hexdigest()
 
 
-# The first so many slices of a list, ascending. Runs that go on from each other share the list: it only grows, behind
-# what they count. Whoever is the first to append to it is the one who shares it.
+# A list of slices, ascending, and how many of its first slices belong to the run. A run that extends another one shares
+# its list: the list only grows, behind what older runs count. The first run to append to a list shares it; others copy.
 _Run = tuple[list[Slice], int]
 
 
@@ -130,7 +130,7 @@ class SliceTable:
         self._tail_rows = 0
 
     def fork(self) -> SliceTable:
-        """A table that starts equal; what is changed in it is seen in no other."""
+        """A table that starts equal; changes to it are seen in no other."""
         other: SliceTable = SliceTable.__new__(SliceTable)
         other.blocks, other._tail, other._tail_rows = self.blocks, self._tail.fork(), self._tail_rows
         return other
@@ -139,7 +139,7 @@ class SliceTable:
         return sum(block.rows - block.dead_rows for block in self.blocks) + self._tail_rows
 
     def add(self, slices: Iterable[Slice]) -> None:
-        """Add slices that overlap none of their partitions'."""
+        """Add slices that overlap no other slice of their partitions."""
         added = tuple(slices)
         if self._tail_rows + len(added) > TAIL_ROWS:
             self._seal(added)
@@ -151,7 +151,7 @@ class SliceTable:
         self._tail_rows += len(added)
 
     def seal(self) -> None:
-        """Move the tail into the blocks, and tidy those."""
+        """Move the tail into the blocks, and tidy the blocks."""
         self._seal(())
 
     def _seal(self, added: Sequence[Slice]) -> None:
@@ -160,11 +160,11 @@ class SliceTable:
         self._tail_rows = 0
 
     def in_blocks(self) -> SliceTable:
-        """An equal table without a tail, to be stored. Blocks that need no tidying are the same ones."""
+        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
         return SliceTable((*tidied(self.blocks, ORDER), *self._tail_block(())))
 
     def _tail_block(self, added: Sequence[Slice]) -> tuple[Block, ...]:
-        """The tail and what is added to it as a block, if that is anything."""
+        """The tail and `added` as a block; nothing if there are none."""
         tail = [*chain.from_iterable(_slices(self._tail[key]) for key in sorted(self._tail)), *added]  # nearly in order
         return (make_block(slice_columns(tail), ORDER),) if tail else ()
 
@@ -202,7 +202,7 @@ class SliceTable:
         )
 
     def remove(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
-        """Forget the slices that lie wholly inside [start, end); returns them, ascending."""
+        """Forget the slices that lie wholly inside [start, end). Returns them, ascending."""
         key = partition_key(topic_partition)
         found: list[Mapping[str, Column]] = []
         blocks = list(self.blocks)
@@ -236,7 +236,7 @@ class SliceTable:
         return SliceColumns({name: column[by_start] for name, column in joined.items()})
 
     def remove_topic(self, topic_id: TopicId) -> Column:
-        """Forget all slices of a topic, in one pass; returns the object number of each, in any order."""
+        """Forget all slices of a topic in one pass. Returns the object number of each, in any order."""
         first, last = topic_id << 32, (topic_id << 32) | 0xFFFFFFFF
         numbers = [np.zeros(0, dtype=DTYPES["object_number"])]
         blocks = list(self.blocks)
@@ -270,13 +270,13 @@ def _with(run: _Run | None, added: Slice) -> _Run:
         return slices, count + 1
     if len(slices) == count:
         slices.append(added)
-    if slices[count] is not added:  # another run that goes on from this one was first
+    if slices[count] is not added:  # another run has extended this one first
         slices = [*slices[:count], added]
     return slices, count + 1
 
 
 def _take(block: Block, rows: Column) -> Mapping[str, Column]:
-    """Rows of a block, ascending: without a copy where they are contiguous."""
+    """Rows of a block, ascending; not copied if they are contiguous."""
     low, high = int(rows[0]), int(rows[-1]) + 1
     if high - low == len(rows):
         return {name: column[low:high] for name, column in block.columns.items()}
@@ -284,7 +284,7 @@ def _take(block: Block, rows: Column) -> Mapping[str, Column]:
 
 
 def _row_range(block: Block, key: int, start: int, end: int) -> tuple[int, int]:
-    """Rows of a partition that overlap [start, end). Among the rows of one block no two of a partition overlap."""
+    """Rows of a partition that overlap [start, end). In one block no two rows of a partition overlap."""
     keys = block.columns["partition_key"]
     if not block.rows or key < keys[0] or key > keys[-1]:
         return (0, 0)

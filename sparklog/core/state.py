@@ -1,8 +1,8 @@
 """The state of a cluster: what the metadata chain says after its entry `n`.
 
-A state that others can see is a value: nobody changes it any more, so it is read without a lock for as long as anybody
-likes. To go on from it, `fork` it and let `apply` (the only place that changes a state) change the fork; then that is
-the state that others see, or it is dropped.
+A state that others can see is a value: nobody changes it any more, so anybody may read it without a lock for as long as
+they like. To move on, `fork` it and let `apply` (the only place that changes a state) change the fork. Then the fork
+becomes the state that others see, or it is dropped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 
-FORMAT = 1  # version of entries, snapshots and objects; a cluster of another is refused by name
+FORMAT = 1  # version of entries, snapshots and objects; a cluster with another one is refused by name
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class Partition(msgspec.Struct, frozen=True, array_like=True):
     size_bytes: int = 0
 
     def log_end(self, store: StoreId) -> Offset:
-        """LEO of one replica. Raises ValueError if the store is none."""
+        """LEO of one replica. Raises ValueError if the store is not one of `replicas`."""
         return self.log_ends[self.replicas.index(store)]
 
     @property
@@ -90,7 +90,7 @@ class Partition(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One append of an idempotent producer: its sequence numbers (both inclusive) and where it starts."""
+    """One append of an idempotent producer: its sequence numbers (both inclusive) and its offsets [start, end)."""
 
     first_sequence: int
     last_sequence: int
@@ -129,7 +129,7 @@ class ClusterState:
     partitions: CopyOnWriteMap[TopicPartition, Partition] = field(default_factory=CopyOnWriteMap)
     slices: SliceTable = field(default_factory=SliceTable)
     objects: ObjectTable = field(default_factory=ObjectTable)
-    released: CopyOnWriteMap[ObjectNumber, int] = field(default_factory=CopyOnWriteMap)  # slices forgotten, if some
+    released: CopyOnWriteMap[ObjectNumber, int] = field(default_factory=CopyOnWriteMap)  # slices forgotten, if any
     retired: RetiredTable = field(default_factory=RetiredTable)
     producers: CopyOnWriteMap[ProducerId, Producer] = field(default_factory=CopyOnWriteMap)
     applications: CopyOnWriteMap[str, ApplicationState] = field(default_factory=CopyOnWriteMap)
@@ -177,7 +177,8 @@ class ClusterState:
 
     def partitions_of(self, topic: Topic) -> list[Partition]:
         """The topic's partitions, from 0 on."""
-        indexes = cast("Iterable[PartitionIndex]", range(topic.partitions))  # each write asks for all: no call for each
+        # Every write asks for all of them: no call for each.
+        indexes = cast("Iterable[PartitionIndex]", range(topic.partitions))
         return self.partitions.get_all(map(TopicPartition, repeat(topic.topic_id), indexes))
 
     def partition(self, topic_id: int, partition: int) -> Partition | None:

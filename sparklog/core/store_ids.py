@@ -1,4 +1,4 @@
-"""Which ids a store may have: they are written in settings (`storage.<id>.<key>`), options and on the command line."""
+"""Which ids a store may have: they appear in settings (`storage.<id>.<key>`), options and on the command line."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ _LEGAL: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 def check_store_ids(ids: Iterable[str]) -> None:
-    """Raise InvalidInput unless each is a legal id, and no two are the same one in settings, which have no case."""
+    """Raise InvalidInput unless all ids are legal and differ by more than case, which settings ignore."""
     seen: dict[str, str] = {}
-    for each in ids:
-        if len(each) > MAX_LENGTH or _LEGAL.fullmatch(each) is None:
+    for store_id in ids:
+        if len(store_id) > MAX_LENGTH or _LEGAL.fullmatch(store_id) is None:
             raise InvalidInput(
                 f"the id of a store is 1 to {MAX_LENGTH} of a-z A-Z 0-9 . _ - and does not begin with a dot, "
-                f"found {each[:MAX_LENGTH]!r}"
+                f"found {store_id[:MAX_LENGTH]!r}"
             )
-        if each.lower() == METADATA_STORE:
+        if store_id.lower() == METADATA_STORE:
             raise InvalidInput(f"the id {METADATA_STORE!r} means the place of the metadata: give the store another one")
-        if each.lower() in seen:
-            raise InvalidInput(f"each store needs an id of its own, found {seen[each.lower()]!r} and {each!r}")
-        seen[each.lower()] = each
+        if store_id.lower() in seen:
+            first = seen[store_id.lower()]
+            raise InvalidInput(f"each store needs an id of its own, found {first!r} and {store_id!r}")
+        seen[store_id.lower()] = store_id

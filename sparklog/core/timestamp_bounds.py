@@ -9,11 +9,11 @@ from sparklog.core.errors import InvalidRecord
 from sparklog.core.readable import point_in_time_us
 from sparklog.core.types import TimestampSource
 
-_TIMESTAMPS_END: Final = 1 << 63  # microseconds; they begin at the same below 0
+_TIMESTAMPS_END: Final = 1 << 63  # microseconds; timestamps lie in [-2^63, 2^63)
 
 
 class TimestampBounds(NamedTuple):
-    """The oldest and the newest timestamp that a topic takes, both legal; None: no bound."""
+    """The oldest and the newest timestamp that a topic takes, both inclusive; None means no bound."""
 
     oldest_us: int | None
     newest_us: int | None
@@ -33,7 +33,7 @@ class TimestampBounds(NamedTuple):
 
 
 def timestamp_bounds(config: TopicConfig, now_ms: int) -> TimestampBounds:
-    """The bounds for a write that begins at `now_ms`; none if records get the time of their commit."""
+    """The bounds for a write that begins at `now_ms`; no bounds if records get the time of their commit."""
     if config.message_timestamp_type is not TimestampSource.CREATE_TIME:
         return TimestampBounds(None, None)
     before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
@@ -44,6 +44,6 @@ def timestamp_bounds(config: TopicConfig, now_ms: int) -> TimestampBounds:
 
 
 def _bound_us(at_ms: int) -> int | None:
-    """A bound in microseconds; None if no timestamp (64 bit) can pass it: then it is no bound."""
+    """A bound in microseconds; None if no 64-bit timestamp can exceed it, so that it is no bound."""
     at_us = at_ms * 1000
     return at_us if -_TIMESTAMPS_END <= at_us < _TIMESTAMPS_END else None

@@ -14,19 +14,19 @@ _ILLEGAL_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 def check_topic_name(name: str) -> None:
-    """Raise `InvalidTopic` if no topic may have this name."""
-    found = _what_is_wrong(name)
-    if found is not None:
+    """Raise `InvalidTopic` if the name is not legal."""
+    problem = _what_is_wrong(name)
+    if problem is not None:
         raise InvalidTopic(
-            f"a topic name is 1 to {MAX_LENGTH} of a-z A-Z 0-9 . _ - and neither '.' nor '..', but {found}"
+            f"a topic name is 1 to {MAX_LENGTH} of a-z A-Z 0-9 . _ - and neither '.' nor '..', but {problem}"
         )
 
 
 def check_no_collision(name: str, existing: Iterable[str]) -> None:
-    """Raise `InvalidTopic` if a topic is there whose name differs from `name` only in '.' against '_'.
+    """Raise `InvalidTopic` if the name of an existing topic differs from `name` only in '.' versus '_'.
 
-    Metric names put '_' for '.', so the two would share their metrics; Kafka refuses the second one too.
-    A topic of exactly this name is not a collision: that is `TopicAlreadyExists`, which the caller knows first.
+    Metric names have '_' in place of '.', so the two would share their metrics; Kafka refuses the second one too.
+    A topic of exactly this name is not a collision: the caller has already raised `TopicAlreadyExists` for it.
     """
     if "." not in name and "_" not in name:
         return

@@ -20,7 +20,7 @@ UploadId = NewType("UploadId", str)  # 32 hex digits, drawn once per task attemp
 
 
 class TopicPartition(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
-    """A partition of one life of a topic."""
+    """A partition of a topic. A topic that is created again has another id."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -38,17 +38,17 @@ class OffsetRange(msgspec.Struct, frozen=True, array_like=True, order=True, gc=F
 
 
 class ObjectKind(IntEnum):
-    """Which name a data object has: `storage/keys.py` builds it from the fields of `NewObject`."""
+    """How a data object is named: `storage/keys.py` builds the name from the fields of `NewObject`."""
 
     APPEND = 0  # what one writer task uploaded: batches of one or more partitions of one topic
     SEGMENT = 1  # a sealed segment of one partition, named by its base offset
 
 
 class TimestampSource(IntEnum):
-    """Where the timestamp of a slice's records stands (`message.timestamp.type`)."""
+    """Where the timestamps of a slice's records are kept (`message.timestamp.type`)."""
 
     CREATE_TIME = 0  # in the timestamp column, given by the producer
-    APPEND_TIME = 1  # in `Slice.append_time_ms`, laid over the column by the reader
+    APPEND_TIME = 1  # in `Slice.append_time_ms`: readers put it in place of the column
     APPEND_TIME_IN_COLUMN = 2  # append time that the roll wrote into the column
 
 
@@ -62,8 +62,8 @@ class Holder(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """An uploaded data object that a command names for the first time.
 
-    `n0` is the chain position its author had read before the upload; together with `upload_id` it is
-    the object's name. `partition`, `base_offset` and `leader_epoch` are None but for sealed segments.
+    `n0` is the chain position that its author had read before the upload; together with `upload_id` it names
+    the object. `partition`, `base_offset` and `leader_epoch` are None except for sealed segments.
     Both checksums are CRC32C over the whole object and the whole index.
     """
 
@@ -91,10 +91,10 @@ class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """Records of one partition inside an uploaded object, before the chain gave them offsets.
+    """Records of one partition inside an uploaded object, before the chain has given them offsets.
 
     `object_index` points into the `objects` of the same command. Bytes [position, position + length)
-    of the object hold `batches` whole batches, whose index rows begin at `first_batch`.
+    of the object hold `batches` whole batches, whose rows in the index begin at `first_batch`.
     Timestamps are microseconds since the epoch, UTC.
     """
 

@@ -1,6 +1,6 @@
 """What uploaded objects and their slices must look like. Checked by `decide`, because `apply` never refuses.
 
-A number that does not fit its column would stop every reader of the chain for ever, not only its author.
+A number that does not fit its column would stop every reader of the chain forever, not only its author.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RECORDS_END = 1 << 48  # of one command, so that offsets stay far below 2^63
 
 
 def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind: ObjectKind) -> None:
-    """Objects of `kind`, each named by a slice, and slices that lie inside them. Raises InvalidInput."""
+    """Check that the objects are of `kind` and named by slices that lie inside them. Raises InvalidInput."""
     for each in objects:
         _check_object(each, kind)
     named = set()

@@ -1,7 +1,7 @@
-"""Which uploads the chain names, in a form that many listings can be compared with (F-09). Pure.
+"""Which uploads the chain names, in a form to compare many listings with (F-09). Pure.
 
-An object is an orphan for ever if the n0 in its name is below FLOOR and no state at or after that entry names it: a
-command that would name it now is refused. Retired objects are named until their bytes were deleted.
+An object is an orphan forever if the n0 in its name is below FLOOR and no state since FLOOR was raised names it: a
+command that would name it now is refused. Retired objects count as named until their bytes have been deleted.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from sparklog.core.types import ObjectKind, TopicId
 
 UploadKeys = Column  # uint64
 
-FEW_OBJECTS = 65_536  # up to so many, 16 listings of append objects are enough work to share out
+FEW_OBJECTS = 65_536  # up to this many, splitting the listing of append objects into 16 is enough
 
 
 class NamedUploads:
-    """The first 64 bits of every upload id that a state names, sorted, by the places where the objects lie.
+    """The first 64 bits of every upload id that a state names, sorted, by where the objects are stored.
 
-    Two ids that agree in 64 bits are taken for one: then an orphan stays, and nothing that is named ever goes.
+    Two ids that agree in these bits count as one. At worst an orphan stays; nothing that is named is ever deleted.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -38,7 +38,7 @@ class NamedUploads:
         self._topics: Column = topic[~appended][by_topic]
 
     def of_appends(self, digits: str) -> UploadKeys:
-        """Those of append objects whose upload id begins with the hex `digits`."""
+        """The keys of append objects whose upload id begins with the hex `digits`."""
         shift = 64 - 4 * len(digits)
         first = int(digits, 16)
         edges = np.array([first, first + 1], dtype=np.uint64)
@@ -46,11 +46,11 @@ class NamedUploads:
         return self._appends[low:high]
 
     def of_topic(self, topic_id: TopicId) -> UploadKeys:
-        """Those of the sealed segments of a topic, also of one that was deleted."""
+        """The keys of the sealed segments of a topic, even if it was deleted."""
         low, high = np.searchsorted(self._topics, [topic_id, topic_id + 1]).tolist()
         return self._segments[low:high]
 
     def append_digits(self) -> list[str]:
-        """The beginnings of upload ids by which the listing of append objects is shared out."""
+        """The prefixes of upload ids by which the listing of append objects is split up."""
         width = 1 if self.objects <= FEW_OBJECTS else 2
         return [f"{each:0{width}x}" for each in range(16**width)]

@@ -1,6 +1,6 @@
-"""How long the names may be that a write gives itself: its label (`writeId`) and its application's id (`txnAppId`).
+"""How long the names of a write may be: its label (`writeId`) and its application's id (`txnAppId`).
 
-They stand in entries and in the state, so a length is needed; it is that of Kafka's client and transactional ids.
+Both are kept in entries and in the state, so they need a limit: that of Kafka's client and transactional ids.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _SHOWN: Final = 40
 
 
 def check_write_name(option: str, name: str, kind: type[InvalidInput] = InvalidInput) -> None:
-    """Raise `kind` if `name`, which was given as `option`, is too long."""
-    found = len(name.encode("utf-8", "surrogatepass"))
-    if found > MOST_BYTES:
+    """Raise `kind` if `name`, the value of `option`, is too long."""
+    size_bytes = len(name.encode("utf-8", "surrogatepass"))
+    if size_bytes > MOST_BYTES:
         raise kind(
-            f"{option}: wanted at most {MOST_BYTES:,} bytes of UTF-8, found {found:,}, beginning {name[:_SHOWN]!r}"
+            f"{option}: wanted at most {MOST_BYTES:,} bytes of UTF-8, found {size_bytes:,}, beginning {name[:_SHOWN]!r}"
         )

@@ -1,6 +1,6 @@
-"""`make bench`: every speed that is claimed, beside its peer, in one run.
+"""`make bench`: every speed that is claimed, measured beside its peer in one run.
 
-It writes docs/benchmarks.md and the figures of the README. A run of some parts only prints.
+It writes docs/benchmarks.md and the figures in the README. A run of some parts just prints.
 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
 
@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=f"of {', '.join(PARTS)}: print these only")
     given = parser.parse_args()
     store = os.environ.get("STORE") or ""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # what was started is stopped, as at Ctrl-C
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # stop what was started, as for Ctrl-C
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get("PEERS"):
         if store or given.parts:
@@ -133,7 +133,7 @@ def _session(folder: Path, settings: dict[str, str]) -> SparkSession:
 
 
 def _alone(module: str, what: str) -> list[tuple[str, str]]:
-    """In a process of its own, so that its memory is its own."""
+    """Run it in a process of its own, so that the memory measured is its own."""
     run = [sys.executable, "-m", f"tests.bench.{module}"]
     lines = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip().splitlines()
     print(*lines, sep="\n", flush=True)

@@ -1,7 +1,7 @@
-"""The named peer: the least that a Python Arrow data source can do. No index, checksum, hash, chain or commit.
+"""The bare peer: the least that a Python Arrow data source can do. No index, checksum, hash, chain or commit.
 
-`bare` writes the rows of each task into one Arrow IPC file with the same codec, batch rows and fsync; it reads such
-files of the seven read columns by memory map. What sparklog adds to that is sparklog's own cost.
+`bare` writes the rows of each task into one Arrow IPC file with the same codec, batch rows and fsync; it reads
+such files, with the seven columns of a read, by memory map. What sparklog adds to that is its own cost.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class BareReader(DataSourceReader):
 
 
 class DrainedSource(DataSource):
-    """`drained`: rows come to Python as to any Arrow data source, and are dropped."""
+    """`drained`: rows reach Python as they reach any Arrow data source, and are dropped."""
 
     @classmethod
     def name(cls) -> str:
@@ -92,7 +92,7 @@ class DrainedSource(DataSource):
 
 
 class DrainedWriter(DataSourceArrowWriter):
-    """Looks at nothing."""
+    """Drops every batch without looking at it."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         for _ in iterator:

@@ -1,4 +1,4 @@
-"""What a benchmark starts ends with it, also if it is interrupted while it starts."""
+"""Whatever a benchmark starts ends with it, even if the benchmark is interrupted while starting it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.bench.process_cpu import all_stats, below
 
 @contextmanager
 def ended_on_failure() -> Iterator[None]:
-    """If the block raises, kill what it started. Else leave that running.
+    """If the block raises, kill the processes that it started; else leave them running.
 
-    PySpark waits for its JVM in a loop; interrupted there, it leaves a JVM behind that waits for nobody.
+    PySpark waits for its JVM in a loop. If it is interrupted there, it leaves behind a JVM that nobody uses.
     """
     before = below(os.getpid(), all_stats())
     try:

@@ -1,4 +1,4 @@
-"""Commits of one process: through the whole client, and the commit path alone, whose objects are uploaded already.
+"""Commits of one process: through the whole client, and the commit path alone, with objects already uploaded.
 
 python -m tests.bench.commits        prints a line per figure
 """
@@ -41,18 +41,18 @@ from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, ObjectStore
 
 PARTITIONS = 32
-PUT_S = 0.060  # of a store in the cloud, near enough
+PUT_S = 0.060  # roughly that of a store in the cloud
 SUBMITTERS = 512
 
 
 def commit_rates(folder: Path, seconds: float = 5.0) -> list[tuple[str, str]]:
-    """Rows for the report: what, figure."""
+    """Rows for the report: (what was measured, its figure)."""
     rows = [_through_the_client(folder, threads, seconds) for threads in (1, 32)]
     return [*rows, *commit_path(folder)]
 
 
 def commit_path(folder: Path) -> list[tuple[str, str]]:
-    """The same for the commit path alone."""
+    """The same rows for the commit path alone."""
     return [_behind_a_slow_store(), *(_on_local_disk(folder, threads) for threads in (1, 32)), _in_memory()]
 
 
@@ -85,7 +85,7 @@ def _through_the_client(folder: Path, threads: int, seconds: float) -> tuple[str
 
 
 class SlowStore(MemoryStore):
-    """A store in memory whose puts take as long as one in the cloud, once it is `slow`."""
+    """A store in memory whose puts take as long as those of a cloud store once `slow` is set."""
 
     slow = False
 
@@ -97,7 +97,7 @@ class SlowStore(MemoryStore):
 
 @dataclass
 class Commits:
-    """What so many callers committed until the first of them had nothing left to commit."""
+    """What a number of callers committed before the first of them ran out of commits."""
 
     appends: int
     entries: int
@@ -137,7 +137,7 @@ def _on_local_disk(folder: Path, threads: int) -> tuple[str, str]:
 
 
 def _in_memory() -> tuple[str, str]:
-    """The least of several runs: other work on the machine only adds to it."""
+    """The least of several runs, since other work on the machine can only add to it."""
     runs = [_committed(_cluster_on(MemoryStore(f"memory://{uuid.uuid4().hex}")), 1, 3_000) for _ in range(5)]
     least, most = (pick(each.processor_s / each.appends * 1e6 for each in runs) for pick in (min, max))
     return _row(
@@ -157,7 +157,7 @@ def _cluster_on(store: ObjectStore) -> Committer:
 
 
 def _committed(committer: Committer, callers: int, each: int) -> Commits:
-    """Let so many callers commit `each` appends of one record."""
+    """Let this many callers commit `each` appends of one record."""
     (store,) = committer.follower.state.stores.values()
     topic = committer.follower.state.topic_named("t")
     assert topic is not None
@@ -211,7 +211,7 @@ def _one_record(topic_id: TopicId, holder: Holder, partition: int, committer: Co
 
 @contextmanager
 def _timed_syncs() -> Iterator[list[float]]:
-    """How long each fsync of this process takes, in seconds."""
+    """The seconds that each fsync of this process takes."""
     took: list[float] = []
 
     def timed(real):  # type: ignore[no-untyped-def]

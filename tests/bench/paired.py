@@ -1,4 +1,4 @@
-"""Paired timing: the two sides in turn, so that a machine whose speed drifts does not favour one."""
+"""Paired timing: the sides take turns, so that a machine whose speed drifts favours none of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-LEAST_SECONDS = 0.001  # what the pages show: a ratio to less than that is noise
+LEAST_SECONDS = 0.001  # the least time that the pages show: a ratio to less than that is noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Spread:
 
     @classmethod
     def of_ratios(cls, ours_s: list[float], peer_s: list[float]) -> Spread | None:
-        """Peer seconds / our seconds, pair by pair; None if the peer was too quick for a ratio to mean anything."""
+        """Peer seconds / our seconds, pair by pair; None if the peer was too quick for a meaningful ratio."""
         if statistics.median(peer_s) < LEAST_SECONDS:
             return None
         return cls.of([peer / ours for ours, peer in zip(ours_s, peer_s, strict=True)])
@@ -71,9 +71,9 @@ def interleaved(
     rounds: int,
     warm_up: int,
 ) -> dict[str, list[T]]:
-    """What `measure` found of each side in each of `rounds` rounds, after `warm_up` rounds that do not count.
+    """The results of `measure` for each side in each of `rounds` rounds, after `warm_up` rounds that do not count.
 
-    A round runs every side once, each time beginning with another one.
+    A round runs every side once; each round begins with a different side.
     """
     found: dict[str, list[T]] = {name: [] for name in sides}
     names = list(sides)

@@ -1,4 +1,4 @@
-"""JARs that a Spark session needs for its peers: Spark's Kafka connector, and Delta Lake. Spark's own are left out."""
+"""The JARs that a Spark session needs for its peers, Spark's Kafka connector and Delta Lake, beside Spark's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.servers.maven import fetch_jars
 
 _CONNECTOR = "4.2.0"
-_TOKENS = "4.1.0-preview1"  # the connector asks for its own version of it, which is not to be had
+_TOKENS = "4.1.0-preview1"  # the connector asks for a version that is not available
 _DELTA = "4.4.0"
 _OF_SPARK = (  # 50 MB and more that PySpark brings
     "org.apache.hadoop:hadoop-client-api",
@@ -34,13 +34,13 @@ def delta() -> list[Path]:
 
 
 def beside(there: Sequence[Path], jars: Sequence[Path]) -> list[Path]:
-    """Those of `jars` that are `there` in no version: of two versions in one JVM nobody knows which one runs."""
+    """Those of `jars` that are not `there` in any version: with two versions in a JVM, nobody knows which one runs."""
     artifacts = {_artifact(jar) for jar in there}
     return [jar for jar in jars if _artifact(jar) not in artifacts]
 
 
 def _artifact(jar: Path) -> str:
-    """`kafka-clients` of `kafka-clients-3.9.2.jar`: what stands before the version."""
+    """The part of the name before the version: `kafka-clients` of `kafka-clients-3.9.2.jar`."""
     return re.sub(r"-\d+\.\d.*$", "", jar.name)
 
 

@@ -1,8 +1,8 @@
 """Real peers beside sparklog in one run: Apache Kafka through Spark's connector, and Delta Lake.
 
-One broker on this machine, with its defaults; the clients with theirs, and tuned. All sides get the same rows (8 B
-keys, 100 B values) and the same number of partitions, and each round runs all of them. sparklog and Kafka wait for
-all replicas (`acks=all`; here there is one). sparklog syncs its files before it answers; Kafka and Delta Lake leave
+One broker runs on this machine with its defaults; the clients run with theirs, and tuned. All sides get the same rows
+(8 B keys, 100 B values) and the same number of partitions, and each round runs all of them. sparklog and Kafka wait
+for all replicas (`acks=all`; there is one here). sparklog syncs its files before it answers; Kafka and Delta Lake leave
 that to the system.
 """
 
@@ -56,7 +56,7 @@ Sides = dict[str, Callable[[], object]]
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What one run took: seconds by the clock, and of processors by who spent them."""
+    """What one run took: seconds by the clock, and processor seconds by who spent them."""
 
     wall_s: float
     jvm_s: float
@@ -80,7 +80,7 @@ class PeerResults:
     bulk_read: ClassVar = f"read {VALUE_BYTES} B"
 
     def add(self, what: str, found: dict[str, list[Used]], pairs: Sequence[tuple[str, str, str]]) -> None:
-        """Compare sides by name: (ours, the peer, the goal). Pairs whose peer is not there are left out."""
+        """Compare sides by name: (ours, the peer, the goal). Pairs without the peer are left out."""
         self.costs[what] = found
         for ours, peer, goal in pairs:
             if peer in found:
@@ -90,7 +90,7 @@ class PeerResults:
 
 
 def available(skipped: dict[str, str]) -> dict[str, list[Path]]:
-    """The JARs of each peer that this machine gets; the others, with the reason, go into `skipped`."""
+    """The JARs of each peer that this machine can get; the others go into `skipped`, with the reason."""
     found = {}
     for name, fetch in ((KAFKA, peer_jars.kafka_connector), (DELTA, peer_jars.delta)):
         try:
@@ -104,7 +104,7 @@ def available(skipped: dict[str, str]) -> dict[str, list[Path]]:
 def peers(
     session: Callable[[dict[str, str]], SparkSession], folder: Path, *, records: int = RECORDS, rounds: int = 5
 ) -> PeerResults:
-    """Everything, with the peers that this machine gets. What it starts ends with it, whatever ends it."""
+    """Run everything, with the peers that this machine can get. What it starts ends with it, however it ends."""
     results = PeerResults(records)
     jars = available(results.skipped)
     if not jars:
@@ -170,7 +170,7 @@ class _Run:
         )
 
     def reads(self, results: PeerResults, rounds: int) -> None:
-        """What the first write of each side wrote."""
+        """Read what the first write of each side wrote."""
         for name, compression in (("read", None), ("read-lz4", "lz4")):
             self._sparklog_write(name, self.frame, compression=compression)()
         of_topic = {name: self._sparklog_read(name) for name in ("read", "read-lz4")}
@@ -228,7 +228,7 @@ class _Run:
         results.add(f"append {FEW:,} records by one task", found, [("sparklog", peer, "") for peer in (KAFKA, DELTA)])
 
     def measured(self, run: Callable[[], object]) -> Used:
-        """Python is the driver's and the workers': those are the JVM's children."""
+        """Python's time is that of the driver and of the workers, which are children of the JVM."""
         workers = below(self._jvm_pid, all_stats())
         jvm_s, broker_s, driver_s = own_s(self._jvm_pid), self._broker_s(), time.process_time()
         start_s = time.perf_counter()

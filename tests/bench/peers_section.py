@@ -68,7 +68,7 @@ def _whole_runs(what: str, sides: Mapping[str, Sequence[Used]], records: int) ->
 
 
 def _way_of_sparklog(sides: Mapping[str, Sequence[Used]], steps: Steps, records: int) -> list[str]:
-    """Columns are codecs; the last line is what was measured of the whole run, so the one above it is what is left."""
+    """Columns are codecs. The last line is measured over the whole run; the line above it is the remainder."""
     runs = {"zstd": "sparklog", "lz4": "sparklog, lz4", "none": "sparklog, not compressed"}
     cache_ns = _all_ns(sides, "rows only", records)
     arrow_jvm_ns = _parts_ns(sides, "rows to Python", records)[0] - cache_ns

@@ -1,4 +1,4 @@
-"""Processor time of other processes, from /proc: what a run cost, wherever it was spent."""
+"""Processor time of other processes, from /proc: what a run cost, wherever the time was spent."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
-ProcessKey = tuple[int, int]  # process id and when it began: ids are given out again
+ProcessKey = tuple[int, int]  # process id and start time, because ids are used again
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """One process. `ticks` is its own time; its children's is theirs."""
+    """One process. `ticks` is its own time, without that of its children."""
 
     pid: int
     parent: int
@@ -30,7 +30,7 @@ def parse_stat(text: str) -> Stat:
 
 
 def below(root: int, stats: Iterable[Stat]) -> dict[ProcessKey, int]:
-    """The ticks of all descendants of `root`, without its own."""
+    """The ticks of all descendants of `root`, without those of `root` itself."""
     by_parent: dict[int, list[Stat]] = {}
     for each in stats:
         by_parent.setdefault(each.parent, []).append(each)
@@ -44,10 +44,10 @@ def below(root: int, stats: Iterable[Stat]) -> dict[ProcessKey, int]:
 
 
 def spent_s(before: Mapping[ProcessKey, int], after: Mapping[ProcessKey, int]) -> float:
-    """What processes used between two looks, in seconds. Those that have ended in between count for nothing.
+    """What processes used between two looks, in seconds. Processes that ended in between do not count.
 
-    Spark's Python daemon ignores the end of its workers, so nobody is told what they used. Spark ends none that has
-    worked in the last minute.
+    Spark's Python daemon ignores the end of its workers, so the times of ended ones are lost. But Spark ends no worker
+    that has worked in the last minute.
     """
     return sum(ticks - before.get(process, 0) for process, ticks in after.items()) / _TICKS_PER_S
 

@@ -1,6 +1,6 @@
 """What a record costs on its way through sparklog's part of a keyed write, step by step, in processor time.
 
-A process of its own writes what one of four Spark tasks would: python -m tests.bench.record_cost prints it as JSON.
+A separate process writes what one of four Spark tasks would; python -m tests.bench.record_cost prints the cost as JSON.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ STEPS = tuple(dict.fromkeys(step for step, _, _ in PLACES))
 
 
 def steps_ns() -> dict[str, dict[str, float]]:
-    """Codec -> step -> nanoseconds a record, the medians of the rounds; what no step has is `the rest`."""
+    """Codec -> step -> nanoseconds a record, as medians over the rounds. `the rest` is the time of no step."""
     return {codec: _medians([_round(codec) for _ in range(ROUNDS + 1)][1:]) for codec in CODECS}
 
 
@@ -59,7 +59,7 @@ def _medians(rounds: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _round(codec: str) -> dict[str, float]:
-    """One task's write into a new cluster. Arrow compresses in threads of its own: their time is the codec's."""
+    """One task's write into a new cluster. The time of Arrow's own threads, which compress, counts as the codec's."""
     rows = _as_from_spark()
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
         url = str(Path(name) / "c")

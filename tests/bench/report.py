@@ -59,7 +59,7 @@ def page(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tupl
 
 
 def clients_section(machine: str, lines: Sequence[str]) -> str:
-    """What a page of S3 ends with: HTTP clients beside each other."""
+    """The last section of the page about S3: HTTP clients beside each other."""
     about = [
         CLIENTS,
         "Written by `make bench STORE=s3 ARGS=clients`: one request an object, from threads. Each cell is a client's "
@@ -75,12 +75,12 @@ def clients_section(machine: str, lines: Sequence[str]) -> str:
 
 
 def sections_of(text: str) -> str:
-    """What a page has behind its own tables, which a run of its own writes; "" if there is none."""
+    """The sections after a page's own tables, which separate runs write; "" if there are none."""
     return text[at:] if (at := text.find("\n## ")) >= 0 else ""
 
 
 def with_section(text: str, section: str) -> str:
-    """The page with this section in place of the one of the same heading, or at the end."""
+    """The page with this section in place of the one with the same heading, or at the end."""
     heading = section[: section.index("\n", 1) + 1]
     before, found, rest = text.partition(heading)
     after = sections_of(rest) if found else ""
@@ -116,7 +116,7 @@ def _cells(found: Comparison) -> tuple[str, ...]:
 
 
 def is_missed(goal: str, ratio: Spread | None, difference_ms: Spread) -> bool:
-    """Goals are "", ">= RATIO" and "<= peer + N ms"; it is the medians that meet them."""
+    """Whether the medians miss the goal, which is "", ">= RATIO" or "<= peer + N ms"."""
     if least := re.fullmatch(r">= ([\d.]+)", goal):
         return ratio is None or ratio.median < float(least[1])
     if most := re.fullmatch(r"<= peer \+ (\d+) ms", goal):

@@ -1,7 +1,7 @@
-"""HTTP clients for S3 beside each other: one request an object, 1 MiB and 64 MiB, 1 and 32 at once, after a fork too.
+"""HTTP clients for S3 side by side: one request per object, 1 MiB and 64 MiB, 1 and 32 at once, and after a fork.
 
-The clients take turns within each round; a share is the seconds of the round's best client / the client's own. Seconds
-of the processor are those of this process, not of the server. A client that is not installed is left out.
+The clients take turns within each round; a client's share is the seconds of the round's best client / its own seconds.
+Processor seconds are those of this process, not of the server. Clients that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tests.bench.paired import Spread
 from tests.servers.run_with import server
 
 MIB = 1 << 20
-TRIES = 3  # of one object: a server that is short of everything ends connections
-ROUNDS = {1: 7, 64: 3}  # by MiB of an object
-FORK_S = 20.0  # a child that has not read one object by then never will
+TRIES = 3  # per object: a server that is short of resources closes connections
+ROUNDS = {1: 7, 64: 3}  # by the MiB of an object
+FORK_S = 20.0  # a child that has not read an object by then never will
 CHILD_S = 900.0
 CONFIG: dict[str, Any] = {
     "signature_version": "s3v4",
     "max_pool_connections": 32,
     "request_checksum_calculation": "when_required",
     "response_checksum_validation": "when_required",
-    "s3": {"addressing_style": "path", "payload_signing_enabled": False},  # as the others: no hash of a body
+    "s3": {"addressing_style": "path", "payload_signing_enabled": False},  # no hash of the body, as with the others
 }
 Result = TypeVar("Result")
 
@@ -52,7 +52,7 @@ class Client(Protocol):
 
 
 class Sparklog:
-    """The way of bulk bodies: plain connections."""
+    """How sparklog sends bulk bodies: over plain connections."""
 
     def __init__(self, bucket: str) -> None:
         self._bucket, self._client = bucket, client_of(read_s3_settings({"timeout_ms": "1800000"}))
@@ -71,7 +71,7 @@ class Sparklog:
 
 
 class Urllib3:
-    """urllib3 with botocore's signatures, into the same memory."""
+    """urllib3 with botocore's signatures, reading into the same memory."""
 
     def __init__(self, bucket: str) -> None:
         import botocore.session
@@ -158,7 +158,7 @@ class S3fs:
 
 
 class Obstore:
-    """obstore, from threads as the others."""
+    """obstore, from threads like the others."""
 
     def __init__(self, bucket: str) -> None:
         import obstore.store
@@ -223,7 +223,7 @@ class Took:
 
 
 def clients() -> Sequence[str]:
-    """The lines of the section in the page: the clients of this machine on a server of its own."""
+    """The lines of the page's section: this machine's clients, on a server of its own."""
     with server("s3") as variables:
         os.environ.update(variables)
         bucket = variables["STORE"].removeprefix("s3://")
@@ -240,7 +240,7 @@ def clients() -> Sequence[str]:
 
 
 def _rounds(made: Mapping[str, Client], case: Case) -> dict[str, list[Took]]:
-    """Turns of each client, after one that does not count; none of a client that failed."""
+    """The turns of each client, after one that does not count; none for a client that failed."""
     names = list(made)
     took: dict[str, list[Took]] = {name: [] for name in names}
     failed: set[str] = set()
@@ -291,7 +291,7 @@ def _reads_one(name: str, bucket: str) -> bool:
 
 
 def _in_child(work: Callable[[], Result], timeout_s: float) -> Result | None:
-    """What `work` gives in a process forked from this one; None if it gives nothing in time."""
+    """What `work` returns in a process forked from this one; None if it does not return in time."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -337,7 +337,7 @@ def _body(size_bytes: int) -> bytes:
 
 
 def _warm(count: int, size_bytes: int) -> None:
-    """Let Arrow's pool have the pages that a turn needs, as in a process that has read before, whoever's turn it is."""
+    """Give Arrow's pool the pages that a turn needs, as in a process that has read before, for every client alike."""
     buffers = [pa.allocate_buffer(size_bytes) for _ in range(count)]
     for each in buffers:
         ctypes.memset(each.address, 0, size_bytes)

@@ -1,4 +1,4 @@
-"""Spark's own S3 client, S3A, at the server that the AWS variables name: what Parquet is written and read through."""
+"""Spark's own S3 client, S3A, at the server that the AWS variables name. Parquet is written and read through it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.servers.maven import fetch_jars
 
 _SDK = "2.35.4"
 _SDK_PARTS = ("s3", "s3-transfer-manager", "sts", "apache-client")
-_WITHOUT = ("software.amazon.awssdk:bundle", "org.slf4j:slf4j-api")  # 600 MB of all services; Spark has its own
+_WITHOUT = ("software.amazon.awssdk:bundle", "org.slf4j:slf4j-api")  # 600 MB for all services; Spark has its own slf4j
 
 
 def settings() -> dict[str, str]:
@@ -27,13 +27,13 @@ def settings() -> dict[str, str]:
         "spark.hadoop.fs.s3a.aws.credentials.provider": (
             "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
         ),
-        # S3A's own committers need a module that is no part of PySpark; of Spark's own ones this copies only once.
+        # S3A's own committers need a module that PySpark does not include; of Spark's own, this one copies only once.
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     }
 
 
 def _hadoop_version() -> str:
-    """That of the Hadoop client in PySpark."""
+    """The version of the Hadoop client in PySpark."""
     pyspark = importlib.util.find_spec("pyspark")
     assert pyspark is not None
     assert pyspark.submodule_search_locations is not None

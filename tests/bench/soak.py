@@ -1,11 +1,11 @@
-"""What 100,000 commits leave behind: memory, snapshots and the time to open, every 10,000 commits.
+"""What 100,000 commits leave behind: memory, snapshots and the time to open, after every 10,000 commits.
 
     python -m tests.bench.soak [COMMITS]      prints a line for each tenth
 
-One writer on a local disk appends one record at a time, whose object is taken as uploaded. As in a cluster that is
-maintained, every 1,000 commits retention forgets all but the newest 1,000 segments of each partition, what it forgot
+One writer on a local disk appends one record at a time; its object is taken as uploaded. As in a maintained cluster,
+every 1,000 commits retention forgets all but the newest 1,000 segments of each partition, what it forgot the time
 before is confirmed as deleted, and old snapshots are vacuumed. FLOOR stays, so every command is remembered: that table
-grows by 40 bytes a commit, and nothing else should. Nothing is synced: this is about sizes, not about speed.
+grows by 40 bytes per commit, and nothing else should grow. Nothing is synced: this is about sizes, not speed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CountingStore(LocalStore):
 
 @dataclass(frozen=True)
 class Tenth:
-    """How it is after so many commits; what was written is since the line before."""
+    """The figures after this many commits. Bytes written are counted since the line before."""
 
     commits: int
     known: int
@@ -80,7 +80,7 @@ class Tenth:
     commits_per_second: float
 
     def shown(self) -> str:
-        """In words."""
+        """One line of text."""
         return (
             f"{self.commits:,} commits: {self.rss_mib:.0f} MiB of memory, {self.known:,} commands known; snapshots: "
             f"{self.written_mib:.1f} MiB written since the line before, {self.stored_mib:.1f} MiB kept; opened in "
@@ -89,7 +89,7 @@ class Tenth:
 
 
 def soak(folder: Path, commits: int = COMMITS) -> list[Tenth]:
-    """Run it; prints each line as it comes."""
+    """Run it, printing each line as it comes."""
     store = CountingStore(str(folder / "soak"))
     committer = Committer(Follower(store), Author("client", "soak"))
 

@@ -35,7 +35,7 @@ def rows(spark: SparkSession, value_bytes: int, records: int) -> DataFrame:
 
 
 def bulk(spark: SparkSession, folder: Path) -> Iterator[Comparison]:
-    """Each comparison writes to new places; what was written last is what is read. Each codec's files go after it."""
+    """Each comparison writes to new places; the last write is what is read. Each codec's files are deleted after it."""
     number = itertools.count()
     for value_bytes, records in RECORDS.items():
         frame = rows(spark, value_bytes, records)

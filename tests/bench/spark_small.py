@@ -22,7 +22,7 @@ OTHER_PARTITIONS = 10_000
 
 
 def large_cluster(folder: Path) -> tuple[str, Cluster]:
-    """A cluster of 10,000 partitions, nearly 1,000 entries behind its snapshot."""
+    """A cluster of 10,000 partitions, with nearly 1,000 entries after its snapshot."""
     url = str(folder / "large")
     init_cluster(url)
     cluster = sparklog.connect(url)
@@ -54,7 +54,7 @@ def small(spark: SparkSession, folder: Path) -> Iterator[Comparison]:
         path = str(folder / f"bare-{uuid.uuid4().hex}")
         few.write.format("bare").option("path", path).mode("append").save()
 
-    # What a planner adds that has not opened the cluster before.
+    # What planning costs more in a process that has not opened the cluster before.
     yield compare(
         "open the cluster cold: snapshot of 10,000 partitions, 900 entries",
         "catch up with it",
@@ -87,7 +87,7 @@ def small(spark: SparkSession, folder: Path) -> Iterator[Comparison]:
 
 
 def shuffled(spark: SparkSession, folder: Path) -> Iterator[Comparison]:
-    """200 shuffle tasks into 100 partitions: with `by_partition` beside without."""
+    """200 shuffle tasks into 100 partitions: with `by_partition`, beside without it."""
     url = str(folder / "shuffled")
     init_cluster(url)
     with sparklog.connect(url) as cluster:

@@ -47,7 +47,7 @@ RECORDS = 1_000  # of a segment
 
 
 def large_state(segments: int) -> ClusterState:
-    """A topic of 1,000 partitions with so many sealed segments of 1,000 records."""
+    """A topic of 1,000 partitions with this many sealed segments of 1,000 records."""
     topic = Topic(TopicId(1), "t", PARTITIONS, {}, 0)
     store = StoreId("local")
     end = Offset(segments // PARTITIONS * RECORDS)
@@ -126,7 +126,7 @@ def _object_values(number):  # type: ignore[no-untyped-def]
 
 
 def command_figures(commands: int = 1_000_000) -> str:
-    """Remembering so many commands: memory, and one look-up of an id that is not known, as each commit makes it."""
+    """Remembering this many commands: the memory, and one look-up of an unknown id, as every commit does it."""
     dice = random.Random(1)
     ids = [CommandId(f"{dice.getrandbits(128):032x}") for _ in range(1_000)]
     before = rss_mib()
@@ -143,7 +143,7 @@ def command_figures(commands: int = 1_000_000) -> str:
 
 
 def rss_mib() -> float:
-    """Largest resident memory of this process so far."""
+    """The largest resident memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -166,7 +166,7 @@ def plan_ms(state: ClusterState, segments: int) -> Spread:
 
 
 def add_ms(state: ClusterState, segments: int, appends: int = 50_000) -> float:
-    """Mean cost of adding one slice, sealing and merging included."""
+    """The mean cost of adding one slice, including sealing and merging."""
     end = segments // PARTITIONS * RECORDS
     slices = [
         Slice(
@@ -195,7 +195,7 @@ def add_ms(state: ClusterState, segments: int, appends: int = 50_000) -> float:
 
 
 def commit_ms() -> Spread:
-    """One append of one record on a cluster of 10,000 partitions, objects uploaded before."""
+    """One append of one record on a cluster of 10,000 partitions, with its object already uploaded."""
     import pyarrow as pa
 
     with tempfile.TemporaryDirectory(prefix="sparklog-scale-") as name:

@@ -1,4 +1,4 @@
-"""Processor time by step: functions are wrapped where they stand, and each step gets its own time, not its callees'."""
+"""Processor time by step: functions are wrapped in place, and a step gets its own time without that of its callees."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-Place = tuple[str, Any, str]  # the step, the module or class, and the name of the function in it
+Place = tuple[str, Any, str]  # the step, the module or class, and the function's name in it
 
 
 class StepClock:
-    """Adds up the time of steps over all threads. A step that runs inside another one counts for itself alone."""
+    """Adds up the time of steps over all threads. A step that runs inside another one counts only for itself."""
 
     def __init__(self, now_ns: Callable[[], int] = time.thread_time_ns) -> None:
         self.spent_ns: Counter[str] = Counter()
@@ -25,14 +25,14 @@ class StepClock:
 
     @contextmanager
     def watching(self, places: Sequence[Place]) -> Iterator[None]:
-        """Wrap the functions until the block ends. Raises AttributeError if one is not there any more."""
+        """Wrap the functions until the block ends. Raises AttributeError if one no longer exists."""
         with ExitStack() as patched:
             for step, owner, name in places:
                 patched.enter_context(mock.patch.object(owner, name, self.timed(step, getattr(owner, name))))
             yield
 
     def timed(self, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, whose time is added to `step`."""
+        """The same function, with its time added to `step`."""
 
         @functools.wraps(function)
         def run(*arguments: Any, **named: Any) -> Any:
@@ -52,7 +52,7 @@ class StepClock:
         return run
 
     def _callees(self) -> list[int]:
-        """The time of the callees of each step that this thread is in."""
+        """For each step that this thread is in, the time of its callees."""
         found: list[int] | None = getattr(self._thread, "callees", None)
         if found is None:
             found = self._thread.callees = []

@@ -1,6 +1,6 @@
 """A store behind the network: whole objects and ranges beside a plain client, Spark beside Parquet, and late answers.
 
-The servers are those of the tests, on this machine, so the figures are about clients; a real bucket has another link.
+The servers are those of the tests, on this machine, so the figures are about clients: a real bucket is further away.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RECORDS = {100: 1_500_000, 1_000: 300_000}
 
 
 def stores(kind: str, session: Callable[[dict[str, str]], SparkSession]) -> Iterator[Comparison]:
-    """Everything for `kind`, s3 or hdfs; `session` makes a Spark session with the settings that it is given."""
+    """Everything for `kind`, s3 or hdfs; `session` makes a Spark session with given settings."""
     with server(kind) as variables:
         os.environ.update(variables)
         root = variables["STORE"]
@@ -47,7 +47,7 @@ def stores(kind: str, session: Callable[[dict[str, str]], SparkSession]) -> Iter
             yield from _late(root)
         spark = session(s3a.settings() if kind == "s3" else {})
         yield from _through_spark(kind, spark, root)
-        spark.stop()  # while the server is there
+        spark.stop()  # while the server runs
 
 
 # ---- whole objects and ranges ---------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _upload(store: ObjectStore, key: str, body: bytes) -> None:
 
 
 class _Plain:
-    """Puts and gets by pyarrow's own file systems: no condition, no checks, no names that stay away until the end."""
+    """Puts and gets by pyarrow's own file systems: no condition, no checks, names visible before the end."""
 
     name = "pyarrow.fs"
 
@@ -149,7 +149,7 @@ def _plain_client(kind: str, root: str) -> _Plain | _PlainHdfs:
 
 
 def _late(root: str) -> Iterator[Comparison]:
-    """The same through a proxy that waits before each request, beside the proxy without the wait."""
+    """The same through a proxy that waits before each request, beside the proxy without a wait."""
     with FaultProxy(os.environ["AWS_ENDPOINT_URL"]) as near, FaultProxy(os.environ["AWS_ENDPOINT_URL"]) as far:
         far.delay_ms = LATE_MS
         urls = [f"{root}/{name}" for name in ("near", "far")]

@@ -1,4 +1,4 @@
-"""A block that fails leaves no process behind; one that does not, and what ran before it, stay."""
+"""A block that fails leaves no process behind; one that succeeds leaves its processes, and those before it, running."""
 
 from __future__ import annotations
 

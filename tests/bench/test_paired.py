@@ -1,4 +1,4 @@
-"""Every side of a round runs once, beginning with another one each time."""
+"""A round runs every side once, and each round begins with a different side."""
 
 from __future__ import annotations
 

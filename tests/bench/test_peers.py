@@ -1,4 +1,4 @@
-"""Peers that a machine can't get are left out by name, and the page's figures add up."""
+"""Peers that a machine can't get are skipped by name, and the page's figures add up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS = {codec: {"take": 50.0, "the rest": 10.0} for codec in ("zstd", "lz4", "n
 
 
 def used(jvm_ns: float, python_ns: float = 0, broker_ns: float = 0, wall_s: float = 1) -> list[Used]:
-    """Three rounds of 1,000,000 records; the medians are what was given."""
+    """Three rounds of 1,000,000 records, whose medians are the figures given."""
     return [Used(wall_s, *(each * RECORDS / 1e9 * by for each in (jvm_ns, python_ns, broker_ns))) for by in (1, 9, 0.1)]
 
 

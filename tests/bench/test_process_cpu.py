@@ -1,4 +1,4 @@
-"""Processor time is read from the right fields, and of the right processes."""
+"""Processor time is read from the right fields, for the right processes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_all_descendants_count_once_and_nobody_else() -> None:
 def test_process_counts_from_the_first_look_on_or_from_its_beginning() -> None:
     before = {(11, 2): 300, (12, 3): 50_000}
     assert spent_s(before, {(11, 2): 301, (12, 3): 50_020}) == 21 / _TICKS_PER_S
-    assert spent_s(before, {(11, 2): 300, (13, 4): 5}) == 5 / _TICKS_PER_S  # 12 has ended: not less than nothing
-    assert spent_s(before, {(12, 9): 7}) == 7 / _TICKS_PER_S  # the same id, another process
+    assert spent_s(before, {(11, 2): 300, (13, 4): 5}) == 5 / _TICKS_PER_S  # 12 has ended: not less than 0
+    assert spent_s(before, {(12, 9): 7}) == 7 / _TICKS_PER_S  # the same id for another process
 
 
 def test_this_process_is_found_below_its_parent() -> None:

@@ -1,4 +1,4 @@
-"""Each step gets its own time, whoever calls whom, in whichever thread."""
+"""Each step gets its own time, whichever step calls it and in whichever thread."""
 
 from __future__ import annotations
 

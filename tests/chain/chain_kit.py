@@ -1,4 +1,4 @@
-"""Chains for tests: a cluster with one topic on a store, its writers and readers, and blocks that go."""
+"""Chains for tests: a cluster with one topic on a store, its writers and readers, and blocks that are deleted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TIMEOUT_MS = 10_000
 
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of a few entries, so that a test can let one go."""
+    """Blocks of a few entries, so that a test can delete one."""
     monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", SMALL_BLOCK)
     monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", SMALL_BLOCK)
     monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
@@ -52,7 +52,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Member:
-    """One process at the chain: what it calls goes through its own `store`."""
+    """One process at the chain; all its calls go through its own `store`."""
 
     store: FaultyStore
     clock: VirtualClock = field(default_factory=VirtualClock)
@@ -64,7 +64,7 @@ class Member:
         self.committer = Committer(self.follower, AUTHOR, self.clock)
 
     def begin(self, command: Append) -> Submission:
-        """A submission at the position that this member has read; nothing is read for it."""
+        """A submission at the position that this member has read, without reading on."""
         return Submission(new_command_id(), self.committer.position(), command)
 
     def submit(self, submission: Submission) -> CommandResult:
@@ -91,7 +91,7 @@ def new_store() -> MemoryStore:
 
 
 def member(store: ObjectStore) -> Member:
-    """Another process that has opened the chain."""
+    """A new process that has opened the chain."""
     found = Member(FaultyStore(store))
     found.follower.open()
     found.store.calls.clear()
@@ -99,7 +99,7 @@ def member(store: ObjectStore) -> Member:
 
 
 def new_chain(partitions: int = 2, store: ObjectStore | None = None) -> Member:
-    """A new cluster with topic 1; entries 0 and 1. In memory, if no empty store is given."""
+    """A new cluster with topic 1; entries 0 and 1. In memory, unless an empty store is given."""
     made = Member(FaultyStore(store or new_store()))
     for command in (CreateCluster("c" * 32, (NewStore(StoreId("a"), ".", "i"),)), CreateTopic("orders", partitions, 1)):
         made.committer.submit(made.committer.begin(command), TIMEOUT_MS)
@@ -116,7 +116,7 @@ def append(
     producer: tuple[int, int, int] | None = None,
     application: Application | None = None,
 ) -> Append:
-    """One object with one slice of `records` records; or with a slice for each of the partitions in `slices`."""
+    """One object with one slice of `records` records; or with one slice for each partition in `slices`."""
     partitions = [partition] if slices is None else slices
     named = NewObject(
         kind=ObjectKind.APPEND,
@@ -161,9 +161,9 @@ def upload_of(submission: Submission) -> UploadId:
 
 
 def let_block_go(other: Member, block: int, *, delete: bool = True) -> None:
-    """What the deleter of old entries does: others fill the next block, a snapshot covers it, mark, delete.
+    """Do what the deleter of old entries does: others fill the next block, a snapshot covers it, mark, delete.
 
-    Only that FLOOR has not passed the block: what the marks alone keep right is seen then.
+    But FLOOR has not passed the block, to show what the marks alone keep right.
     """
     while entry_block(other.follower.state.n) < block + 2:
         other.append()

@@ -1,9 +1,10 @@
 """A seeded simulation of several processes at one chain, on the real state machines, in one thread.
 
-Writers, readers, one who writes snapshots and one who deletes old blocks and snapshots. What a process asks for is a
-call on its way: dice decide when it reaches the store, whether it does, when its reply comes back and what that says.
-A put may be given up by its sender and land much later. Processes die, callers are interrupted, clocks jump. A seed
-always gives the same run; `trace` says what happened. `check` compares what authors were told with what is there.
+There are writers, readers, and a keeper that writes snapshots and deletes old blocks and snapshots. A request of a
+process is a call on its way: dice decide whether and when it reaches the store, when its reply comes back and what the
+reply says. A put whose sender has given up may land much later. Processes die, callers are interrupted, clocks jump.
+The same seed always gives the same run; `trace` says what happened. `check` compares the answers that authors got with
+what is in the store.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ BLOCK = 2  # entries
 
 
 class Objects:
-    """What lies in the store: objects by key."""
+    """What the store holds: objects by key."""
 
     url = URL
 
@@ -96,7 +97,7 @@ class Objects:
 
 @dataclass(eq=False)
 class Call:
-    """A request on its way. `parts` of a read of many keys reach the store one by one."""
+    """A request on its way. The `parts` of a read of many keys reach the store one by one."""
 
     process: Process
     request: Request
@@ -107,7 +108,7 @@ class Call:
 
 @dataclass(eq=False)
 class Attempt:
-    """An append, and what its author was told last; None: nothing, it died or was interrupted."""
+    """An append, and the last answer that its author got; None if it got none, because it died or was interrupted."""
 
     submission: Submission
     told: CommandResult | SparklogError | None = None
@@ -142,12 +143,12 @@ class Process:
 
 @dataclass
 class World:
-    """Everything, and the dice. `lies` replaces replies: a guard that is taken away."""
+    """Everything, and the dice. `lies` replaces replies, to remove a guard."""
 
     seed: int
     start: tuple[dict[str, bytes], Head]
     lies: Callable[[Request, object], object] = lambda request, reply: reply
-    other: tuple[dict[str, bytes], Head] | None = None  # a chain that may be made anew in the place of this one
+    other: tuple[dict[str, bytes], Head] | None = None  # a chain that may be created in the place of this one
     faults: float = 0.08
     trace: list[tuple[object, ...]] = field(default_factory=list)
 
@@ -157,7 +158,7 @@ class World:
         self.store.bodies.update(self.start[0])
         self.now_ms = 1_700_000_000_000
         self.calls: list[Call] = []
-        self.late: list[Put] = []  # puts whose senders were told that nobody knows
+        self.late: list[Put] = []  # puts whose senders were told OutcomeUnknown
         self.attempts: list[Attempt] = []
         self.vacuumed: set[UploadId] = set()
         self.deleted_blocks = self.old_deleted = 0
@@ -172,7 +173,7 @@ class World:
     # ---- running --------------------------------------------------------------------------------
 
     def run(self, events: int) -> None:
-        """Let things happen, then let everybody end in peace."""
+        """Let things happen, then let everybody finish undisturbed."""
         for _ in range(events):
             self._something_happens()
         self.calm, self.asleep = True, None
@@ -284,10 +285,10 @@ class World:
                 raise OutcomeUnknown(request.key)
             case 1:  # the request is lost
                 raise OutcomeUnknown(request.key)
-            case 2:  # it is on its way for long
+            case 2:  # the request lands late
                 self.late.append(request)
                 raise OutcomeUnknown(request.key)
-            case 3:  # repeated below, and refused because of itself
+            case 3:  # the store repeats it, and refuses the repeat
                 self._try(request)
                 raise KeyExists(request.key)
             case _:
@@ -325,7 +326,7 @@ class World:
         return process
 
     def _go_on(self, process: Process) -> None:
-        """Send what the writer asks for, and hear what its callers are told."""
+        """Send what the writer asks for, and take the answers that its callers get."""
         machine = process.commits
         assert machine is not None
         while machine.requests:
@@ -375,7 +376,7 @@ class World:
         self._go_on(process)
 
     def _interrupt(self) -> None:
-        """A caller goes away; those who wait beside it go on."""
+        """A caller goes away; those that wait beside it go on."""
         waiting = [each for each in self.attempts if each.ticket is not None]
         if waiting:
             gone = self.dice.choice(waiting)
@@ -390,7 +391,7 @@ class World:
             self._go_on(process)
 
     def _left_behind(self, call: Call) -> bool:
-        """A put of a caller who went away, or died, may be on its way all the same."""
+        """Drop a call whose caller went away or died. If it is a put, it may still be on its way."""
         if isinstance(call.request, Put) and not call.answered and self.dice.random() < 0.5:
             self.late.append(call.request)
         return False
@@ -424,7 +425,7 @@ class World:
         self._note(process.name, "read", process.head.n, _shown(step))
 
     def _keep(self) -> None:
-        """Go on with reading, writing a snapshot, deleting what is old: one after the other."""
+        """Start to read, write a snapshot and delete what is old, one after the other, unless that is under way."""
         if self.keeper.steps is None:
             self.keeper.steps = self._keeping()
             self._step(self.keeper, None)
@@ -464,10 +465,10 @@ class World:
         return True
 
     def _deleted(self) -> Generator[Request, object, None]:
-        """DESIGN 3: the next block is complete and covered by a snapshot, and FLOOR has passed this one, so that what
-        commands led to can be read back; first the mark, then the entries.
+        """Delete old blocks by DESIGN 3, and do what vacuum does: uploads below FLOOR that no state names go.
 
-        And what vacuum does: uploads begun below FLOOR that no state names go.
+        A block goes once the next block is complete and covered by a snapshot, and FLOOR has passed the block, so that
+        results can be read back. The mark is put first, then the entries are deleted.
         """
         keeper = self.keeper
         while entry_block(min(keeper.snapshot_n - BLOCK, keeper.head.state.floor)) > self.deleted_blocks:
@@ -491,11 +492,11 @@ class World:
                 self.vacuumed.add(attempt.upload_id)
 
     def _sleep(self) -> None:
-        """A process is held up, or goes on: what it asked for reaches nobody meanwhile."""
+        """Hold a process up, or let it go on. Its requests reach nobody meanwhile."""
         self.asleep = self.dice.choice((*self.writers, *self.readers)) if self.asleep is None else None
 
     def _wipe(self, other: tuple[dict[str, bytes], Head]) -> None:
-        """The place is cleared, and another chain is made there. Readers of the old one do not know."""
+        """Clear the place, and create another chain there. Readers of the old one do not know."""
         self._note("wiped")
         self.wiped_at = max(parse_entry_key(key) for key in self.store.bodies if key.startswith(LOG))
         self.store.bodies = dict(other[0])
@@ -510,7 +511,7 @@ class World:
     # ---- what must hold -------------------------------------------------------------------------
 
     def check(self) -> None:
-        """What everybody was told is what a process reads that comes now. Raises AssertionError."""
+        """A process that opens the chain now reads what everybody was told. Raises AssertionError."""
         reader = self._read_now(Head() if self.seed % 4 == 0 else self.start[1])
         if self.seed % 4 == 0:
             check_invariants(reader.state)
@@ -543,7 +544,7 @@ class World:
                 assert attempt.upload_id not in starts, f"{attempt.upload_id} landed, its author was told {told}"
 
     def _read_now(self, head: Head) -> Head:
-        """What a process with this head reads without faults."""
+        """What a process with this head reads when nothing goes wrong."""
         machine = CatchUp(head, URL)
         step: Request | Head | SparklogError = machine.start()
         while isinstance(step, Request):
@@ -602,7 +603,7 @@ def one_object(n0: EntryNumber, upload_id: UploadId, partition: PartitionIndex) 
 
 
 def new_chain(entries: int = 7, chain_id: str = "c" * 32) -> tuple[dict[str, bytes], Head]:
-    """The objects and the head of a chain with topic 1 of two partitions, and of so many entries; FLOOR is at 4."""
+    """The objects and the head of a chain of this many entries, with topic 1 of two partitions; FLOOR is at 4."""
     world = World(0, ({}, Head()))
     world.calm = True
     process = world.writers[0]

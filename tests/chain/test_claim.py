@@ -1,4 +1,4 @@
-"""The race for one slot, with everything that can happen to a put and to what is read after it."""
+"""The race for one slot, with everything that can go wrong with a put and with the reads after it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY = entry_key(5)
 
 
 def entry_of(name: str) -> Entry:
-    """Entry 5 of one of several writers."""
+    """Entry 5, by one of several writers."""
     return Entry("c" * 32, EntryNumber(5), Author("client", name), name * 32, NO_PREVIOUS, 1, ())
 
 
@@ -48,7 +48,7 @@ def claim(
     clock: VirtualClock | None = None,
     instead: dict[str, object] | None = None,
 ) -> Won | Lost | Voided:
-    """Drive a claim to its end. `instead`: replies to reads of a key that are not what is there."""
+    """Drive a claim to its end. `instead`: replies that reads of a key get in place of what is there."""
     shell = Follower(store, clock or VirtualClock())
     deadline_ms = shell.clock.monotonic_ms() + timeout_ms
     machine = Claim(5, encode_entry(entry), deadline_ms, timeout_ms, store.url)
@@ -133,7 +133,7 @@ def test_a_put_lost_to_another_is_lost_though_its_own_outcome_was_unknown(store:
 
 
 def test_without_the_read_back_ones_own_entry_would_be_taken_for_anothers(store: FaultyStore) -> None:
-    """A store that repeats a put whose reply it lost says KeyExists of one's own entry."""
+    """A store that repeats a put after losing its reply says KeyExists about the writer's own entry."""
     store.plan(Fault.OWN_KEY_EXISTS, "put_if_absent", KEY)
     assert claim(store, instead={KEY: encode_entry(OTHER)}) == Lost(encode_entry(OTHER))
     assert decode_entry(5, store.inner.get(KEY)) == MINE
@@ -181,7 +181,7 @@ def test_a_full_store_is_its_own_error_unless_an_earlier_put_is_in_doubt(store: 
         claim(store)
     assert caught.value.landed is Landed.NO
     store.plan(Fault.LOST, "put_if_absent", KEY)
-    store.plan(full, "put_if_absent", KEY)  # its turn comes at the second put
+    store.plan(full, "put_if_absent", KEY)  # it is reached by the second put
     with pytest.raises(OutcomeUnknown):
         claim(store)
 

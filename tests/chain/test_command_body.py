@@ -1,4 +1,4 @@
-"""Appends of many slices: one object beside the chain, and the same log for everybody who reads it."""
+"""Appends of many slices: their body is an object beside the chain, and everybody reads the same log."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_body_on_a_full_store_is_the_stores_error(chain: Member) -> None:
     def full() -> None:
         raise StoreFull("no space left")
 
-    chain.store.plan(full, "put_if_absent", COMMANDS, times=2)  # a refusal is tried on the newest state, too
+    chain.store.plan(full, "put_if_absent", COMMANDS, times=2)  # a refusal is also decided on the newest state
     with pytest.raises(StoreFull):
         chain.submit(chain.begin(append(slices=LARGE)))
     assert chain.append().n == 2
@@ -205,7 +205,7 @@ def test_a_body_that_can_not_be_read_now_leaves_the_reader_where_it_was(chain: M
     late.follower.open()
     chain.append()
     small, large = append(), append(slices=LARGE)
-    # one entry with a small append in front of the large one: neither may take effect without the other
+    # an entry with a small append before the large one: neither may take effect without the other
     chain.committer.submit(chain.begin(small))
     chain.submit(chain.begin(large))
     late.store.plan(Fault.UNAVAILABLE, "get", COMMANDS)
@@ -216,7 +216,7 @@ def test_a_body_that_can_not_be_read_now_leaves_the_reader_where_it_was(chain: M
 
 
 def test_an_entry_of_several_commands_takes_effect_whole_or_not_at_all(chain: Member) -> None:
-    """A group with a large append behind a small one, as another committer may write it."""
+    """A group with a large append after a small one, as another committer may write it."""
     late = member(chain.store.inner)
     chain.append()
     chain.submit(chain.begin(append(slices=LARGE)))

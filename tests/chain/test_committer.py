@@ -73,7 +73,7 @@ def test_an_unknown_outcome_is_resolved_by_read_back(chain: Member, fault: Fault
 def test_without_read_back_an_append_whose_reply_was_lost_would_be_there_twice(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that takes an unread outcome for a failure, and writes again under a new id."""
+    """The writer takes an outcome that it has not read for a failure, and writes again under a new id."""
     chain.store.plan(Fault.REPLY_LOST, "put_if_absent", LOG)
     chain.store.plan(Fault.UNAVAILABLE, "get", LOG, times=1_000)
     command = append()
@@ -141,7 +141,7 @@ def test_a_full_store_refuses_and_the_next_append_goes_on(chain: Member) -> None
 def test_a_lost_slot_is_decided_anew_behind_the_winner(chain: Member) -> None:
     late = member(chain.store.inner)
     chain.append(records=3)
-    result = late.append(records=2)  # decided at first on a state without the other's
+    result = late.append(records=2)  # decided first on a state without the other one's
     assert (result.n, result.ranges[0].start, result.ranges[0].end) == (3, 3, 5)
     assert late.committer.counts.lost_slots == 1
     assert len(fresh_uploads(chain)) == 2
@@ -158,7 +158,7 @@ def test_a_writer_that_never_wins_times_out_and_nothing_landed(chain: Member) ->
 
 
 def test_a_command_that_is_refused_after_many_lost_slots_is_told_so(chain: Member) -> None:
-    """It rests after some losses, and what it has read is not new then: it reads on once, and not for ever."""
+    """It pauses after some losses, so what it has read may be old by then. It reads on once, not forever."""
     other = member(chain.store.inner)
     chain.store.plan(lambda: other.append(), "put_if_absent", LOG, times=group_commit.REST_AFTER - 1)
     delete = DeleteTopic(TOPIC)
@@ -198,7 +198,7 @@ def test_a_refusal_writes_nothing(chain: Member) -> None:
 
 
 def made_anew(chain: Member) -> Member:
-    """Another cluster in the place of this one, as seen by who made it."""
+    """Another cluster in the place of this one, as its creator sees it."""
     inner = chain.store.inner
     for each in list(inner.list_keys("")):
         inner.delete(each.key)
@@ -333,7 +333,7 @@ def test_an_object_that_was_uploaded_below_floor_is_refused_under_a_newer_id_too
 def test_an_attempt_in_doubt_that_is_refused_by_floor_may_have_landed(chain: Member) -> None:
     slow = member(chain.store.inner)
     submission = slow.begin(append(n0=slow.committer.position()))
-    slow.submit(submission)  # it landed, and its result is forgotten below FLOOR
+    slow.submit(submission)  # it landed, but its result is forgotten below FLOOR
     raised_floor(chain)
     with pytest.raises(WriteExpired) as caught:
         chain.submit(msgspec.structs.replace(submission, in_doubt=True))
@@ -399,7 +399,7 @@ def test_each_entry_says_when_and_by_whom_it_was_written(chain: Member) -> None:
 
 
 def test_each_attempt_at_a_slot_has_a_nonce_of_its_own(chain: Member) -> None:
-    """A repeat of one command by two processes in the same millisecond would else be two entries of equal bytes."""
+    """Else one command, repeated by two processes in the same millisecond, would give two entries of equal bytes."""
     sent: list[EncodedEntry] = []
     other = member(chain.store.inner)
     chain.store.plan(lambda: other.append(), "put_if_absent", LOG)  # the first attempt loses its slot

@@ -1,4 +1,4 @@
-"""Entries: what is written is read, and nothing that was altered is taken for one."""
+"""Entries: what was written is read back, and nothing altered is taken for an entry."""
 
 from __future__ import annotations
 

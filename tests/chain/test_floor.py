@@ -1,4 +1,4 @@
-"""How far FLOOR may rise, by the times of entries."""
+"""How far FLOOR may rise, given the times of entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AUTHOR = Author("client", "test")
 
 
 def chain(times_ms: list[int], missing: int = 0) -> WatchedStore:
-    """Entries with these times, but the first `missing`."""
+    """Entries with these times, without the first `missing` ones."""
     store = MemoryStore(f"memory://{uuid.uuid4().hex}")
     for n, time_ms in enumerate(times_ms):
         if n >= missing:

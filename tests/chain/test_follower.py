@@ -56,7 +56,7 @@ def test_opening_lists_nothing_but_looks_for_two_keys(chain: Member) -> None:
     chain.store.calls.clear()
     Member(chain.store).follower.open()
     assert chain.store.count("list_keys") == 0
-    assert chain.store.count("first_key_after") == 2  # of a snapshot, and of an entry behind the last
+    assert chain.store.count("first_key_after") == 2  # of a snapshot, and of the entry after the last one
 
 
 def test_opening_behind_a_snapshot_reads_no_older_entry(chain: Member) -> None:
@@ -104,7 +104,7 @@ def test_without_the_look_behind_the_end_a_gap_would_be_taken_for_it(
     late = Member(FaultyStore(chain.store.inner))
     monkeypatch.setattr(late.follower, "_check_end", lambda: None)
     late.follower.open()
-    assert late.append().n == 3  # acknowledged in the middle of another history
+    assert late.append().n == 3  # acknowledged amid another history
 
 
 def test_an_entry_that_is_seen_late_is_no_damage(chain: Member) -> None:
@@ -149,7 +149,7 @@ def test_an_entry_that_does_not_follow_the_one_before_is_damage(chain: Member) -
 def test_without_the_hash_link_another_history_would_be_followed(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An entry was exchanged for another legal one: who read the first has another log than who reads the second."""
+    """An entry is replaced by another legal one: those who read the first have a different log from later readers."""
     late = member(chain.store.inner)
     chain.append()
     chain.append()
@@ -164,7 +164,7 @@ def test_without_the_hash_link_another_history_would_be_followed(
     unlinked.store.put_if_absent(entry_key(3), encode_entry(third))
     unlinked.follower.catch_up()
     assert unlinked.follower.state.partition(1, 0).next_offset == 2  # type: ignore[union-attr]
-    assert len(unlinked.uploads()) == 1  # of two records one has no slice
+    assert len(unlinked.uploads()) == 1  # one of the two records has no slice
 
 
 def new_store_with(chain: Member, upto: int) -> FaultyStore:
@@ -219,7 +219,7 @@ def test_the_same_chain_is_known_by_its_last_entry(chain: Member) -> None:
 
 @pytest.mark.parametrize("opened", [True, False])
 def test_a_reader_beside_a_writer_who_never_rests_comes_to_an_end(chain: Member, opened: bool) -> None:
-    """Who read on until nothing is new would not: an entry takes two requests to write, a round of reading three."""
+    """Reading until nothing is new would never end: writing an entry takes two requests, a round of reading three."""
     late = member(chain.store.inner) if opened else Member(FaultyStore(chain.store.inner))
     asked = itertools.count(1)
 

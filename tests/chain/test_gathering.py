@@ -1,4 +1,4 @@
-"""When the next entry waits for more commands: only if callers are likely to come back, and entries take long."""
+"""The next entry waits for more commands only if callers are likely to come back and entries take long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TOOK_MS = 64  # so that a look lasts 4 ms
 
 
 def after_an_entry(told: int, waiting: int = 0, took_ms: int = TOOK_MS) -> Gathering:
-    """What it is like when an entry ended at 1,000 ms."""
+    """A gathering just after an entry that ended at 1,000 ms."""
     gathering = Gathering()
     gathering.expect(told, waiting, took_ms, 1_000)
     return gathering
@@ -43,7 +43,7 @@ def test_a_command_that_comes_later_is_not_of_those_who_came_back() -> None:
 def test_the_wait_goes_on_while_callers_come_back() -> None:
     gathering = after_an_entry(told=64)
     assert gathering.look_ms(1, 1_000) is not None
-    gathering.looked(5, 1_004)  # four more, as many as would come at any time
+    gathering.looked(5, 1_004)  # four more: no more than would come at any time
     assert gathering.look_ms(5, 1_004) is not None
     gathering.looked(8, 1_008)
     assert gathering.look_ms(8, 1_008) is None

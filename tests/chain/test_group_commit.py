@@ -1,4 +1,4 @@
-"""Group commit: what waits goes into one entry, and none of it counts before that entry has its slot."""
+"""Group commit: waiting commands go into one entry, and none of them counts before that entry has its slot."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def together(
     *,
     interrupted: bool = False,
 ) -> list[Any]:
-    """Submit each in a thread of its own, in this order, so that all of them wait before the first entry is made.
+    """Submit each command in its own thread, in this order, so that all of them wait before the first entry is built.
 
-    Returns results and errors; the last caller performs what the machine asks for, and may be `interrupted`.
+    Returns results and errors. The last caller performs what the machine asks for, and may be `interrupted`.
     """
 
     def attempt(submission: Submission, timeout_ms: int) -> Any:
@@ -53,7 +53,7 @@ def together(
     machine = chain.committer._machine
 
     def submit(ticket: Ticket, now: Now) -> None:
-        """All but the last one wait without an entry being made."""
+        """All but the last one wait, and no entry is built."""
         machine._queue.append(ticket)
         handed_in.release()
         if len(machine._queue) == len(submissions):
@@ -96,7 +96,7 @@ def test_appends_of_several_threads_share_one_entry_in_their_order(chain: Member
     found = results(together(chain, submissions))
     assert {each.n for each in found} == {2}
     assert [(each.ranges[0].start, each.ranges[0].end) for each in found] == [(0, 1), (1, 3), (3, 6), (6, 10)]
-    assert chain.committer.counts.group_sizes == {1: 2, 4: 1}  # two made the chain
+    assert chain.committer.counts.group_sizes == {1: 2, 4: 1}  # the chain began with two
     assert chain.store.count("put_if_absent", LOG) == 1
     assert member(chain.store.inner).uploads() == [upload_of(each) for each in submissions] == chain.uploads()
 
@@ -197,7 +197,7 @@ def test_an_entry_takes_about_a_thousand_slices_and_the_rest_waits_for_the_next(
 
 
 def test_a_caller_in_a_hurry_does_not_end_the_appends_of_others(chain: Member) -> None:
-    chain.store.plan(Fault.UNAVAILABLE, "put_if_absent", LOG, times=6)  # some hundred milliseconds of pauses
+    chain.store.plan(Fault.UNAVAILABLE, "put_if_absent", LOG, times=6)  # a few hundred milliseconds of pauses
     submissions = [chain.begin(append()) for _ in range(2)]
     hurried, patient = together(chain, submissions, (1, TIMEOUT_MS))
     assert isinstance(patient, CommandResult)
@@ -209,7 +209,7 @@ def test_a_caller_in_a_hurry_does_not_end_the_appends_of_others(chain: Member) -
 
 
 class Driven:
-    """The machine alone, under the test's control: what it asks for is done when the test says so."""
+    """The machine alone, under the test's control: its requests are performed when the test says so."""
 
     def __init__(self, chain: Member) -> None:
         self.chain = chain
@@ -222,7 +222,7 @@ class Driven:
         return Now(1_800_000_000_000 + self.at_ms, self.at_ms, f"{self.drawn:032x}")
 
     def submit(self, *submissions: Submission) -> list[Ticket]:
-        """Hand in commands, all before the machine does anything about the first of them."""
+        """Hand in commands, all of them before the machine acts on the first."""
         tickets = [Ticket(each, 10**9, TIMEOUT_MS) for each in submissions or (self.chain.begin(append()),)]
         self.machine._queue.extend(tickets[:-1])
         self.machine.submit(tickets[-1], self.now())
@@ -232,7 +232,7 @@ class Driven:
         return self.submit(*(self.chain.begin(append()) for _ in range(count)))
 
     def perform(self, kind: type[Request], took_ms: int = 0) -> None:
-        """Do the only thing that is asked for, which is of this kind."""
+        """Perform the only request, which must be of this kind."""
         assert self.asked() == [kind]
         request = self.machine.requests.popleft()
         self.at_ms += took_ms
@@ -242,7 +242,7 @@ class Driven:
         return [type(each) for each in self.machine.requests]
 
     def sent(self) -> int:
-        """How many commands are in the entry that is to be put next."""
+        """How many commands the next entry to be put holds."""
         (request,) = self.machine.requests
         assert isinstance(request, Put)
         return len(decode_entry(int(request.key[-20:]), request.body).commands)
@@ -277,7 +277,7 @@ def test_the_wait_for_callers_ends_when_none_come_back(driven: Driven) -> None:
 
 
 def test_an_entry_that_others_wait_behind_is_not_put_off(driven: Driven) -> None:
-    """Those who are told, and those who wait, are two groups that would take turns for ever."""
+    """Callers who just got a result and those who wait are two groups, which would take turns forever."""
     driven.appends(2)
     driven.appends(2)
     driven.perform(Put, took_ms=64)
@@ -342,7 +342,7 @@ def test_only_those_are_woken_who_have_something_to_do(chain: Member, monkeypatc
 
     monkeypatch.setattr(chain.committer, "_next_request", counted)
     results(together(chain, [chain.begin(append()) for _ in range(20)]))
-    assert len(looked) == 20 + 2  # when each was handed in, and after the put and the look for the mark
+    assert len(looked) == 20 + 2  # once per ticket handed in, and after the put and the mark look-up
     assert chain.committer._waiting == chain.committer._idle == {}
 
 
@@ -356,7 +356,7 @@ def test_callers_who_are_told_wake_a_few_at_a_time_and_each_wakes_one_more(
         gate.acquire()
         committer._waiting[ticket] = committer._idle[ticket] = gate
     committer._machine.ended.extend(tickets)
-    committer._tell()
+    committer._wake()
     assert [each.locked() for each in gates] == [False] * committer_module.AWAKE + [True] * (10 - 4)
     opened: list[None] = []
     real = committer._open_next
@@ -365,7 +365,7 @@ def test_callers_who_are_told_wake_a_few_at_a_time_and_each_wakes_one_more(
         opened.append(None)
         real()
 
-    committer._told.clear()
+    committer._to_wake.clear()
     monkeypatch.setattr(committer, "_open_next", counted)
     results(together(chain, [chain.begin(append()) for _ in range(4)]))
     assert len(opened) == committer_module.AWAKE + 3  # the fourth performed the requests and was not asleep
@@ -407,7 +407,7 @@ def test_a_caller_is_told_though_the_one_who_performs_is_stopped_just_before(
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(chain.committer, "_tell", stopped)
+    monkeypatch.setattr(chain.committer, "_wake", stopped)
     found = together(chain, [chain.begin(append()) for _ in range(3)], interrupted=True)
     assert [type(each) for each in found] == [CommandResult, CommandResult, KeyboardInterrupt]
     assert chain.committer._waiting == chain.committer._idle == {}

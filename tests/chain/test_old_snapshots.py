@@ -1,4 +1,4 @@
-"""Old snapshots, chunks and bodies go; whoever reads or writes meanwhile loses nothing by it."""
+"""Old snapshots, chunks and bodies are deleted, and nobody who reads or writes meanwhile loses anything."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_failed_deletion_is_told_and_tried_again(chain: Member, where: str) ->
 def test_a_reader_whose_snapshot_goes_while_it_reads_takes_a_newer_one(
     chain: Member, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It found the third newest as the newest: since then there were three more, and vacuum ran."""
+    """The snapshot it found was the newest. Three more have come since, and vacuum has run."""
     monkeypatch.setattr(snapshot, "ThreadPoolExecutor", Inline)
     grown(chain, 1)
     other = member(chain.store.inner)
@@ -197,7 +197,7 @@ def test_a_writer_whose_chunk_went_before_its_manifest_came_takes_it_back_and_wr
 
 
 def test_a_manifest_that_came_before_its_chunk_went_is_taken_back_by_who_deletes(chain: Member) -> None:
-    """The writer looked for its chunks before: it believes that all of them are there."""
+    """The writer has looked for its chunks already, and believes that all of them are there."""
     grown(chain, 5)
     late = member(chain.store.inner)
     late.append()

@@ -1,4 +1,4 @@
-"""Power loss on a local disk: a file system may drop every name whose directory was not synced since it was given."""
+"""Power loss on a local disk: the file system may drop every name whose directory was not synced afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Patch = pytest.MonkeyPatch
 
 
 class Names:
-    """Names that were given to files, and whose directories were not synced since."""
+    """Names of files whose directories have not been synced since the names were given."""
 
     def __init__(self, patch: Patch) -> None:
         self.unsynced: set[str] = set()
@@ -57,7 +57,7 @@ def names(monkeypatch: Patch) -> Names:
 
 
 def dies_after_linking(names: Names, writer: Member, n: int, act: Callable[[], object]) -> None:
-    """The writer links entry n, and is gone before it syncs the directory."""
+    """The writer links entry n, and dies before it syncs the directory."""
     assert writer.follower.state.n == n - 1
     names.dies_before_sync_of = entry_key(n)
     with pytest.raises(Died):
@@ -66,7 +66,7 @@ def dies_after_linking(names: Names, writer: Member, n: int, act: Callable[[], o
 
 
 def trusts_what_it_read(member: Member) -> None:
-    """As if all entries were known to be durable."""
+    """Act as if all entries were known to be durable."""
     member.committer._machine._settled_n = 1_000_000
 
 
@@ -99,7 +99,7 @@ def test_a_writer_that_begins_a_block_makes_the_last_entry_of_the_one_before_dur
     other = member(chain.store.inner)
     if not guarded:
         trusts_what_it_read(other)
-    assert other.append().n == SMALL_BLOCK  # acknowledged, on what the dead one wrote
+    assert other.append().n == SMALL_BLOCK  # acknowledged, on top of what the dead writer wrote
     names.power_loss()
     assert LocalStore(str(tmp_path)).get(entry_key(SMALL_BLOCK))
     if guarded:

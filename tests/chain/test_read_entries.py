@@ -1,4 +1,4 @@
-"""Reading entries again: what is there and not in a block that is going; and the results that repeats are given."""
+"""Reading entries again: blocks that are being deleted do not count, and repeats get their results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_entries_that_are_there_come_once_and_in_order(chain: Member) -> Non
 
 
 def test_an_entry_of_a_block_that_is_going_does_not_count(chain: Member) -> None:
-    """A stalled writer may have put another one into its slot."""
+    """A stalled writer may have put another entry into its slot."""
     while chain.follower.state.n < SMALL_BLOCK:
         chain.append()
     assert numbers(chain, 2, SMALL_BLOCK) == [2, SMALL_BLOCK]
@@ -97,7 +97,7 @@ def test_a_repeat_whose_result_can_not_be_read_now_says_that_it_landed(chain: Me
 
 
 def test_a_repeat_of_what_floor_has_passed_meanwhile_is_refused_and_its_entry_is_not_missed(chain: Member) -> None:
-    """The process learns of FLOOR only when it finds that the entry is gone."""
+    """The process learns of FLOOR only when it finds the entry gone."""
     submission = chain.begin(append())
     chain.submit(submission)
     late, other = member(chain.store.inner), member(chain.store.inner)

@@ -1,4 +1,4 @@
-"""Several processes at one chain, faults at any call: what was told is what is there, for every seed."""
+"""Several processes at one chain, with faults at any call: for every seed, the answers given match the chain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.chain.simulation import BLOCK, World, new_chain
 from tests.faults.inline_pool import Inline
 
 SEEDS = 20_000
-PARTS = 8  # tests that share the seeds, so that workers can
+PARTS = 8  # tests that share the seeds, so that workers can run them in parallel
 EVENTS = 50
 Patch = pytest.MonkeyPatch
 Start = tuple[dict[str, bytes], Head]
@@ -37,13 +37,13 @@ Lies = Callable[[Request, object], object]
 
 @pytest.fixture
 def start(monkeypatch: Patch) -> Iterator[Start]:
-    """A chain of small blocks, of which one snapshot is kept; and no threads."""
+    """A chain of small blocks, with one snapshot kept and no threads."""
     monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", BLOCK)
     monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", 6)
     monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
     monkeypatch.setattr(old_snapshots, "KEPT", 1)
     monkeypatch.setattr(snapshot, "ThreadPoolExecutor", Inline)
-    gc.freeze()  # else each collection looks at all that this process has imported, too
+    gc.freeze()  # else every collection also walks over all that this process has imported
     yield new_chain()
     gc.unfreeze()
 
@@ -61,7 +61,7 @@ def simulated(seed: int, start: Start, **how: Any) -> World:
 # M: S-03 I-01 I-02 (loses)
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS // PARTS))
 def test_any_interleaving_of_any_faults_tells_the_truth(start: Start, first: int) -> None:
-    """A fourth of the worlds are wiped on the way, and another chain is made in the same place."""
+    """A quarter of the worlds are wiped on the way, and another chain is created in the same place."""
     others = new_chain(40, "d" * 32)
     told: Counter[str] = Counter()
     deleted = snapshots = old = 0

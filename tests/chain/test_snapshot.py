@@ -1,4 +1,4 @@
-"""Snapshots: the state that was written is the state that is loaded, and damage has a name."""
+"""Snapshots: the state loaded is the state written, and damage is reported by name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def submit(chain: Member, command: Any) -> None:
 
 
 def live(chain: Member) -> None:
-    """A bit of everything that a state may hold."""
+    """A state with a bit of everything."""
     submit(chain, AllocateProducer())
     for at in range(12):
         chain.append(records=3, partition=at % 2)
@@ -45,7 +45,7 @@ def live(chain: Member) -> None:
 
 
 def replayed(chain: Member) -> Member:
-    """A process that reads every entry from 0 on, and no snapshot."""
+    """A process that reads every entry from 0 on, without a snapshot."""
     other = FaultyStore(chain.store.inner)
     other.plan(Fault.STALE_404, "first_key_after", SNAPSHOTS, times=1_000)
     late = Member(other)
@@ -66,7 +66,7 @@ def test_snapshot_and_replay_equal_replay_from_entry_0(
         live(chain)
         wanted = contents(chain.follower.state)
         chain.committer.write_snapshot()
-        assert contents(chain.follower.state) == wanted  # taking one changes no meaning
+        assert contents(chain.follower.state) == wanted  # taking a snapshot does not change the state
         late = member(chain.store.inner)
         assert late.follower.snapshot_n == chain.follower.state.n
         assert contents(late.follower.state) == wanted == contents(replayed(chain).follower.state)
@@ -202,7 +202,7 @@ def test_a_snapshot_with_a_lost_reply_anywhere_is_whole_or_not_there(chain: Memb
 
 
 def damaged(store: ObjectStore, key: str, body: bytes | None) -> bytes:
-    """Put other bytes under a key, or none; returns what was there."""
+    """Put other bytes under a key, or none. Returns what was there."""
     whole = bytes(store.get(key))
     store.delete(key)
     if body is not None:

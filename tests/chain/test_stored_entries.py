@@ -1,4 +1,4 @@
-"""Entries as the store has them."""
+"""Entries as they are in the store."""
 
 from __future__ import annotations
 

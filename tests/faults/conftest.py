@@ -1,4 +1,4 @@
-"""The fixture `place` of the crash tests: where they run."""
+"""The fixture `place`: where a crash test runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where crash tests run: in memory, in a directory of a disk, in a bucket of S3, in a directory of HDFS."""
+"""Where crash tests run: in memory, in a directory on disk, in an S3 bucket, in an HDFS directory."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Objects = Mapping[str, bytes]  # of a store, by key
 
 
 class Place:
-    """Addresses for new clusters at one place. How it is reached stands in the environment, as for other processes."""
+    """Addresses for new clusters at one place. The environment says how to reach it, as for other processes."""
 
     def __init__(self, name: str, root: str) -> None:
         self.name = name
         self._root = root
 
     def new_url(self) -> str:
-        """The address of a cluster that is not there yet."""
+        """The address for a cluster that does not exist yet."""
         return f"{self._root}/{uuid.uuid4().hex}"
 
     def copied(self, objects: Objects) -> str:
@@ -43,7 +43,7 @@ class Place:
         return url
 
     def unpublished(self, url: str) -> list[str]:
-        """What uploads that nobody ended have left in the store at `url`, not asked through sparklog."""
+        """What unfinished uploads have left in the store at `url`, found without sparklog."""
         if self.name == "s3":
             return _open_uploads(url)
         if self.name == "hdfs":
@@ -55,7 +55,7 @@ class Place:
 
 
 def objects_of(url: str) -> Objects:
-    """All objects of the store at `url`; they are immutable, so a copy of them is a copy of the cluster."""
+    """All objects of the store at `url`. They are immutable, so a copy of them is a copy of the cluster."""
     store = open_store(url)
     return {each.key: bytes(store.get(each.key)) for each in store.list_keys("")}
 

@@ -1,7 +1,8 @@
-"""Calls of a store at which a process dies: it kills itself (SIGKILL), or a test lets it die in its own process.
+"""Store calls at which a process dies: it kills itself (SIGKILL), or a test simulates its death in the test's process.
 
-In memory, on a disk and on HDFS they are the calls of the port (inside them: `tests/storage/`). On S3 they are the
-requests that a call is made of, and every upload is one of parts, however small: so it can die between its requests.
+In memory, on a disk and on HDFS these are the calls of the port (`tests/storage/` covers deaths inside them). On S3
+they are the requests that make up a call, and every upload is in parts, however small, so that a process can die
+between its requests.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _READING_REQUESTS = ("head_object", "list_objects_v2", "list_multipart_uploads")
 
 
 def every_call(url: str) -> Calls:
-    """All that a commit asks of the store at `url`. A call may be part of another one."""
+    """All the calls by which a commit uses the store at `url`. A call may be part of another one."""
     store = type(open_store(url))
     if store is S3Store:
         return (*_REQUESTS, (S3Store, "upload"))
@@ -48,7 +49,7 @@ def every_call(url: str) -> Calls:
 
 
 def every_change(url: str) -> Calls:
-    """Reads are left out: they change nothing, so a kill at one leaves the store as a kill at the next change does."""
+    """The calls that change the store. Being killed at a read is like being killed at the next change."""
     store = type(open_store(url))
     if store is S3Store:
         return tuple((kind, name) for kind, name in _REQUESTS if name != "read")
@@ -57,18 +58,18 @@ def every_change(url: str) -> Calls:
 
 
 class Died(BaseException):
-    """A process ends at this call of a store: it does nothing any more, and nobody hears from it."""
+    """A process dies at this store call: it does nothing more, and nobody hears from it."""
 
 
 @dataclass
 class Death:
-    """Of a process that lives in this one: whether it came, and how many calls it lived to begin."""
+    """The death of a simulated process: whether it has come, and how many calls the process began before it."""
 
     came: bool = False
     calls: int = 0
 
     def now(self) -> NoReturn:
-        """Let it come."""
+        """Die now."""
         self.came = True
         raise Died
 
@@ -77,7 +78,7 @@ class Death:
 def dying_at(url: str, calls: Calls, moment: str, step: int) -> Iterator[Death]:
     """Let whatever uses the store in memory at `url` inside the block die before or after the `step`-th of `calls`.
 
-    What it leaves undone stays so: every later call dies too, and an upload that was begun is not taken back.
+    It stays dead: every later call dies too, and an upload that was begun is not taken back.
     """
     store = type(open_store(url))
     assert store is MemoryStore, "elsewhere a process of its own is killed"
@@ -106,9 +107,9 @@ def dying_at(url: str, calls: Calls, moment: str, step: int) -> Iterator[Death]:
 
 
 def kill_at(calls: Calls, moment: str, step: int, *, reads: bool, counted: Callable[[], object] = lambda: None) -> None:
-    """Let the process die before or after the `step`-th of `calls` from now; without `reads` these do not count.
+    """Let the process die before or after the `step`-th of `calls` from now; reads count only with `reads`.
 
-    `counted` is called at each one that it lives to begin.
+    `counted` is called for each call that the process begins.
     """
     steps = itertools.count()
     _upload_in_parts()
@@ -138,7 +139,7 @@ def _deadly(
     die: Callable[[], object],
     counted: Callable[[], object],
 ) -> Callable[..., Any]:
-    """`call`, but for the last one: that one ends with a death before or after it."""
+    """`call`, except that the last one ends with a death before or after it."""
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         last = is_last()
@@ -155,7 +156,7 @@ def _deadly(
 
 
 def _upload_in_parts() -> None:
-    """Let an upload to S3 begin as a large one does: with a request, and what it sends then is a part."""
+    """Let an upload to S3 begin as a large one does: with a request of its own; what it sends then is a part."""
     write = S3Upload.write
 
     def begin_and_write(self: S3Upload, body: Bytes) -> None:
@@ -167,7 +168,7 @@ def _upload_in_parts() -> None:
 
 
 def import_clients() -> None:
-    """Import what each forked process would import anew. That starts no thread: a fork would not take it along."""
+    """Import what each forked process would import again. This starts no thread, which a fork would lose."""
     import hdfs_native  # noqa: F401
     import s3fs  # noqa: F401
 

@@ -5,7 +5,7 @@
     store.plan(Fault.UNAVAILABLE, "get", "meta/void/", times=3)      # three of them
     store.plan(callback, "put_if_absent", "meta/log/", skip=1)       # runs before the second one that gets here
 
-Plans are asked in order; a fault ends that. Or by seeded dice: `store.roll = dice_of(random.Random(7), 0.1)`.
+Plans are tried in order, up to the first fault. Or use seeded dice: `store.roll = dice_of(random.Random(7), 0.1)`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey, Upload
 class Fault(Enum):
     """What may happen to one call."""
 
-    REPLY_LOST = auto()  # it is done, and its answer is lost: OutcomeUnknown from a write, StoreUnavailable else
-    LOST = auto()  # it is not done, and nobody can tell: OutcomeUnknown from a write, StoreUnavailable else
-    UNAVAILABLE = auto()  # it is surely not done
-    OWN_KEY_EXISTS = auto()  # a write is done, tried again below, and refused because of itself
+    REPLY_LOST = auto()  # it is done, but its answer is lost: a write raises OutcomeUnknown, a read StoreUnavailable
+    LOST = auto()  # it is not done, but nobody can tell: a write raises OutcomeUnknown, a read StoreUnavailable
+    UNAVAILABLE = auto()  # it is certainly not done
+    OWN_KEY_EXISTS = auto()  # a write is done, repeated below, and the repeat is refused
     STALE_404 = auto()  # a read does not see what is there
 
 
@@ -48,7 +48,7 @@ class Planned:
 
 @dataclass
 class FaultyStore:
-    """Passes calls on to `inner`, but for those that are planned, or rolled, to go wrong. `calls` has all of them."""
+    """Passes calls on to `inner`, except those that a plan or the dice let go wrong. `calls` records all of them."""
 
     inner: ObjectStore
     planned: list[Planned] = field(default_factory=list)
@@ -63,11 +63,11 @@ class FaultyStore:
     def plan(
         self, what: Fault | Callback, method: str = "", prefix: str = "", *, skip: int = 0, times: int = 1
     ) -> None:
-        """Let it happen to the next `times` such calls, after `skip` of them."""
+        """Let this happen to the next `times` such calls, after `skip` of them."""
         self.planned.append(Planned(what, method, prefix, skip, times))
 
     def count(self, method: str, prefix: str = "") -> int:
-        """How many such calls there were."""
+        """How many such calls there have been."""
         return sum(1 for name, key in self.calls if name == method and key.startswith(prefix))
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
@@ -150,7 +150,7 @@ class FaultyStore:
 
 
 def dice_of(dice: random.Random, chance: float) -> Roll:
-    """Faults at random: every call fails with `chance`, in any way that its kind can fail."""
+    """Random faults: every call fails with probability `chance`, in any way that its kind of call can fail."""
     writing = (Fault.REPLY_LOST, Fault.LOST, Fault.UNAVAILABLE, Fault.OWN_KEY_EXISTS)
 
     def roll(method: str, key: str) -> Fault | None:

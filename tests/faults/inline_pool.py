@@ -1,4 +1,4 @@
-"""Stands for a ThreadPoolExecutor: one thread, so that the order of calls is the same in each run."""
+"""A stand-in for ThreadPoolExecutor with one thread, so that calls have the same order in every run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Inline:
-    """As much of one as the chain uses."""
+    """As much of a ThreadPoolExecutor as the chain uses."""
 
     def __init__(self, width: int) -> None:
         self.width = width

@@ -1,8 +1,8 @@
 """Runs an append that kills its process before or after a call of the store; see `killed_runs`.
 
 Arguments: moment, step, inline, url. It appends a record to each partition under COMMAND_ID (by reference if there are
-more than `inline`), writes a snapshot, and dies before or after its `step`-th call of the store. It notes once that it
-was told that its append landed.
+more than `inline`), writes a snapshot, and dies before or after its `step`-th call of the store. It calls `note` once
+its append is acknowledged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PARTITIONS = 3
 
 
 def rows(value: str) -> pa.Table:
-    """A record for each partition."""
+    """One record for each partition."""
     return pa.table({"value": [value] * PARTITIONS, "partition": pa.array(range(PARTITIONS), pa.int32())})
 
 

@@ -1,7 +1,7 @@
 """Runs maintenance jobs that kill their process at one change of the store; see `killed_runs`.
 
-Arguments: job, clock_ms, now_ms, step, url. The job runs on the cluster at `url` with a standing clock, and dies before
-its `step`-th change. It notes each change that it comes to.
+Arguments: job, clock_ms, now_ms, step, url. The job runs on the cluster at `url` with a stopped clock, and dies before
+its `step`-th change. It calls `note` for each change that it comes to.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from tests.maintenance.maintained_log import StandingClock
 
 
 def run(job: str, clock_ms: int, now_ms: int, url: str) -> int:
-    """Run a job and return its exit code. It commits one command after the other, so that its changes can be counted:
-    commands that wait at the same time may share an entry, or not.
+    """Run a job and return its exit code.
+
+    It commits one command after the other, so that its changes can be counted: commands that wait at the same time may
+    or may not share an entry.
     """
     common: dict[str, Any] = {
         "now_ms": now_ms,

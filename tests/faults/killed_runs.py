@@ -1,11 +1,11 @@
-"""Runs that may kill their own process (SIGKILL), each in a process of its own; a test asks for one after the other.
+"""Runs that may kill their own process (SIGKILL), each in a process of its own. A test asks for one at a time.
 
     python -m MODULE, whose main calls `serve`
 
-All is imported once, and a child is forked for each request: a JSON list of arguments, on a line of stdin. The answer
-on stdout is "STATUS NOTES": the child's status as `os.waitpid` gives it, and how often it called `note`.
+Everything is imported once, and a child is forked for each request: a JSON list of arguments, on a line of stdin. The
+answer on stdout is "STATUS NOTES": the child's status as `os.waitpid` gives it, and how often it called `note`.
 
-Clients of S3 and HDFS own threads, which a fork does not take along: each child makes its own, the parent has none.
+Clients of S3 and HDFS own threads, which a fork loses: each child makes its own clients, and the parent has none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 PROJECT = Path(__file__).parents[2]
 
-# Called with `note` and the arguments of a request; returns the exit code. What was noted outlives the process.
+# Called with `note` and the arguments of a request; returns the exit code. Notes outlive the process.
 Run = Callable[..., int]
 
 
@@ -54,7 +54,7 @@ class Ended(NamedTuple):
 
 
 class KilledRuns:
-    """The process that serves `module`; it has this one's surroundings. Use it as a context manager."""
+    """The process that serves `module`, with this process's environment. Use it as a context manager."""
 
     def __init__(self, module: str) -> None:
         self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A log and what it must hold: every append is remembered with its outcome, and the log is compared with that.
+"""A log beside a model of it: every append is remembered with its outcome, and the log is compared with that.
 
     log = ModelledLog.create(url)                  # a cluster with a topic of two partitions
     log.append(cluster)                            # acknowledged, refused or in doubt: remembered, never raised blindly
@@ -25,11 +25,11 @@ RECORDS = 3  # per partition and append
 
 @dataclass(slots=True)
 class Written:
-    """One append by its number. `landed` is what its caller was told, until the log was seen."""
+    """One append by its number. `landed` is what its caller was told, until a check has seen the log."""
 
     number: int
     landed: Landed
-    starts: tuple[int, ...] | None = None  # offsets per partition, where it was acknowledged
+    starts: tuple[int, ...] | None = None  # offsets per partition, if it was acknowledged
 
     def values(self, partition: int) -> list[bytes]:
         return [b"append %d, partition %d, record %d" % (self.number, partition, at) for at in range(RECORDS)]
@@ -42,11 +42,11 @@ class ModelledLog:
     url: str
     witness: Cluster
     history: list[Written] = field(default_factory=list)
-    seen: list[int] = field(default_factory=lambda: [0] * PARTITIONS)  # offsets that were compared already
+    seen: list[int] = field(default_factory=lambda: [0] * PARTITIONS)  # offsets that have been compared already
 
     @classmethod
     def create(cls, url: str, storage: Mapping[str, str] | None = None) -> ModelledLog:
-        """`storage`: how the witness reaches the cluster."""
+        """A new log. `storage`: how the witness reaches the cluster."""
         init_cluster(url, storage=storage)
         made = cls(url, connect(url, storage=storage))
         made.witness.create_topic(TOPIC, partitions=PARTITIONS)
@@ -72,16 +72,16 @@ class ModelledLog:
         return pa.record_batch({"value": values, "partition": pa.array(partitions, pa.int32())})
 
     def check(self) -> None:
-        """What the witness sees beyond the last check is what the model says, in all partitions alike."""
+        """Check that what the witness sees beyond the last check is what the model says, in all partitions alike."""
         self._compare(self.witness)
 
     def check_all(self, cluster: Cluster) -> None:
-        """The same from the first record on, through `cluster`."""
+        """Check the same from the first record on, through `cluster`."""
         self.seen = [0] * PARTITIONS
         self._compare(cluster)
 
     def expected(self, partition: int) -> list[bytes]:
-        """All records of a partition, once everything in doubt was settled by a check."""
+        """All records of a partition, once a check has settled everything in doubt."""
         return [value for each in self.history if each.landed is Landed.YES for value in each.values(partition)]
 
     def _compare(self, cluster: Cluster) -> None:

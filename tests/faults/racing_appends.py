@@ -1,6 +1,6 @@
-"""Processes that append to one cluster as fast as they can, beside each other, and what each was told.
+"""Processes that append to one cluster as fast as they can, side by side, and the answers that each got.
 
-Imports no pytest: it is loaded in processes of its own.
+Does not import pytest, because it is also loaded in processes of its own.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pyarrow as pa
 import sparklog
 
 Told = list[tuple[int, int, int]]  # of each append: partition, start, end
-_WAIT_S = 240  # a process that died fails the test instead of hanging it
+_WAIT_S = 240  # so that a dead process fails the test instead of hanging it
 
 
 def race(root: str, processes: int, appends: int, partitions: int) -> dict[str, Told]:
-    """Let all begin at once, each with so many appends; what they were told, by name."""
-    context = multiprocessing.get_context("forkserver")  # whose server imports once, and starts no thread
+    """Let all begin at once, each with this many appends. Returns the answers they got, by name."""
+    context = multiprocessing.get_context("forkserver")  # its server imports once, and starts no thread
     context.set_forkserver_preload([__name__, "s3fs", "hdfs_native"])
     names = [f"w{number}" for number in range(processes)]
     with context.Manager() as shared:
@@ -32,7 +32,7 @@ def race(root: str, processes: int, appends: int, partitions: int) -> dict[str, 
 
 
 def _append(root: str, environment: dict[str, str], begin: Any, appends: int, partitions: int, name: str) -> Told:
-    os.environ.update(environment)  # how the store is reached; the server has that of its own start
+    os.environ.update(environment)  # how to reach the store; the server has the environment of its own start
     told: Told = []
     with sparklog.connect(root) as cluster:
         begin.wait(_WAIT_S)

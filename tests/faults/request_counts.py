@@ -1,4 +1,4 @@
-"""How many requests of each kind an operation asks of an S3 server, and what that costs: the table of docs/cost.md.
+"""How many requests of each kind an operation sends to an S3 server, and what they cost: the table of docs/cost.md.
 
 python -m tests.faults.request_counts     measures, and writes the table into the page
 """
@@ -45,7 +45,7 @@ USD_PER_1000 = {"PUT": 0.005, "LIST": 0.005, "GET": 0.0004, "HEAD": 0.0004, "DEL
 
 @dataclass(frozen=True)
 class Counted:
-    """An operation, and the requests it made."""
+    """An operation, and the requests that it sent."""
 
     operation: str
     requests: tuple[Request, ...]
@@ -85,7 +85,7 @@ def measure(proxy: FaultProxy, bucket: str, appends: int) -> list[Counted]:
 
     def count(operation: str, run: Callable[[], object]) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            # As in a process that has read nothing yet.
+            # As in a process that has not read anything yet.
             patch.setattr(object_reader, "_cache", object_reader._IndexCache(object_reader.CACHED_INDEXES))
             proxy.forget()
             run()
@@ -110,14 +110,14 @@ def measure(proxy: FaultProxy, bucket: str, appends: int) -> list[Counted]:
 
 
 def rows(number: int) -> pa.RecordBatch:
-    """Ten records for each partition."""
+    """Ten records per partition."""
     values = [b"record %d of append %d" % (at, number) for at in range(10 * PARTITIONS)]
     partitions = pa.array([at % PARTITIONS for at in range(10 * PARTITIONS)], pa.int32())
     return pa.record_batch({"value": values, "partition": partitions})
 
 
 def large_rows() -> pa.RecordBatch:
-    """Records that no codec makes smaller, for one partition."""
+    """Records for one partition that no codec makes smaller."""
     dice = random.Random(1)
     values = [dice.randbytes(LARGE_RECORD_BYTES) for _ in range(LARGE_RECORDS)]
     return pa.record_batch({"value": values, "partition": pa.array([0] * LARGE_RECORDS, pa.int32())})

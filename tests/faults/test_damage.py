@@ -1,4 +1,4 @@
-"""Damage anywhere in a cluster: a named error or the right rows, never wrong ones and never a crash."""
+"""Damage anywhere in a cluster gives a named error or the right rows, never wrong rows or a crash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLES = 1_500
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cluster with a snapshot, entries behind it, an append object of two partitions, a large command's body."""
+    """A cluster with a snapshot, entries after it, an append object of two partitions, and a large command's body."""
     root = tmp_path_factory.mktemp("whole") / "cluster"
     init_cluster(str(root))
     with connect(str(root)) as cluster:
@@ -63,7 +63,7 @@ def test_any_flipped_bit_is_a_named_error_or_harmless(whole: Path, tmp_path: Pat
             messages.append(str(error))
         _replace(path, before)
     assert all(": " in each for each in messages)
-    assert len(messages) > SAMPLES // 10  # damage of the snapshot is harmless: the entries are read
+    assert len(messages) > SAMPLES // 10  # damage to the snapshot is harmless: the entries are read
 
 
 # M: F-04
@@ -123,6 +123,6 @@ def test_a_missing_object_is_data_loss(whole: Path, tmp_path: Path) -> None:
 
 
 def _replace(path: Path, body: bytes) -> None:
-    """Another inode: what is still mapped of the old one stays as it was."""
+    """Write a new inode, so that whatever is still mapped from the old one stays as it was."""
     path.unlink()
     path.write_bytes(body)

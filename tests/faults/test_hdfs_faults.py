@@ -1,9 +1,9 @@
-"""Every call to the name node of an append, an open and read, and a cluster init, spoilt in every way a network can.
+"""Every name node call of an append, an open and read, and a cluster init fails in every way that a network can fail.
 
-An operation runs once without a fault, which tells its calls; then once for each of them with that one spoilt. It
-must succeed, or raise an error that says rightly whether it landed; then the log equals the model, and the next
-append and read go on. The log is made, and compared with the model, past the proxy. Data nodes die and hang in
-`tests/storage/test_hdfs_faults.py`. With --campaign no call is left out, also none that does what another one does.
+An operation runs once without a fault, to learn its calls; then once for each call, with that one spoilt. It must
+succeed, or raise an error that says correctly whether it landed; then the log equals the model, and the next append and
+read go on. The log is made, and compared with the model, without the proxy. Data nodes die and hang in
+`tests/storage/test_hdfs_faults.py`. With --campaign no call is left out, even if it does the same as another one.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ T = TypeVar("T")
 pytestmark = pytest.mark.slow
 
 HASTY_MS = 400  # how long a hang lasts
-PATIENT_MS = 30_000  # elsewhere: a busy machine is no fault
+PATIENT_MS = 30_000  # elsewhere: a busy machine is not a fault
 GIVE_UP_MS = 500  # of an append whose calls are all spoilt
 
 CUTS: list[Fault] = [ResetAfterBody(), HalfSentBody(), ReplyLost(reset=True), TruncatedResponse()]
 HANGS: list[Fault] = [Hang(), Hang(applied=True)]
 FAULTS_THAT_STAY: list[Fault] = [ReplyLost(), Hang(applied=True)]
-PLAIN_RUNS = 3  # a run now and then has more calls: a close looks until the name node knows of the last block
-READS = {"getBlockLocations", "getFileInfo", "getListing", "getServerDefaults"}  # hdfs-native tries them once more
+PLAIN_RUNS = 3  # some runs have more calls: a close asks until the name node knows of the last block
+READS = {"getBlockLocations", "getFileInfo", "getListing", "getServerDefaults"}  # hdfs-native tries these once more
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Spoilt:
     campaign: bool
 
     def storage(self, timeout_ms: int = PATIENT_MS) -> dict[str, str]:
-        """Settings of one whose calls take so long at most."""
+        """Settings for a client whose calls take at most this long."""
         return {"metadata.timeout_ms": str(timeout_ms)}
 
     def new_url(self) -> str:
@@ -76,11 +76,11 @@ class Spoilt:
         return connect(f"{self.proxy.url}{urlsplit(log.url).path}", storage=self.storage(timeout_ms))
 
     def connect_to_meet(self, fault: Fault, log: ModelledLog) -> Cluster:
-        """Connect as one who sees the end of a hang soon."""
+        """Connect with a client that soon sees the end of a hang."""
         return patiently(lambda: self.connect(log, HASTY_MS if isinstance(fault, Hang) else PATIENT_MS))
 
     def calls_of(self, operation: Callable[[], object]) -> Sequence[Call]:
-        """What `operation` asks of the name node when nothing goes wrong: the fewest calls of some runs."""
+        """The calls of `operation` to the name node when nothing goes wrong: the fewest of several runs."""
 
         def run() -> Sequence[Call]:
             forget_clients(self.proxy)
@@ -92,7 +92,7 @@ class Spoilt:
 
     @contextmanager
     def spoiling(self, fault: Fault, at: int, method: str, times: int | None = 1) -> Iterator[None]:
-        """Spoil the first `method` after `at` calls of a new client, and `times` in all (None: all that follow)."""
+        """Spoil the first `method` after `at` calls of a new client, `times` in all (None: all that follow)."""
         forget_clients(self.proxy)
         self.proxy.forget()
         self.proxy.spoil(fault, at, times, method)
@@ -102,14 +102,14 @@ class Spoilt:
             self.proxy.clear()
 
     def places(self, fault: Fault, calls: Sequence[Call]) -> Sequence[int]:
-        """Which of the calls to spoil."""
+        """Which calls to spoil."""
         if self.campaign:
             return range(len(calls))
         chosen = different(calls)
         return chosen if fault != Hang(applied=True) else [at for at in chosen if calls[at].method not in READS]
 
     def spoilt(self, fault: Fault) -> Call | None:
-        """The first call that was; None if the machine was too slow for a hasty one to come that far."""
+        """The first call that was spoilt; None if the machine was too slow for a hasty client to get that far."""
         found = next((each for each in self.proxy.calls if each.fault is not None), None)
         assert found is not None or isinstance(fault, Hang), self.told()
         return found
@@ -118,7 +118,7 @@ class Spoilt:
         return "\n".join(f"{each}{f'   <- {each.fault}' if each.fault else ''}" for each in self.proxy.calls)
 
     def compare(self, log: ModelledLog, error: SparklogError | None) -> None:
-        """Compare the log with the model, after an operation that was told `error`."""
+        """Compare the log with the model, after an operation that ended with `error`."""
         try:
             log.check()
         except (AssertionError, SparklogError) as wrong:
@@ -126,9 +126,9 @@ class Spoilt:
 
 
 def different(calls: Sequence[Call]) -> Sequence[int]:
-    """The numbers of the calls without those that do the same as an earlier one to an object of the same kind.
+    """The numbers of the calls, without those that do what an earlier one did to an object of the same kind.
 
-    Of temporaries the first counts, and the last: that of a chain entry.
+    Of calls to temporaries, those to the first and to the last one (a chain entry's) stay.
     """
     creates = [each.path for each in calls if each.method == "create"]
     temporary = ""
@@ -142,7 +142,7 @@ def different(calls: Sequence[Call]) -> Sequence[int]:
 
 
 def patiently(operation: Callable[[], T]) -> T:
-    """Again, where a busy machine was too slow for the hasty one."""
+    """Run it again with a patient client, if a busy machine was too slow for the hasty one."""
     while True:
         with suppress(StoreUnavailable):
             return operation()
@@ -158,7 +158,7 @@ def forget_clients(proxy: HdfsProxy) -> None:
 @pytest.fixture(scope="module")
 def running(hadoop: Hadoop, request: pytest.FixtureRequest) -> Iterator[Spoilt]:
     with pytest.MonkeyPatch.context() as patch:
-        # A probe is slow, and of no interest here.
+        # A probe is slow, and does not matter here.
         patch.setattr(bootstrap, "check_store", lambda store, probe_id: None)
         with HdfsProxy(hadoop.url) as proxy:
             yield Spoilt(proxy, hadoop, request.config.getoption("--campaign"))
@@ -170,7 +170,7 @@ def hdfs(running: Spoilt, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spoilt]:
     numbers = itertools.count()
 
     def new_upload_id() -> UploadId:
-        """Each in a folder of its own, so that every append makes one, and has the same calls."""
+        """Ids whose uploads go into new folders, so that every append makes one and has the same calls."""
         return UploadId(f"{next(numbers):02x}{uuid.uuid4().hex[2:]}")
 
     monkeypatch.setattr(write_plan, "new_upload_id", new_upload_id)
@@ -281,7 +281,7 @@ def test_open_and_read_with_calls_spoilt_give_the_right_rows_or_an_error(
     hasty = isinstance(fault, Hang) or times is None
 
     def open_and_read() -> None:
-        """As a new process does it: all rows, and the first offset at or after a time."""
+        """Read as a new process does: all rows, and the first offset at or after a time."""
         monkeypatch.setattr(object_reader, "_cache", object_reader._IndexCache(object_reader.CACHED_INDEXES))
         with hdfs.connect(log, HASTY_MS if hasty else PATIENT_MS) as reader:
             for partition in range(PARTITIONS):
@@ -290,7 +290,7 @@ def test_open_and_read_with_calls_spoilt_give_the_right_rows_or_an_error(
             assert reader.offset_for_time(TOPIC, 0, 1) == 0, hdfs.told()
 
     calls = hdfs.calls_of(open_and_read)
-    # A client asks for the defaults as well, unless connections to data nodes are left from an earlier read.
+    # A client also asks for the defaults, unless it has connections to data nodes left from an earlier read.
     assert {each.method for each in calls} - {"getServerDefaults"} == {"getListing", "getBlockLocations"}
     for at in hdfs.places(fault, calls):
         with hdfs.spoiling(fault, at, calls[at].method, times):

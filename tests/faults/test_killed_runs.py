@@ -1,4 +1,4 @@
-"""A run that is killed is told from one that ends, and from one that fails."""
+"""A killed run is distinguished from one that ends and from one that fails."""
 
 from __future__ import annotations
 

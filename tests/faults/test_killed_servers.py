@@ -1,8 +1,8 @@
-"""A server of the store killed (SIGKILL) in the middle of a commit, and started again: the commit goes on, once.
+"""A store's server is killed (SIGKILL) in the middle of a commit and started again: the commit lands once.
 
 With --campaign S3 dies at every request of an append, not only at that of its commit.
 
-Spark writes over such a death stand in `tests/spark/test_on_stores.py`.
+`tests/spark/test_on_stores.py` has Spark writes during such a death.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ENTRY = "/meta/log/"
 
 
 class Death:
-    """Kills a server once, in the thread that calls it, and starts it again in another one."""
+    """Kills a server once, in the calling thread, and starts it again in another thread."""
 
     def __init__(self, kill: Callable[[], None], restart: Callable[[], None]) -> None:
         self._kill = kill
@@ -81,7 +81,7 @@ def test_an_append_during_which_the_s3_server_dies_is_there_once(
             error = log.append(writer, PATIENT_MS)
             death.is_over()
             proxy.clear()
-            if error is not None:  # a read gives up sooner than a commit, which has sent nothing by then
+            if error is not None:  # a read gives up sooner than a commit; nothing of the commit has been sent by then
                 assert kinds[at] != ("PUT", True), f"{error!r}\n" + "\n".join(map(str, proxy.requests))
                 assert (error.landed, error.retriable) == (Landed.NO, True)
             log.check()
@@ -91,7 +91,7 @@ def test_an_append_during_which_the_s3_server_dies_is_there_once(
 
 
 def _dies(death: Death, asked: Request, number: int) -> bool:
-    """The server dies when request `number` comes; no fault is planned for it."""
+    """The server dies when request `number` arrives; the proxy itself spoils nothing."""
     if asked.number == number:
         death()
     return False

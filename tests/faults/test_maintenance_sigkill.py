@@ -1,4 +1,4 @@
-"""Roll, retention and vacuum, dead at every change of the store, or met by others there: nothing is lost or left."""
+"""Roll, retention and vacuum die, or meet others, at every change of the store: nothing is lost or left behind."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tests.faults.killed_runs import KilledRuns
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
 
 JOBS = ("roll", "retention", "vacuum")
-OLD_MS = 8 * DAY_MS  # how far ahead of the clock the jobs' --now is: FLOOR passes what was begun
+OLD_MS = 8 * DAY_MS  # how far the jobs' --now is ahead of the clock, so that FLOOR passes what was begun
 
-FAR_MS = 2**41  # temporaries bear the machine's or the server's own time: later than that
-NEVER = -1  # a step that no job comes to
-KILLS, SEED = 2, 1  # at so many steps a job is killed where it is a process; --campaign: at all of them
+FAR_MS = 2**41  # temporaries have the machine's or the server's own time: this is later
+NEVER = -1  # a step that no job reaches
+KILLS, SEED = 2, 1  # at how many steps a job in a process of its own is killed; with --campaign at all of them
 
 
 def fill(log: MaintainedLog) -> None:
-    """A topic that gives each job something to do: slices to roll, old segments, retired objects, orphans."""
+    """Fill a topic so that each job has work: slices to roll, old segments, retired objects, orphans."""
     log.topic("t", 2, retention_ms=20 * DAY_MS, file_delete_delay_ms=0, rewrite_delete_delay_ms=0, segment_bytes=1_500)
     for partition, count in ((0, 8), (1, 3), (0, 2)):
         log.append("t", partition, count, timestamp_ms=log.clock.at_ms - 15 * DAY_MS)
@@ -46,7 +46,7 @@ def fill(log: MaintainedLog) -> None:
 
 
 def upload(log: MaintainedLog) -> Callable[[], None]:
-    """A write that is not committed; what is returned commits it, and notes it in the model."""
+    """Upload a write. The function returned commits it, and notes it in the model."""
     with log.cluster.connection.follower.current() as state:
         places = log.cluster.connection.places(state)
         plan = plan_write(state, places, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
@@ -63,7 +63,7 @@ def upload(log: MaintainedLog) -> Callable[[], None]:
 
 
 def clean(log: MaintainedLog) -> None:
-    """Time passes and all jobs run: then the store holds exactly what the chain names."""
+    """Let time pass and run all jobs: then the store holds exactly what the chain names."""
     log.clock.at_ms += 8 * DAY_MS
     log.append("t", 1, 1)
     for report in (log.roll(), log.retention(), log.vacuum(now_ms=log.clock.at_ms + OLD_MS)):
@@ -78,13 +78,13 @@ def clean(log: MaintainedLog) -> None:
 
 @pytest.fixture(scope="module")
 def killer(place: Place) -> Iterator[KilledRuns]:
-    """Runs a job in a process of its own; the place is in its environment."""
+    """Runs jobs in processes of their own, whose environment names the place."""
     with KilledRuns("tests.faults.killed_maintenance") as runs:
         yield runs
 
 
 def died_at(place: Place, request: pytest.FixtureRequest, job: str, log: MaintainedLog, step: int) -> tuple[bool, int]:
-    """(whether it died at the step, how many changes it came to before); in this process if the place is memory."""
+    """(Whether the job died at the step, how many changes it came to.) In memory it runs in this process."""
     if place.name != "memory":
         return request.getfixturevalue("killer")(job, log.clock.at_ms, log.clock.at_ms + OLD_MS, step, log.url)  # type: ignore[no-any-return]
     with dying_at(log.url, every_change(log.url), "before", step) as death:
@@ -94,7 +94,7 @@ def died_at(place: Place, request: pytest.FixtureRequest, job: str, log: Maintai
 
 @pytest.fixture
 def steps_of(place: Place, request: pytest.FixtureRequest) -> Callable[[int], Sequence[int]]:
-    """At which of so many changes a job dies: all of them, or a sample where it is a process that is killed."""
+    """At which of these changes a job dies: at all of them, or at a sample if a process must be killed."""
 
     def chosen(changes: int) -> Sequence[int]:
         if place.name == "memory" or request.config.getoption("--campaign"):
@@ -105,7 +105,7 @@ def steps_of(place: Place, request: pytest.FixtureRequest) -> Callable[[int], Se
 
 
 def case(place: str, job: str) -> ParameterSet:
-    """In memory and on a disk every job; on a server one, and with --campaign every one."""
+    """In memory and on a disk every job; on a server one job, or all of them with --campaign."""
     marks = [pytest.mark.slow] if place in ("s3", "hdfs") else []
     if place in ("s3", "hdfs") and (place, job) not in (("s3", "roll"), ("hdfs", "retention")):
         marks.append(pytest.mark.campaign)
@@ -124,8 +124,8 @@ def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """In memory it dies at every change of the store; elsewhere its process is killed at a few of them."""
-    monkeypatch.setattr(os, "fsync", lambda fd: None)  # a kill loses no pages; waiting for the disk proves nothing here
+    """In memory the job dies at every change of the store; elsewhere its process is killed at a few of them."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # a kill loses no pages: waiting for the disk proves nothing
     url = place.new_url()
     init_cluster(url)
     with sparklog.connect(url) as cluster:
@@ -163,7 +163,7 @@ def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  
 
 
 def meet_at(patch: pytest.MonkeyPatch, step: int, others: Callable[[], None]) -> Callable[[], bool]:
-    """Call `others` before the `step`-th change of the store from now; what is returned says if it came to that."""
+    """Call `others` before the `step`-th change of the store from now. The function returned says whether that came."""
     seen = [0]
 
     def met(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -216,7 +216,7 @@ def test_a_job_that_meets_writers_readers_and_other_jobs_anywhere_loses_nothing(
                 try:
                     commit()
                 except WriteExpired:
-                    continue  # FLOOR has passed it: what it uploaded is an orphan
+                    continue  # FLOOR has passed it: its upload is an orphan
             log.check()
             clean(log)
         step += 1

@@ -44,7 +44,7 @@ def test_commits_that_race_on_hdfs_lose_nothing_and_double_nothing(hadoop: Hadoo
 
 
 def check_race(root: str, appends: int) -> None:
-    """8 processes x `appends` on one new cluster; then the log is what they were told."""
+    """8 processes x `appends` on one new cluster; then the log matches the answers they got."""
     init_cluster(root)
     with sparklog.connect(root) as cluster:
         cluster.create_topic("race", partitions=PARTITIONS)

@@ -1,9 +1,9 @@
-"""Every request of an append, a read, a snapshot and a cluster init, spoilt in every way that a network or S3 can.
+"""Every request of an append, a read, a snapshot and a cluster init fails in every way that a network or S3 can fail.
 
-An operation runs once without a fault, which tells its requests; then once for each kind of them with one spoilt.
-It must succeed, or raise an error that says rightly whether it landed; then the log equals the model, and the next
-append and read go on. All of it on MiniStack; with --campaign on S3Proxy too, with many more seeds for the dice, and
-with every request spoilt, not only one of each kind.
+An operation runs once without a fault, to learn its requests; then once for each kind of request, with one spoilt. It
+must succeed, or raise an error that says correctly whether it landed; then the log equals the model, and the next
+append and read go on. All of this runs on MiniStack; with --campaign on S3Proxy too, with many more seeds for the dice,
+and with every request spoilt, not only one of each kind.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from tests.servers.s3_servers import S3Server
 
 pytestmark = pytest.mark.slow
 
-HASTY_MS = 600  # a hang lasts a third of that, then there is another try
-PATIENT_MS = 30_000  # elsewhere: a busy machine is no fault
+HASTY_MS = 600  # a hang lasts a third of that, then another try follows
+PATIENT_MS = 30_000  # elsewhere: a busy machine is not a fault
 HASTY_PARTS_MS = 3_000
 GIVE_UP_MS = 500  # of an append whose requests are all spoilt
 SEEDS = 2
@@ -97,7 +97,7 @@ FAULTS_OF_PARTS: list[Fault] = [
     TruncatedResponse(),
     Hang(),
     *(Answer(503, applied=applied) for applied in (False, True)),
-    *(Answer(200, "InternalError", applied=applied) for applied in (False, True)),  # as S3 says it late
+    *(Answer(200, "InternalError", applied=applied) for applied in (False, True)),  # S3 says this late
 ]
 FAULTS_THAT_STAY: list[Fault] = [ReplyLost(reset=True), Hang(applied=True), Answer(503)]
 
@@ -111,7 +111,7 @@ class Spoilt:
     every_request: bool  # whether every request is spoilt, or one of each kind
 
     def storage(self, timeout_ms: int = PATIENT_MS) -> dict[str, str]:
-        """Settings of one whose requests take so long at most."""
+        """Settings for a client whose requests take at most this long."""
         return {"metadata.endpoint_url": self.proxy.url, "metadata.timeout_ms": str(timeout_ms)}
 
     def new_url(self) -> str:
@@ -124,23 +124,23 @@ class Spoilt:
         return connect(log.url, storage=self.storage())
 
     def connect_to_meet(self, fault: Fault, log: ModelledLog) -> Cluster:
-        """Connect as one who sees the end of a hang soon."""
+        """Connect with a client that soon sees the end of a hang."""
         timeout_ms = HASTY_MS if isinstance(fault, Hang) else PATIENT_MS
         while True:
             try:
                 return connect(log.url, storage=self.storage(timeout_ms))
-            except StoreUnavailable:  # a busy machine was too slow for the hasty one
+            except StoreUnavailable:  # a busy machine was too slow for the hasty client
                 timeout_ms *= 2
 
     def requests_of(self, operation: Callable[[], object]) -> Sequence[Request]:
-        """What `operation` asks of the server when nothing goes wrong."""
+        """The requests of `operation` when nothing goes wrong."""
         self.proxy.forget()
         operation()
         return self.proxy.requests
 
     @contextmanager
     def spoiling(self, fault: Fault, at: int, times: int | None = 1) -> Iterator[None]:
-        """Spoil request `at`, counted from 0, and `times` in all (None: all that follow)."""
+        """Spoil request `at`, counted from 0, `times` in all (None: all that follow)."""
         self.proxy.forget()
         self.proxy.plan(fault, _can_meet(fault), skip=at, times=times)
         try:
@@ -152,14 +152,14 @@ class Spoilt:
         return "\n".join(f"{each}{f'   <- {each.fault}' if each.fault else ''}" for each in self.proxy.requests)
 
     def to_spoil(self, requests: Sequence[Request]) -> Sequence[int]:
-        """The numbers of the requests: the first of each kind and folder, in a campaign all."""
+        """The numbers of the requests to spoil: the first of each kind and folder; in a campaign all."""
         first: dict[tuple[str, str], int] = {}
         for at, each in enumerate(requests):
             first.setdefault((each.kind, each.key.partition("/")[2][:9]), at)  # meta/log/, meta/void, append/…
         return range(len(requests)) if self.every_request else sorted(first.values())
 
     def compare(self, log: ModelledLog, error: SparklogError | None) -> None:
-        """Compare the log with the model, after an operation that was told `error`."""
+        """Compare the log with the model, after an operation that ended with `error`."""
         spoilt = self.told()
         try:
             log.check()
@@ -173,7 +173,7 @@ def _can_meet(fault: Fault) -> When | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What is more in a campaign."""
+    """The additional cases of a campaign."""
     campaign = metafunc.config.getoption("--campaign")
     if "running" in metafunc.fixturenames:
         metafunc.parametrize("running", SERVERS_OF_A_CAMPAIGN if campaign else SERVERS, indirect=True, scope="module")
@@ -191,7 +191,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[Spoilt]:
     with pytest.MonkeyPatch.context() as patch, FaultProxy(server.endpoint_url) as proxy:
         for name, value in {**server.variables, "AWS_ENDPOINT_URL": proxy.url}.items():
             patch.setenv(name, value)
-        # A probe is slow, and of no interest here.
+        # A probe is slow, and does not matter here.
         patch.setattr(bootstrap, "check_store", lambda store, probe_id: None)
         yield Spoilt(proxy, server.new_bucket(), request.config.getoption("--campaign"))
         forget_clients()
@@ -219,7 +219,7 @@ def test_append_with_any_one_request_spoilt_leaves_the_log_as_its_writer_was_tol
             with s3.spoiling(fault, at):
                 error = log.append(writer, PATIENT_MS)
             s3.compare(log, error)
-            if fault not in (*REFUSED, *HANGS):  # what passes by itself is not the caller's business
+            if fault not in (*REFUSED, *HANGS):  # what passes by itself does not concern the caller
                 assert error is None, f"{error!r}\n{s3.told()}"
             assert log.append(other, PATIENT_MS) is None
         log.check()
@@ -328,7 +328,7 @@ def test_read_with_any_one_request_spoilt_gives_the_right_rows_or_an_error(
     log.check()
 
     def open_and_read() -> None:
-        """As a new process does it: all rows, and the first offset at or after a time."""
+        """Read as a new process does: all rows, and the first offset at or after a time."""
         monkeypatch.setattr(object_reader, "_cache", object_reader._IndexCache(object_reader.CACHED_INDEXES))
         with s3.connect_to_meet(fault, log) as reader:
             for partition in range(PARTITIONS):

@@ -1,4 +1,4 @@
-"""What operations ask of S3 is counted: the same for a short and a long log, no LIST on a hot path, and documented."""
+"""The S3 requests of operations: as many for a short and a long log, no LIST on a hot path, and documented."""
 
 from __future__ import annotations
 

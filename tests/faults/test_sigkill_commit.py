@@ -1,4 +1,4 @@
-"""A writer that dies at any call of the store: its append is there once or not at all, and the log goes on."""
+"""A writer dies at any call of the store: its append is there once or not at all, and the log goes on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STRIDE = 7
 
 @pytest.fixture(scope="module")
 def killer(place: Place) -> Iterator[KilledRuns]:
-    """Runs an append in a process of its own; the place is in its environment."""
+    """Runs appends in processes of their own, whose environment names the place."""
     with KilledRuns("tests.faults.killed_commit") as runs:
         yield runs
 
@@ -42,7 +42,7 @@ def values(cluster: Cluster, partition: int) -> list[bytes]:
 def died(
     place: Place, request: pytest.FixtureRequest, moment: str, step: int, inline: int, url: str
 ) -> tuple[bool, bool]:
-    """(whether it was killed, whether it was told that its append landed); in this process if the place is memory."""
+    """(Whether it was killed, whether its append was acknowledged.) In memory it runs in this process."""
     if place.name != "memory":
         killed, told_landed = request.getfixturevalue("killer")(moment, step, inline, url)
         return killed, told_landed == 1
@@ -58,11 +58,11 @@ def died(
 
 
 INLINE = {"inline": SLICES_INLINE, "by reference": PARTITIONS - 1}
-MOST = {("before", "inline"), ("after", "by reference")}  # of what there is to see, where each kill takes seconds
+MOST = {("before", "inline"), ("after", "by reference")}  # they show most, where each kill takes seconds
 
 
 def case(place: str, moment: str, how: str) -> ParameterSet:
-    """In memory every death; elsewhere a few kills, or with --campaign every one."""
+    """In memory every death; elsewhere a few kills, or all of them with --campaign."""
     marks = [pytest.mark.slow] if place in ("s3", "hdfs") else []
     if place != "memory" and (moment, how) not in MOST:
         marks.append(pytest.mark.campaign)
@@ -78,7 +78,7 @@ def case(place: str, moment: str, how: str) -> ParameterSet:
 def test_a_writer_killed_at_any_call_leaves_its_append_whole_or_not_there(
     place: Place, moment: str, how: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """In memory it dies at every call of the store; elsewhere its process is killed at every `STRIDE`-th."""
+    """In memory the writer dies at every store call; elsewhere its process is killed at every `STRIDE`-th."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     whole = place.new_url()
     init_cluster(whole)
@@ -99,12 +99,12 @@ def test_a_writer_killed_at_any_call_leaves_its_append_whole_or_not_there(
     assert not place.unpublished(url)
     assert {*outcomes} == {False, True}
     assert left or not everywhere, "no writer died in an upload"
-    if moment == "before":  # up to some call it is not there, from then on it is; a call may be part of another one
+    if moment == "before":  # up to some call it is not there, from then on it is (a call may be part of another one)
         assert outcomes == sorted(outcomes)
 
 
 def _check(url: str, acknowledged: bool) -> bool:
-    """The cluster opens, goes on, and says whether the append is there; it is the same in all partitions."""
+    """Check that the cluster opens and goes on. Returns whether the append is there, in all partitions alike."""
     with sparklog.connect(url) as cluster:
         result = cluster.connection.follower.state.results.get(COMMAND_ID)
         landed = result is not None

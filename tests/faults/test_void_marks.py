@@ -1,6 +1,6 @@
-"""Stalled writers and paused readers whose block of entries was marked and deleted meanwhile.
+"""Stalled writers and paused readers whose block of entries is marked and deleted meanwhile.
 
-Each scenario stands beside the same one without its guard: there an acknowledged write is lost, or a reader is misled.
+Each scenario is repeated without its guard: there an acknowledged write is lost, or a reader is misled.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ def chain(place: Place, monkeypatch: pytest.MonkeyPatch) -> Member:
 
 
 def stalled(chain: Member, moment: str) -> tuple[Member, Callable[[], None]]:
-    """A writer that falls asleep before its next put of an entry or after it, and what happens while it sleeps."""
+    """Let a writer fall asleep before or after its next put of an entry, while something else happens."""
     writer = member(chain.store.inner)
     asleep: Callable[[], None] = lambda: let_block_go(member(chain.store.inner), 0)  # noqa: E731
     if moment == "before the put":
         writer.store.plan(asleep, "put_if_absent", LOG)
     elif moment == "after the put":
         writer.store.plan(asleep, "get", "meta/void/")
-    else:  # its reply was lost, it tries again when it wakes
+    else:  # its reply was lost; it tries again when it wakes
         writer.store.plan(Fault.REPLY_LOST, "put_if_absent", LOG)
         writer.store.plan(asleep, "put_if_absent", LOG)
     return writer, asleep
 
 
 def sees_no_mark(blind: Member) -> None:
-    """As if it never looked for one."""
+    """Act as if it never looked for a mark."""
     blind.store.plan(Fault.STALE_404, "get", "meta/void/", times=1_000)
 
 
@@ -137,7 +137,7 @@ def test_a_stalled_writer_that_can_not_read_what_came_after_does_not_say_that_no
 
 
 def test_a_slot_lost_in_a_marked_block_is_not_followed(chain: Member) -> None:
-    """Another stalled writer was here first: what it wrote is as void as what this one would have written."""
+    """Another stalled writer was here first: its entry is as void as this writer's would have been."""
     first, second = member(chain.store.inner), member(chain.store.inner)
     lost = second.begin(append())
     first.store.plan(lambda: let_block_go(member(chain.store.inner), 0), "put_if_absent", LOG)
@@ -175,7 +175,7 @@ def test_a_reader_does_not_follow_a_slot_that_a_stalled_writer_re_created(chain:
         let_block_go(member(chain.store.inner), 0)
 
     def interrupt() -> None:
-        raise KeyboardInterrupt  # it dies between its put and its look at the mark
+        raise KeyboardInterrupt  # it dies between its put and its mark look-up
 
     writer.store.plan(asleep, "put_if_absent", LOG)
     writer.store.plan(interrupt, "get", "meta/void/")
@@ -203,7 +203,7 @@ def test_without_the_mark_check_a_reader_would_follow_a_re_created_slot(chain: M
 
 @pytest.mark.parametrize("who", ["reader", "writer"])
 def test_a_hash_mismatch_in_a_marked_block_is_no_damage(chain: Member, who: str) -> None:
-    """The mark is put after the first look for it: the entry that does not fit is found by its hash only."""
+    """The mark is put after the first look for it: only its hash shows that the entry does not fit."""
     late = member(chain.store.inner)
     let_block_go(chain, 0)
     chain.store.inner.delete(void_key(0))

@@ -1,4 +1,4 @@
-"""What a refused call may leave behind in a cluster on disk: uploads that no entry of the chain names, and no more."""
+"""What a refused call may leave behind in a cluster on disk: only uploads that no entry of the chain names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def files_of(root: Path) -> dict[str, str]:
 
 @contextmanager
 def unchanged(root: str, leftovers: tuple[str, ...] = LEFTOVERS) -> Iterator[None]:
-    """What runs inside alters no file of the cluster at `root` (path or file URL), and makes none but `leftovers`."""
+    """Check that the block alters no file of the cluster at `root` (path or file URL) and adds only `leftovers`."""
     path = Path(root.removeprefix("file://"))
     before = files_of(path)
     assert before, f"no cluster is in {path}"

@@ -1,8 +1,8 @@
-"""Takes the guards listed in this folder away, one at a time, in a copy of the project; their tests should notice.
+"""Removes the guards listed in this folder, one at a time, in a copy of the project; their tests should notice.
 
     make guards                          all of them (about ten minutes)
     make guards ARGS="--only hash-link"  one, or --only core/ by a part of the file's path
-    make guards ARGS="--list"            what there is
+    make guards ARGS="--list"            show the guards
 
 stdout: a line per guard. Exit code 0 if every guard was caught; 1 if one was not, if its text is not found exactly
 once, or if one of its tests does not pass (or is skipped) on the code as it is.
@@ -29,8 +29,8 @@ from tests.guards.guard import Guard
 from tests.guards.guards import GUARDS
 
 PROJECT: Final = Path(__file__).parents[2]
-SHARED: Final = (".cache/servers",)  # what tests fetch, as links
-_PASSED, _FAILED = 0, 1  # exit codes of pytest; others are no verdict: nothing collected, a syntax error, …
+SHARED: Final = (".cache/servers",)  # what tests fetch: linked, not copied
+_PASSED, _FAILED = 0, 1  # exit codes of pytest; others (nothing collected, a syntax error, …) are no verdict
 
 
 def main() -> int:
@@ -62,7 +62,7 @@ def _run(chosen: Sequence[Guard], jobs: int) -> int:
         trees: queue.Queue[Path] = queue.Queue()
         for number in range(jobs):
             trees.put(_copy(Path(work) / f"{number}"))
-        pass_as_is = _all_pass(chosen, trees.queue[0])  # at once: servers and Spark start but once
+        pass_as_is = _all_pass(chosen, trees.queue[0])  # in one run, so that servers and Spark start only once
 
         def judged(guard: Guard) -> tuple[str, float]:
             tree, began = trees.get(), time.monotonic()
@@ -80,7 +80,7 @@ def _run(chosen: Sequence[Guard], jobs: int) -> int:
 
 
 def _all_pass(chosen: Sequence[Guard], tree: Path) -> bool:
-    """Whether the tests of all guards pass on the code as it is; if not, each guard finds out whether it is its own."""
+    """Whether the tests of all guards pass on the code as it is. If not, each guard checks its own tests."""
     for choose in {each.choose for each in chosen}:
         tests = [test for each in chosen if each.choose == choose for test in each.tests]
         if _tests(list(dict.fromkeys(tests)), choose, tree) != (_PASSED, ""):
@@ -98,18 +98,18 @@ def _verdict(guard: Guard, tree: Path, pass_as_is: bool) -> str:
             return f"NOT CAUGHT: its tests do not pass on the code as it is: {why}"
     with _taken_away(guard, tree):
         code, why = _tests(guard.tests, guard.choose, tree)
-    if code == _FAILED and re.search(r"\b\d+ failed\b", why):  # an error of a fixture is no verdict
+    if code == _FAILED and re.search(r"\b\d+ failed\b", why):  # an error in a fixture is no verdict
         return "caught"
     return f"NOT CAUGHT: {guard.guards} {why}".rstrip()
 
 
 def _tests(tests: Sequence[str], choose: str, tree: Path) -> tuple[int, str]:
-    """pytest's exit code, and its last line unless all passed; it stops at the first failure."""
+    """pytest's exit code, and its last line unless all tests passed. Stops at the first failure."""
     chosen = ["-k", choose] if choose else []
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", *chosen, *tests],
         cwd=tree,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # a .pyc of the same second would hide the change
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # a .pyc from the same second would hide the change
         capture_output=True,
         text=True,
         check=False,

@@ -1,4 +1,4 @@
-"""Guards of `chain`: the race for a slot, and what is read back."""
+"""Guards of `chain`: the race for a slot, and what is read from the chain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.guards.guard import Guard
 GUARDS: Final = (
     Guard(
         "void-after-claim",
-        "A slot that was won or lost counts only if its block is not going.",
+        "A win or a loss counts only if the slot's block is not being deleted.",
         "sparklog/chain/claim.py",
         "            return Voided()",
         "            pass",
@@ -20,7 +20,7 @@ GUARDS: Final = (
     ),
     Guard(
         "void-after-read",
-        "Entries that were read take effect only if their block is not going.",
+        "Entries that were read take effect only if their block is not being deleted.",
         "sparklog/chain/catch_up.py",
         "        if any(mark is not None for mark in marks):",
         "        if False:",
@@ -29,7 +29,7 @@ GUARDS: Final = (
     ),
     Guard(
         "void-after-404",
-        "A slot that is not there is the end only if its block is not going.",
+        "An empty slot is the end of the chain only if its block is not being deleted.",
         "sparklog/chain/catch_up.py",
         "entry_block(first + len(self._bodies)) + 1)",
         "entry_block(first + len(self._bodies) - 1) + 1)",
@@ -37,7 +37,7 @@ GUARDS: Final = (
     ),
     Guard(
         "read-back",
-        "An entry whose put was in doubt is known as one's own when it is read back.",
+        "After a put in doubt, a process that reads its own entry back knows that it has won.",
         "sparklog/chain/claim.py",
         "        if self._found == self.body:\n            return Won()",
         "        if self._found is self.body:\n            return Won()",
@@ -45,7 +45,7 @@ GUARDS: Final = (
     ),
     Guard(
         "nonce",
-        "Two writers of equal entries don't both believe that the slot is theirs.",
+        "Two writers of equal entries do not both believe that they have won the slot.",
         "sparklog/chain/committer.py",
         "self.clock.monotonic_ms(), new_id())",
         'self.clock.monotonic_ms(), "0" * 32)',
@@ -53,7 +53,7 @@ GUARDS: Final = (
     ),
     Guard(
         "hash-link",
-        "An entry follows the bytes that were read before it, or is damage.",
+        "An entry follows the bytes of the entry before it, or it is damaged.",
         "sparklog/chain/head.py",
         "        return entry.previous == self.entry_hash and ",
         "        return ",
@@ -69,9 +69,9 @@ GUARDS: Final = (
     ),
     Guard(
         "snapshot-checksum",
-        "A flipped bit in a chunk of a snapshot is found before a state is made of it.",
+        "A flipped bit in a chunk of a snapshot is found before a state is built from it.",
         "sparklog/chain/snapshot.py",
-        "    if len(body) != chunk.size_bytes or found != chunk.crc32c:",
+        "    if len(body) != chunk.size_bytes or crc32c != chunk.crc32c:",
         "    if len(body) != chunk.size_bytes:",
         (
             "tests/chain/test_snapshot.py::"
@@ -80,15 +80,15 @@ GUARDS: Final = (
     ),
     Guard(
         "snapshot-chunk-there",
-        "A snapshot does not name a chunk that was there already with other bytes.",
+        "A snapshot does not name a chunk that is in the store with other bytes.",
         "sparklog/chain/snapshot.py",
-        "        if bytes(found) != body:",
-        "        if len(found) != len(body):",
+        "        if bytes(stored) != body:",
+        "        if len(stored) != len(body):",
         ("tests/chain/test_snapshot.py::test_the_next_snapshot_writes_a_damaged_chunk_anew",),
     ),
     Guard(
         "snapshot-of-others",
-        "A process does not write a snapshot just after another one did.",
+        "A process does not write a snapshot just after another process has written one.",
         "sparklog/chain/committer.py",
         "                if newest is not None:",
         "                if False:",
@@ -107,7 +107,7 @@ GUARDS: Final = (
     ),
     Guard(
         "snapshot-that-won",
-        "Chunks of a snapshot whose place another one has are not taken for written.",
+        "Chunks of a snapshot that lost its place to another one do not count as written.",
         "sparklog/chain/snapshot.py",
         "            return read_manifest(store, key)\n        except KeyNotFound as error:\n            raise",
         "            return prepared.manifest\n        except KeyNotFound as error:\n            raise",
@@ -123,7 +123,7 @@ GUARDS: Final = (
     ),
     Guard(
         "same-chain",
-        "A process that rested does not write into a cluster that was made anew at the address.",
+        "After a pause, a process does not write into another cluster that was created at the address.",
         "sparklog/chain/group_commit.py",
         "            if not self._attempts and self._is_long_silent(now):",
         "            if False:",
@@ -139,7 +139,7 @@ GUARDS: Final = (
     ),
     Guard(
         "snapshot-of-another",
-        "A snapshot of a cluster that was made anew at the same place is no state of this one.",
+        "The snapshot of another cluster that was created at the same place is not taken for a state of this one.",
         "sparklog/chain/catch_up.py",
         "            if self.head.n >= 0 and reply.state.chain_id != self.head.state.chain_id:",
         "            if False:",
@@ -147,15 +147,15 @@ GUARDS: Final = (
     ),
     Guard(
         "interrupted-in-doubt",
-        "What a caller had sent when another one was interrupted may have landed.",
+        "What a caller had sent when another caller was interrupted is in doubt.",
         "sparklog/chain/group_commit.py",
-        "            each.doubt()",
-        "            each.sent = False",
+        "            ticket.doubt()\n        self._advance",
+        "            ticket.sent = False\n        self._advance",
         ("tests/chain/test_simulation.py::test_any_interleaving_of_any_faults_tells_the_truth[0]",),
     ),
     Guard(
         "settled-before-an-answer",
-        "An answer that rests on another process's entry is given when that entry is durable.",
+        "An answer that rests on another process's entry is given only once that entry is durable.",
         "sparklog/chain/group_commit.py",
         "        if group.rests_on > self._settled_n:",
         "        if False:",
@@ -179,7 +179,7 @@ GUARDS: Final = (
     ),
     Guard(
         "result-below-a-new-floor",
-        "A result that is gone because FLOOR rose is no damage.",
+        "A result that is gone because FLOOR has risen is not damage.",
         "sparklog/chain/group_commit.py",
         "        if unread and not self._caught_up:",
         "        if False:",
@@ -190,7 +190,7 @@ GUARDS: Final = (
     ),
     Guard(
         "landed-though-unread",
-        "A repeat whose result can't be read is told that it landed.",
+        "If the result of a repeat can't be read, the error says that the command has landed.",
         "sparklog/chain/group_commit.py",
         "                case SparklogError() as error:\n                    error.landed = Landed.YES\n",
         "                case SparklogError() as error:\n",
@@ -198,7 +198,7 @@ GUARDS: Final = (
     ),
     Guard(
         "snapshot-outrun",
-        "A snapshot whose chunk was deleted while it was written is taken back by its writer.",
+        "A writer takes its snapshot back if one of its chunks was deleted meanwhile.",
         "sparklog/chain/snapshot.py",
         "    if gone:\n        store.delete(key)",
         "    if False:\n        store.delete(key)",
@@ -208,7 +208,7 @@ GUARDS: Final = (
     ),
     Guard(
         "chunks-forgotten",
-        "A process whose chunks were deleted does not take them for written again.",
+        "A process whose chunks were deleted no longer counts them as written.",
         "sparklog/chain/committer.py",
         "            self.follower.known_chunks = {}\n            raise",
         "            raise",
@@ -218,7 +218,7 @@ GUARDS: Final = (
     ),
     Guard(
         "snapshot-taken-back",
-        "A snapshot that names a chunk that was just deleted is taken back by who deleted it.",
+        "Whoever has just deleted a chunk takes back a new snapshot that names it.",
         "sparklog/chain/old_snapshots.py",
         "    _take_back(store, found, frozenset(each.key for each in old.chunks))\n",
         "",
@@ -228,7 +228,7 @@ GUARDS: Final = (
     ),
     Guard(
         "newer-snapshot",
-        "A reader whose snapshot is deleted while it reads takes a newer one.",
+        "If the snapshot is deleted while a reader reads it, the reader takes a newer one.",
         "sparklog/chain/snapshot.py",
         "key = store.first_key_after(SNAPSHOTS, key) if newest_key in tried else newest_key",
         "key = store.first_key_after(SNAPSHOTS, key)",
@@ -252,9 +252,9 @@ GUARDS: Final = (
     ),
     Guard(
         "whole-snapshots",
-        "A snapshot that lacks a chunk is not counted among the three that stay.",
+        "A snapshot that lacks a chunk is not one of the three that stay.",
         "sparklog/chain/old_snapshots.py",
-        " and each.chunks <= there]",
+        " and each.chunks <= existing]",
         "]",
         (
             "tests/chain/test_old_snapshots.py::test_a_snapshot_that_lacks_a_chunk_is_not_one_of_the_three_and_stays_above_them",
@@ -262,7 +262,7 @@ GUARDS: Final = (
     ),
     Guard(
         "unreadable-manifest",
-        "No chunk goes that a manifest may name which can't be read now.",
+        "No chunk is deleted that an unreadable manifest may name.",
         "sparklog/chain/old_snapshots.py",
         "    if any(each.chunks is None for each in kept):",
         "    if False:",
@@ -280,7 +280,7 @@ GUARDS: Final = (
     ),
     Guard(
         "body-gone",
-        "A reader that is behind when a body goes begins again at a snapshot.",
+        "A reader that is behind when a body is deleted starts again from a snapshot.",
         "sparklog/chain/catch_up.py",
         "                    return self._reload_for(entry, command)",
         "                    return damage(entry_key(entry.n), 'its body is gone')",
@@ -290,7 +290,7 @@ GUARDS: Final = (
     ),
     Guard(
         "silence-from-the-start",
-        "A process that has not written yet looks whether it is the same cluster, too.",
+        "A process that has not written yet also checks that it is still the same cluster.",
         "sparklog/chain/committer.py",
         "follower.head, self.clock.monotonic_ms())",
         "follower.head, 10**15)",
@@ -300,7 +300,7 @@ GUARDS: Final = (
     ),
     Guard(
         "request-taken-is-performed",
-        "Who took a request performs it, also if another caller brings the result of his own command first.",
+        "A caller who has taken a request performs it, even if another caller brings his result first.",
         "sparklog/chain/committer.py",
         "            while request is not None or not done:",
         "            while not ticket.done:",

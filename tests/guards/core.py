@@ -1,4 +1,4 @@
-"""Guards of `core`: what decide refuses, or knows already."""
+"""Guards of `core`: what decide refuses, or has done already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.guards.guard import Guard
 GUARDS: Final = (
     Guard(
         "floor",
-        "Nothing is named that was uploaded below FLOOR: vacuum may have deleted it.",
+        "No object that was uploaded below FLOOR is named: vacuum may have deleted it.",
         "sparklog/core/decide/command.py",
         "    if oldest < floor:",
         "    if False:",
@@ -17,7 +17,7 @@ GUARDS: Final = (
     ),
     Guard(
         "command-id",
-        "A command that is submitted again gets its first result.",
+        "A command that is submitted again gets the result of the first time.",
         "sparklog/core/decide/command.py",
         "applied = state.results.get(submission.command_id)",
         "applied = None",
@@ -25,7 +25,7 @@ GUARDS: Final = (
     ),
     Guard(
         "command-id-shape",
-        "A command id that fits no column of the table of commands is refused before it stops every reader.",
+        "A command id that does not fit the columns of its table is refused, before it stops every reader.",
         "sparklog/core/decide/command.py",
         "    if COMMAND_ID.fullmatch(submission.command_id) is None:",
         "    if False:",
@@ -33,7 +33,7 @@ GUARDS: Final = (
     ),
     Guard(
         "begun-in-the-future",
-        "A command is begun at a position that the chain has, so FLOOR passes it one day.",
+        "A command begins at a position that the chain has reached, so FLOOR passes it one day.",
         "sparklog/core/decide/command.py",
         "        if submission.n0 > at.n:",
         "        if False:",
@@ -41,7 +41,7 @@ GUARDS: Final = (
     ),
     Guard(
         "added-below-floor",
-        "A command below FLOOR is unknown in the tail of the table as in a block.",
+        "A command below FLOOR is unknown in the tail of the table, as it is in a block.",
         "sparklog/core/result_table.py",
         "        if applied.n0 < self.floor:",
         "        if False:",
@@ -49,7 +49,7 @@ GUARDS: Final = (
     ),
     Guard(
         "block-below-floor",
-        "A command below FLOOR is unknown although its block is kept.",
+        "A command below FLOOR is unknown even if its block is kept.",
         "sparklog/core/result_table.py",
         "            if n0 >= self.floor:",
         "            if True:",
@@ -60,7 +60,7 @@ GUARDS: Final = (
     ),
     Guard(
         "producer-sequence",
-        "A producer's batches leave no gap and overlap nowhere.",
+        "A producer's batches have no gaps and do not overlap.",
         "sparklog/core/producers.py",
         "    if span.first_sequence != expected:",
         "    if False:",
@@ -68,7 +68,7 @@ GUARDS: Final = (
     ),
     Guard(
         "producer-repeat",
-        "A batch that a producer sends again is not written again.",
+        "A batch that a producer sends again is not written twice.",
         "sparklog/core/producers.py",
         "    for batch in known:",
         "    for batch in ():",
@@ -84,7 +84,7 @@ GUARDS: Final = (
     ),
     Guard(
         "producer-slow-clock",
-        "An author whose clock is slow does not let a producer at work expire.",
+        "An author's slow clock does not let an active producer expire.",
         "sparklog/core/producers.py",
         "    used_ms = max(now_ms, producer.last_used_ms)",
         "    used_ms = now_ms",
@@ -92,7 +92,7 @@ GUARDS: Final = (
     ),
     Guard(
         "txn-version",
-        "A version that its application wrote before adds nothing.",
+        "A version that the application has written before adds nothing.",
         "sparklog/core/decide/append.py",
         "        if before is not None and application.version <= before.version:",
         "        if False:",
@@ -100,15 +100,15 @@ GUARDS: Final = (
     ),
     Guard(
         "application-in-use",
-        "An application that wrote since an operator saw it is not forgotten.",
+        "An application that has written since the operator saw it is not forgotten.",
         "sparklog/core/applications.py",
-        " or known.version != each.version:",
+        " or known.version != application.version:",
         ":",
         ("tests/core/test_applications.py::test_one_that_wrote_since_it_was_seen_stays",),
     ),
     Guard(
         "application-above-floor",
-        "An application is not forgotten while a try of its last write may be on its way.",
+        "An application is not forgotten while an attempt at its last write may be under way.",
         "sparklog/core/applications.py",
         "        if known.result.n >= state.floor:",
         "        if False:",
@@ -116,7 +116,7 @@ GUARDS: Final = (
     ),
     Guard(
         "topic-id",
-        "What was begun for a topic does not land in another one of its name.",
+        "A write that was begun for a topic does not land in another topic of the same name.",
         "sparklog/core/decide/append.py",
         "    partition = state.partitions.get(topic_partition)\n    if partition is None:",
         "    partition = state.partitions.get(topic_partition) or next(iter(state.partitions.values()))\n"
@@ -165,15 +165,15 @@ GUARDS: Final = (
     ),
     Guard(
         "write-name-length",
-        "What a write calls itself stands in the state, so it has a length.",
+        "The names of a write are kept in the state, so their length is limited.",
         "sparklog/core/write_names.py",
-        "    if found > MOST_BYTES:",
+        "    if size_bytes > MOST_BYTES:",
         "    if False:",
         ("tests/core/decide/test_append.py::test_what_a_write_calls_itself_is_as_short_as_kafkas_ids",),
     ),
     Guard(
         "swap-digest",
-        "A rewrite replaces only the slices that it read.",
+        "A rewrite replaces only the slices that it has read.",
         "sparklog/core/decide/maintenance.py",
         "    if digest(replaced) != command.digest:",
         "    if False:",
@@ -189,7 +189,7 @@ GUARDS: Final = (
     ),
     Guard(
         "floor-forgets",
-        "FLOOR forgets results only of commands that it refuses from then on.",
+        "FLOOR forgets only the results of commands that it refuses from then on.",
         "sparklog/core/result_table.py",
         "for each in self._tail.values() if each.n0 < floor]:",
         "for each in self._tail.values()]:",
@@ -208,7 +208,7 @@ GUARDS: Final = (
     ),
     Guard(
         "roll-gap",
-        "A roll joins nothing over offsets that no slice covers.",
+        "A roll does not join slices across offsets that no slice covers.",
         "sparklog/core/rolling.py",
         '        & (columns["start"][1:] == columns["end"][:-1])\n',
         "",
@@ -216,7 +216,7 @@ GUARDS: Final = (
     ),
     Guard(
         "roll-epoch",
-        "A roll joins no slices of two leader epochs.",
+        "A roll does not join slices of different leader epochs.",
         "sparklog/core/rolling.py",
         '        & (columns["leader_epoch"][1:] == columns["leader_epoch"][:-1])\n',
         "",
@@ -224,7 +224,7 @@ GUARDS: Final = (
     ),
     Guard(
         "roll-high-watermark",
-        "A roll leaves what is not on every store in sync.",
+        "A roll leaves alone what is not on every store in sync.",
         "sparklog/core/rolling.py",
         'np.searchsorted(slices.columns["end"], partition.high_watermark, side="right")',
         "len(slices)",
@@ -232,7 +232,7 @@ GUARDS: Final = (
     ),
     Guard(
         "shared-slices",
-        "Two states that go on from one do not see each other's slices.",
+        "Two states forked from the same one do not see each other's slices.",
         "sparklog/core/slice_table.py",
         "    if slices[count] is not added:",
         "    if len(slices) > count + 2:",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Guard:
-    """`text` is in `file` exactly once; with `without` in its place the guard is gone, and the code still runs.
+    """`text` is in `file` exactly once. Replacing it with `without` removes the guard, and the code still runs.
 
-    `tests` are pytest's names, without parameters, the cheapest that notice; `choose` is pytest's -k among them.
+    `tests` are the pytest names (without parameters) of the cheapest tests that notice; `choose` is their -k.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The guards of the log, one entry each: the text that guards, what stands there without it, and who notices.
+"""The guards of the log, one entry each: the text that guards, what replaces it, and the tests that notice.
 
-`make guards` takes them away one by one (`__main__.py`). `make test` fails if a text has changed: mend its entry in the
+`make guards` removes them one by one (`__main__.py`). `make test` fails if a text has changed: correct its entry in the
 list of its package, beside this file.
 """
 

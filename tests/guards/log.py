@@ -18,7 +18,7 @@ GUARDS: Final = (
     ),
     Guard(
         "index-checksum",
-        "A flipped bit in an index is found before a batch is looked for.",
+        "A flipped bit in an index is found before the index is used.",
         "sparklog/log/index.py",
         '    verify(buffer, named.index_crc32c, "index", key, 0)\n',
         "",
@@ -26,7 +26,7 @@ GUARDS: Final = (
     ),
     Guard(
         "index-length",
-        "An index that is shorter than the chain says is named as cut.",
+        "An index that is shorter than the chain says is reported as cut.",
         "sparklog/log/index.py",
         "    if buffer.size != named.index_size_bytes:",
         "    if False:",
@@ -34,7 +34,7 @@ GUARDS: Final = (
     ),
     Guard(
         "index-of-slice",
-        "An index that says something else than the chain of a slice is not followed.",
+        "An index that disagrees with the chain about a slice is not used.",
         "sparklog/log/index.py",
         "        if (records, begin, end) == (slice.records, slice.position, slice.position + slice.length):",
         "        if True:",
@@ -42,7 +42,7 @@ GUARDS: Final = (
     ),
     Guard(
         "batch-records",
-        "A batch with another number of records than its index says gives no wrong offsets.",
+        "A batch whose number of records differs from its index gives no wrong offsets.",
         "sparklog/log/object_reader.py",
         "            if batch.num_rows != wanted:",
         "            if False:",
@@ -50,7 +50,7 @@ GUARDS: Final = (
     ),
     Guard(
         "orphan-floor",
-        "Vacuum leaves uploads at or above FLOOR alone: their commit may still come.",
+        "Vacuum leaves uploads at or above FLOOR alone: they may still be committed.",
         "sparklog/log/orphans.py",
         " if name.n0 < floor]",
         "]",
@@ -82,7 +82,7 @@ GUARDS: Final = (
     ),
     Guard(
         "numbering-rows",
-        "Of a batch that lies partly in a range only the rows inside are given.",
+        "Of a batch that lies partly in a range, only the rows inside are read.",
         "sparklog/core/numbering.py",
         "        return low, max(low, min(offsets.end - self.start, self.rows))",
         "        return low, self.rows",
@@ -93,7 +93,7 @@ GUARDS: Final = (
     ),
     Guard(
         "read-gap",
-        "A batch of which the range holds no row is not given as an empty one.",
+        "A batch with no row in the range is left out, not read as an empty one.",
         "sparklog/log/object_reader.py",
         "        if low == high:\n            continue",
         "        if False:\n            continue",
@@ -102,7 +102,7 @@ GUARDS: Final = (
     # ---- a scan, and a look-up by time ----------------------------------------------------------------
     Guard(
         "scan-retention",
-        "Records that retention took after a read was planned are not left out in silence.",
+        "Records that retention removed after a read was planned are not left out silently.",
         "sparklog/log/scan.py",
         "    if again.start > at and fail_on_data_loss:",
         "    if False:",
@@ -110,7 +110,7 @@ GUARDS: Final = (
     ),
     Guard(
         "scan-deleted-topic",
-        "A topic that was deleted is not read as one that has ended.",
+        "A deleted topic is not read as if it had simply ended.",
         "sparklog/log/scan.py",
         '        if fail_on_data_loss:\n            raise DataLoss(f"{where} from offset',
         '        if False:\n            raise DataLoss(f"{where} from offset',
@@ -118,7 +118,7 @@ GUARDS: Final = (
     ),
     Guard(
         "scan-log-start",
-        "Records below a log start that has risen are not read.",
+        "Records below a log start that has risen meanwhile are not read.",
         "sparklog/log/scan.py",
         "replan, fail_on_data_loss)\n        at = plan.start\n",
         "replan, fail_on_data_loss)\n",
@@ -126,7 +126,7 @@ GUARDS: Final = (
     ),
     Guard(
         "scan-goes-on",
-        "A plan made again goes on behind the records that were yielded.",
+        "A read that is planned again continues after the records it has yielded.",
         "sparklog/log/scan.py",
         "                        at = behind\n",
         "",
@@ -134,7 +134,7 @@ GUARDS: Final = (
     ),
     Guard(
         "holder-goes-on",
-        "The next holder goes on behind the records that the first one gave.",
+        "The next holder continues after the records that the first one gave.",
         "sparklog/log/holders.py",
         "                yield behind, item\n                at = behind",
         "                yield behind, item",
@@ -166,7 +166,7 @@ GUARDS: Final = (
     ),
     Guard(
         "holder-asks-the-chain",
-        "Where one holder has lost an object and another is down, the chain is asked whether it was replaced.",
+        "If one holder has lost an object and another is down, the chain is asked whether the object was replaced.",
         "sparklog/log/holders.py",
         "any(isinstance(each.error, KeyNotFound | Damaged) for each in self.failures)",
         "isinstance(self.telling.error, KeyNotFound | Damaged)",
@@ -174,7 +174,7 @@ GUARDS: Final = (
     ),
     Guard(
         "holders-own-bytes",
-        "What was fetched ahead from one holder is not taken for another's bytes.",
+        "Bytes fetched ahead from one holder are not taken for another's.",
         "sparklog/log/scan.py",
         "fetched is not None and fetched.store is store",
         "fetched is not None",
@@ -193,7 +193,7 @@ GUARDS: Final = (
     ),
     Guard(
         "time-slice-before-start",
-        "A look-up by time does not answer with an offset behind the slice.",
+        "A look-up by time does not answer with an offset after the slice.",
         "sparklog/log/time_lookup.py",
         "    if wanted is None:\n        return None\n",
         "    wanted = wanted or OffsetRange(start, start + 1)\n",
@@ -201,7 +201,7 @@ GUARDS: Final = (
     ),
     Guard(
         "time-slice-too-old",
-        "A look-up by time reads nothing of a slice whose records are all older.",
+        "A look-up by time does not read a slice whose records are all older.",
         "sparklog/log/time_lookup.py",
         "    if slice.max_timestamp_us < timestamp_us:\n        return None\n",
         "",
@@ -233,7 +233,7 @@ GUARDS: Final = (
     ),
     Guard(
         "time-any-holder",
-        "A look-up by time asks the chain again also if another holder of the lost object does not answer.",
+        "A look-up by time asks the chain again even if another holder of the lost object does not answer.",
         "sparklog/log/time_lookup.py",
         "            if unanswered.may_be_replaced and looks_left:",
         "            if unanswered.may_be_replaced and len(unanswered.failures) == 1 and looks_left:",
@@ -244,7 +244,7 @@ GUARDS: Final = (
     ),
     Guard(
         "dump-index-of-slice",
-        "A dump does not follow an index that says something else than the chain.",
+        "A dump does not use an index that disagrees with the chain.",
         "sparklog/cli/segment.py",
         "    return cut_to_slice(index, part.slice, key)",
         "    from sparklog.core.numbering import SliceOffsets\n"
@@ -254,7 +254,7 @@ GUARDS: Final = (
     ),
     Guard(
         "time-next-slices",
-        "A look-up by time goes on behind slices that do not answer.",
+        "A look-up by time continues after slices that hold no answer.",
         "sparklog/log/time_lookup.py",
         "        start, slices, stores = _look(now, topic, partition, timestamp_us, slices[-1].slice.end)\n",
         "        return None\n",
@@ -265,7 +265,7 @@ GUARDS: Final = (
     ),
     Guard(
         "time-looks",
-        "A look-up by time comes to an end beside a roll that is faster.",
+        "A look-up by time ends even if a roll is faster.",
         "sparklog/log/time_lookup.py",
         "            if unanswered.may_be_replaced and looks_left:",
         "            if unanswered.may_be_replaced:",
@@ -274,7 +274,7 @@ GUARDS: Final = (
     # ---- a roll, and a writer ---------------------------------------------------------------------------
     Guard(
         "roll-every-record",
-        "A rewrite that has other records than its slices is not handed to a swap.",
+        "A rewrite whose records differ from those of its slices is not swapped in.",
         "sparklog/log/segment_roll.py",
         "    if found != wanted:",
         "    if False:",
@@ -282,7 +282,7 @@ GUARDS: Final = (
     ),
     Guard(
         "roll-next-holder",
-        "A roll goes on at the next holder behind the batches that it has, and copies none twice.",
+        "At the next holder a roll continues after the batches that it has, and copies none twice.",
         "sparklog/log/segment_roll.py",
         "    begin, stop = index.offsets.batches_in(OffsetRange(start, part.slice.end))",
         "    begin, stop = 0, len(index.batches)",
@@ -290,7 +290,7 @@ GUARDS: Final = (
     ),
     Guard(
         "roll-checksum",
-        "A batch that is copied as it is was verified.",
+        "A batch that is copied unchanged is verified first.",
         "sparklog/log/segment_roll.py",
         '            verify(batch.message, batch.crc32c, "record batch", key, position)\n',
         "",
@@ -298,7 +298,7 @@ GUARDS: Final = (
     ),
     Guard(
         "roll-index-of-slice",
-        "A roll does not follow an index that says something else than the chain.",
+        "A roll does not use an index that disagrees with the chain.",
         "sparklog/log/segment_roll.py",
         "    index = index_of_slice(store, key, part.object, part.slice)",
         "    from sparklog.core.numbering import SliceOffsets\n"
@@ -310,7 +310,7 @@ GUARDS: Final = (
     ),
     Guard(
         "roll-order",
-        "Records that wait to be joined come before a batch that is copied behind them.",
+        "Records that wait to be joined are written before the batch that follows them is copied.",
         "sparklog/log/segment_roll.py",
         "        self._encode_pending()\n        self._append(batch)",
         "        self._append(batch)",
@@ -318,7 +318,7 @@ GUARDS: Final = (
     ),
     Guard(
         "roll-append-time",
-        "Large batches too get the append time that only the chain knows.",
+        "Large batches, too, get the append time that only the chain knows.",
         "sparklog/log/segment_roll.py",
         "if not overlaid and COPIED",
         "if COPIED",
@@ -342,7 +342,7 @@ GUARDS: Final = (
     ),
     Guard(
         "arena-of-an-upload",
-        "Memory that an upload still reads is not written over.",
+        "Memory that an upload still reads is not overwritten.",
         "sparklog/log/object_writer.py",
         "        self._encoder.forget()\n        pa.default",
         "        pa.default",
@@ -350,7 +350,7 @@ GUARDS: Final = (
     ),
     Guard(
         "every-upload",
-        "An object that is still uploaded when the next one is closed is not forgotten.",
+        "An object that is still being uploaded when the next one is closed is not forgotten.",
         "sparklog/log/object_writer.py",
         "        self._await_upload()\n        closed = self._close()\n        self._uploading_bytes",
         "        closed = self._close()\n        self._uploading_bytes",

@@ -20,7 +20,7 @@ GUARDS: Final = (
     ),
     Guard(
         "vacuum-floor-before-search",
-        "What is named is looked up after FLOOR was raised: a commit that landed before it is seen.",
+        "Named objects are looked up after FLOOR is raised, so that every commit that landed before it is seen.",
         "sparklog/maintenance/vacuum.py",
         "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()\n"
         "        searches = _searches(frame, floor)",
@@ -33,7 +33,7 @@ GUARDS: Final = (
     # ---- what a job may do twice ---------------------------------------------------------------------
     Guard(
         "commit-in-driver",
-        "Only what the winning tasks uploaded is committed, when all are done.",
+        "Only the uploads of the winning tasks are committed, once all tasks are done.",
         "sparklog/spark/batch_writer.py",
         "        return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))",
         "        early = append_command(plan := self._plan(), [written])\n"
@@ -45,7 +45,7 @@ GUARDS: Final = (
     ),
     Guard(
         "every-message",
-        "A commit without the message of a task is refused: rows would be missing.",
+        "A commit that lacks a task's message is refused: rows would be missing.",
         "sparklog/spark/batch_writer.py",
         "    if len(sent) < len(messages):",
         "    if False:",
@@ -53,7 +53,7 @@ GUARDS: Final = (
     ),
     Guard(
         "attempt-names",
-        "Each attempt of a task uploads under names of its own.",
+        "Each attempt at a task uploads under names of its own.",
         "sparklog/client/write_plan.py",
         "    return UploadId(new_id())",
         '    return UploadId("0" * 32)',
@@ -61,7 +61,7 @@ GUARDS: Final = (
     ),
     Guard(
         "abort-deletes-nothing",
-        "An abort leaves the objects: a commit whose reply was lost may have named them.",
+        "An abort deletes no objects: a commit whose reply was lost may have named them.",
         "sparklog/spark/batch_writer.py",
         '        log.warning(\n            "sparklog write %s was given up by Spark',
         "        stores, topics = Stores(self._plan().places), self._plan().topics.values()\n"
@@ -74,7 +74,7 @@ GUARDS: Final = (
     ),
     Guard(
         "one-command-id",
-        "A commit that Spark calls again is the same command.",
+        "If Spark calls commit again, the same command is submitted.",
         "sparklog/spark/batch_writer.py",
         "        submission = Submission(plan.command_id, plan.n0, command)",
         "        submission = Submission(new_command_id(), plan.n0, command)",
@@ -82,7 +82,7 @@ GUARDS: Final = (
     ),
     Guard(
         "txn-skips",
-        "A job that is run again after its commit adds no row.",
+        "A job that is run again after its commit adds no rows.",
         "sparklog/spark/batch_writer.py",
         "        application = None if transaction is None else Application(transaction.app_id, transaction.version)",
         "        application = None",
@@ -90,7 +90,7 @@ GUARDS: Final = (
     ),
     Guard(
         "files-visible",
-        "Objects that executors wrote to disks of their own are not committed.",
+        "Objects that executors wrote to their own disks are not committed.",
         "sparklog/spark/batch_writer.py",
         "            if size != uploaded.size_bytes:",
         "            if False:",
@@ -106,7 +106,7 @@ GUARDS: Final = (
     ),
     Guard(
         "secrets-of-writers",
-        "No secret travels to tasks with a writer.",
+        "The writer that is sent to tasks holds no secret.",
         "sparklog/spark/batch_writer.py",
         "    return BatchWriter(options.for_tasks(),",
         "    return BatchWriter(options,",
@@ -114,7 +114,7 @@ GUARDS: Final = (
     ),
     Guard(
         "secrets-of-source",
-        "No option travels to tasks with the source.",
+        "The source that is sent to tasks holds no options.",
         "sparklog/spark/source.py",
         "        self.options.clear()",
         "        pass",

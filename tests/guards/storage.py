@@ -1,4 +1,4 @@
-"""Guards of `storage`: put-if-absent, durable, read whole."""
+"""Guards of `storage`: puts are conditional and durable, and reads are whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.guards.guard import Guard
 GUARDS: Final = (
     Guard(
         "local-link",
-        "On a disk a name that is taken is not taken over.",
+        "On a disk, a put does not replace an object that has the name.",
         "sparklog/storage/local/names.py",
         "                os.link(temporary, name, dst_dir_fd=folder_fd)",
         "                os.replace(temporary, name, dst_dir_fd=folder_fd)",
@@ -20,7 +20,7 @@ GUARDS: Final = (
     ),
     Guard(
         "local-fsync-file",
-        "On a disk the bytes are durable before they have a name.",
+        "On a disk, the bytes are durable before they get a name.",
         "sparklog/storage/local/upload.py",
         "                os.fsync(fd)\n",
         "",
@@ -28,7 +28,7 @@ GUARDS: Final = (
     ),
     Guard(
         "local-fsync-directory",
-        "On a disk the name is durable before the answer.",
+        "On a disk, the name is durable before the answer.",
         "sparklog/storage/local/names.py",
         "                try:\n                    os.fsync(folder_fd)",
         "                try:\n                    pass",
@@ -36,7 +36,7 @@ GUARDS: Final = (
     ),
     Guard(
         "local-length",
-        "On a disk a range beyond the end of a file that was cut is damage, not a crash.",
+        "On a disk, a range beyond the end of a cut file is damage, not a crash.",
         "sparklog/storage/local/store.py",
         "                if end > status.st_size:",
         "                if False:",
@@ -44,7 +44,7 @@ GUARDS: Final = (
     ),
     Guard(
         "local-maps",
-        "On a disk a reader that keeps what it reads leaves descriptors to others.",
+        "On a disk, a reader that keeps what it reads leaves descriptors for others.",
         "sparklog/storage/local/store.py",
         " or len(_maps) >= _MOST_MAPS:",
         ":",
@@ -52,7 +52,7 @@ GUARDS: Final = (
     ),
     Guard(
         "local-small-reads",
-        "On a disk a small object that is cut after it was read does not end the process.",
+        "On a disk, cutting a small object after it was read does not kill the process.",
         "sparklog/storage/local/store.py",
         "_MAP_FROM_BYTES = 1 << 20",
         "_MAP_FROM_BYTES = 1",
@@ -60,7 +60,7 @@ GUARDS: Final = (
     ),
     Guard(
         "local-cut-while-copied",
-        "On a disk a file that is cut while it is read is damage.",
+        "On a disk, a file that is cut while it is read is damage.",
         "sparklog/storage/local/store.py",
         "        if not count:\n            raise _too_short(path, start, end, start + at)\n",
         "        if not count:\n            break\n",
@@ -68,7 +68,7 @@ GUARDS: Final = (
     ),
     Guard(
         "s3-if-none-match",
-        "On S3 a put says that the key must be absent.",
+        "On S3, a put says that the key must be absent.",
         "sparklog/storage/s3/control.py",
         ', mode="create"',
         "",
@@ -76,7 +76,7 @@ GUARDS: Final = (
     ),
     Guard(
         "s3-bulk-if-none-match",
-        "On S3 a put of a large body says that the key must be absent.",
+        "On S3, a put of a large body says that the key must be absent.",
         "sparklog/storage/s3/bucket.py",
         '{"If-None-Match": "*", ',
         "{",
@@ -84,7 +84,7 @@ GUARDS: Final = (
     ),
     Guard(
         "s3-send-once",
-        "On S3 no library repeats a request in secret.",
+        "On S3, no library repeats a request on its own.",
         "sparklog/storage/s3/control.py",
         "    retries = 1\n",
         "    retries = 5\n",
@@ -93,7 +93,7 @@ GUARDS: Final = (
     ),
     Guard(
         "s3-parts-if-none-match",
-        "On S3 the completion of an upload in parts says that the key must be absent.",
+        "On S3, completing an upload in parts says that the key must be absent.",
         "sparklog/storage/s3/upload.py",
         '                "IfNoneMatch": "*",\n                "MultipartUpload"',
         '                "MultipartUpload"',
@@ -101,7 +101,7 @@ GUARDS: Final = (
     ),
     Guard(
         "s3-read-back",
-        "On S3 a key that is taken after a lost answer is looked at: it may be one's own.",
+        "On S3, if the key is taken after a lost answer, the object is looked up: it may be our own.",
         "sparklog/storage/s3/bucket.py",
         "                looks = in_doubt or sole_writer",
         "                looks = False",
@@ -110,7 +110,7 @@ GUARDS: Final = (
     ),
     Guard(
         "s3-write-id",
-        "On S3 an object that somebody else wrote is not taken for one's own.",
+        "On S3, somebody else's object is not taken for our own.",
         "sparklog/storage/s3/bucket.py",
         ".get(_WRITE_ID) == write_id",
         ".get(_WRITE_ID) is not None",
@@ -118,7 +118,7 @@ GUARDS: Final = (
     ),
     Guard(
         "s3-length",
-        "On S3 an answer that was cut is asked for again, not taken for a short object.",
+        "On S3, a cut answer is requested again, not taken for a short object.",
         "sparklog/storage/s3/reads.py",
         "        if count < len(into):",
         "        if False:",
@@ -137,7 +137,7 @@ GUARDS: Final = (
     ),
     Guard(
         "hdfs-rename",
-        "On HDFS a name that is taken is not taken over.",
+        "On HDFS, a put does not replace an object that has the name.",
         "sparklog/storage/hdfs/upload.py",
         "client.rename(temporary, self._path, overwrite=False)",
         "client.rename(temporary, self._path, overwrite=True)",
@@ -148,7 +148,7 @@ GUARDS: Final = (
     ),
     Guard(
         "hdfs-unclosed",
-        "On HDFS a file that is still being written is not taken for an empty object.",
+        "On HDFS, a file that is still being written is not taken for an empty object.",
         "sparklog/storage/hdfs/store.py",
         "        if len(reader) == 0 and self._status(key, deadline).length:",
         "        if False:",
@@ -156,7 +156,7 @@ GUARDS: Final = (
     ),
     Guard(
         "hdfs-settle",
-        "On HDFS a rename without an answer is looked up: the object may be there.",
+        "On HDFS, after a rename without an answer the object is looked up: it may be there.",
         "sparklog/storage/hdfs/upload.py",
         "                self._settle(temporary, failed)",
         '                raise StoreUnavailable("no answer") from failed',

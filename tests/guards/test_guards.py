@@ -1,4 +1,4 @@
-"""`make guards` can do its work: each guard's text is there, and so are the tests that should notice."""
+"""`make guards` can do its work: the text of each guard and the tests that should notice exist."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_guards_have_names_of_their_own() -> None:
 
 @functools.cache
 def _defined(file: str) -> set[str]:
-    """The functions and classes of a test file, and of those that it imports from."""
+    """The functions and classes of a test file, and of the test files that it imports from."""
     tree = ast.parse((PROJECT / file).read_text())
     found = {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.ClassDef)}
     for each in ast.walk(tree):

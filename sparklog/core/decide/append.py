@@ -38,13 +38,13 @@ from sparklog.core.types import (
 from sparklog.core.uploads import check_uploads
 from sparklog.core.write_names import check_write_name
 
-OFFSETS_END = 1 << 62  # far enough from what a column of the state holds that no later sum leaves it
+OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that no later sum overflows one
 
 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     """The result of an earlier write of the same application version or of the same producer batches, or None.
 
-    Raises the producer's error if its sequences neither repeat a batch nor go on after the last one.
+    Raises the producer's error if its sequences neither repeat a batch nor continue after the last one.
     """
     application = command.application
     if application is not None:
@@ -71,7 +71,7 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> Appended:
-    """The record of an append, with the offsets that its slices get."""
+    """The record of an append, with the offsets assigned to its slices."""
     _check_shape(command)
     for each in command.objects:
         _check_holders(state, each)
@@ -85,7 +85,7 @@ def decide_append(state: ClusterState, command: Append, at: At) -> Appended:
 
 
 def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
-    """Give the slices their offsets: dense from each partition's next offset on, in the order of the command."""
+    """Assign offsets to the slices: dense from each partition's next offset on, in the order of the command."""
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     before: dict[TopicPartition, Partition] = {}
     ends: dict[TopicPartition, Offset] = {}
@@ -108,7 +108,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
         overlaid = source is TimestampSource.APPEND_TIME
         end = ends[topic_partition] = offset_behind(start, new.records)
         sizes[topic_partition] = sizes.get(topic_partition, 0) + new.length
-        # The producer comes after: a call with more than fifteen keywords passes a dict, and costs four times as much.
+        # The producer is set later: a call with more than fifteen keywords passes a dict and costs four times as much.
         made = Slice(
             topic_id=new.topic_id,
             partition=new.partition,
@@ -164,7 +164,7 @@ def _check_holders(state: ClusterState, each: NewObject) -> None:
 
 
 def check_holder(state: ClusterState, holder: Holder) -> None:
-    """Refuse a holder that is not registered under the number it is named with (rule F1)."""
+    """Refuse a holder that is not registered under the number that the object gives (rule F1)."""
     store = state.stores.get(holder.store)
     if store is None or store.registration != holder.registration:
         found = "not registered" if store is None else f"registered as {store.registration}"
@@ -172,7 +172,7 @@ def check_holder(state: ClusterState, holder: Holder) -> None:
 
 
 def _check_partitions(state: ClusterState, command: Append) -> None:
-    """Each partition exists, is written under its current epoch, and every in-sync replica holds its objects."""
+    """Check that each partition exists, its leader epoch is current, and its in-sync replicas hold the objects."""
     epochs = {TopicPartition(each.topic_id, each.partition): each.leader_epoch for each in command.epochs}
     holders = [frozenset(holder.store for holder in each.holders) for each in command.objects]
     fewest: dict[int, int] = {}  # min.insync.replicas, by topic
@@ -207,7 +207,7 @@ def _check_partitions(state: ClusterState, command: Append) -> None:
 
 
 def _check_keys(state: ClusterState, command: Append) -> None:
-    """A topic that became compacted after the rows were uploaded takes none without a key."""
+    """Refuse records without a key in a topic that became compacted after they were uploaded."""
     for topic_id in command.keyless:
         topic = state.topics.get(topic_id)
         if topic is not None and state.topic_config(topic).compact:
@@ -232,7 +232,7 @@ def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> 
 
 
 def check_epoch(state: ClusterState, partition: Partition, epoch: int) -> None:
-    """Refuse what was begun under another leader epoch (rule F1)."""
+    """Refuse a write that was begun under another leader epoch (rule F1)."""
     if epoch == partition.leader_epoch:
         return
     place = where(state, TopicPartition(partition.topic_id, partition.partition))

@@ -1,4 +1,4 @@
-"""`decide`: state and command -> records, an earlier result or where it is, or an error. It never changes the state.
+"""`decide`: state and command -> records, an earlier result or its place, or an error. It never changes the state.
 
 Order of the checks: command id known -> the entry that has its result; producer or application duplicate ->
 success; FLOOR; then the rest. No clock and no dice: the time of the entry and all ids are arguments.
@@ -50,9 +50,9 @@ from sparklog.core.types import EntryNumber, NewObject, ProducerId
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Either `records` to write; or nothing is to be written, because an earlier submission did it.
+    """The `records` to write. There are none if the state is already as wanted, or an earlier submission did the work.
 
-    `known` is the result of that one, `committed_in` the entry in which its result is to be read.
+    In the second case `known` is the earlier result, or `committed_in` is the entry to read it from.
     """
 
     records: tuple[Record, ...] = ()
@@ -61,10 +61,10 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
-    """What `submission` leads to when entry `at` is the next one. Raises the command's error; nothing was changed.
+    """What `submission` leads to if entry `at` is the next one. Raises the command's error; nothing was changed.
 
-    That a command id is not known, above FLOOR, proves that an attempt in doubt did not land. An append of an
-    idempotent producer has no result of its own, so there the error says `landed = unknown`.
+    Above FLOOR, an unknown command id proves that an attempt in doubt did not land. An append of an idempotent
+    producer keeps no result under its command id, so its error says `landed = unknown`.
     """
     if COMMAND_ID.fullmatch(submission.command_id) is None:
         raise InvalidInput(f"a command id is 32 lower-case hex digits, found {submission.command_id!r}")
@@ -76,7 +76,7 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
             known = known_append(state, submission.command)
             if known is not None:
                 return Decision(known=known)
-        if submission.n0 > at.n:  # it would be remembered for longer than any other
+        if submission.n0 > at.n:  # it would be remembered longer than any other command
             raise InvalidInput(f"a command is begun at a chain position up to {at.n}, found {submission.n0}")
         _check_floor(state.floor, submission)
         return Decision(records=_records(state, submission, at))
@@ -121,7 +121,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
 
 
 def _check_floor(floor: EntryNumber, submission: Submission) -> None:
-    """Refuse what was begun, or uploaded, before FLOOR: its objects may be deleted already."""
+    """Refuse a command that was begun, or has objects uploaded, before FLOOR: they may have been deleted already."""
     objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
     oldest = min((submission.n0, *(each.n0 for each in objects)))
     if oldest < floor:

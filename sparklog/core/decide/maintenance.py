@@ -23,19 +23,19 @@ from sparklog.core.uploads import check_uploads
 
 
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
-    """Replace slices by rewritten ones, if exactly those that were read still cover the range."""
+    """Replace slices with rewritten ones, if exactly the slices that were read still cover the range."""
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
     place = where(state, key)
     if command.start >= command.end:
-        raise InvalidInput(f"a rewrite of {place} covers offsets, found [{command.start}, {command.end})")
+        raise InvalidInput(f"a rewrite of {place} covers at least one offset, found [{command.start}, {command.end})")
     if command.start < partition.log_start:
         raise SwapRefused(
-            f"a rewrite of {place} from offset {command.start} on, but its log start is {partition.log_start} by now"
+            f"a rewrite of {place} begins at offset {command.start}, but its log start is now {partition.log_start}"
         )
     if command.end > partition.high_watermark:
         raise SwapRefused(
-            f"a rewrite of {place} up to offset {command.end}, above its high watermark {partition.high_watermark}"
+            f"a rewrite of {place} ends at offset {command.end}, above its high watermark {partition.high_watermark}"
         )
     replaced = state.slices.find(key, OffsetRange(command.start, command.end))
     if digest(replaced) != command.digest:
@@ -83,7 +83,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
 
 
 def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition) -> None:
-    """Whole slices are replaced, by slices of the same partition that cover the same offsets without a gap."""
+    """Check that whole slices are replaced, by slices of their partition that cover the same offsets without a gap."""
     starts, ends = replaced.columns["start"], replaced.columns["end"]
     if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
         found = f"[{starts[0]}, {ends[-1]})" if len(replaced) else "nothing"
@@ -105,7 +105,7 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
 
 
 def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[Record, ...]:
-    """Raise the log start, up to HW; where it is there already nothing happens."""
+    """Raise the log start, at most to HW. Nothing happens if it is there already."""
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
     if command.to > partition.high_watermark:
@@ -120,7 +120,7 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
 
 
 def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tuple[Record, ...]:
-    """Retired objects that are gone from every store; those that another run confirmed before are passed over."""
+    """Drop retired objects that are gone from every store, skipping those that another run has confirmed before."""
     still = [number for number in state.objects.present(command.numbers) if number not in state.retired]
     if still:
         raise InvalidInput(f"objects {still[:5]} are not retired: slices name them")
@@ -129,11 +129,11 @@ def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tupl
 
 
 def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tuple[Record, ...]:
-    """Raise FLOOR, and forget producers that were silent for `producer.id.expiration.ms`."""
+    """Raise FLOOR, and forget producers that have been silent for `producer.id.expiration.ms`."""
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")
     silent_since_ms = at.time_ms - effective_cluster(state.config).producer_id_expiration_ms
-    silent = (each.producer_id for each in state.producers.values() if each.last_used_ms < silent_since_ms)
+    silent = (producer.producer_id for producer in state.producers.values() if producer.last_used_ms < silent_since_ms)
     expired = tuple(sorted(silent))
     if command.floor <= state.floor and not expired:
         return ()

@@ -32,7 +32,7 @@ from sparklog.core.store_ids import check_store_ids
 from sparklog.core.topic_names import check_no_collision, check_topic_name
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 
-MAX_PARTITIONS = 100_000  # of one topic: an entry must still hold their assignment
+MAX_PARTITIONS = 100_000  # of one topic: their assignment must fit into one entry
 
 
 def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[Record, ...]:
@@ -71,14 +71,14 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> TopicCreat
 
 
 def decide_alter_topic(state: ClusterState, command: AlterTopic) -> TopicAltered:
-    """The topic's config with keys set and removed."""
+    """The topic's config, with keys set and removed."""
     topic = existing_topic(state, command.topic_id)
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
     return TopicAltered(topic.topic_id, merge_topic_config(topic.config, changes))
 
 
 def decide_add_partitions(state: ClusterState, command: AddPartitions) -> PartitionsAdded:
-    """More partitions: keys move to others, records stay where they are."""
+    """Add partitions. Keys map to other partitions from now on; records stay where they are."""
     topic = existing_topic(state, command.topic_id)
     if command.total <= topic.partitions:
         raise InvalidPartitions(
@@ -106,7 +106,7 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
 
 
 def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> TopicDeleted:
-    """The topic is forgotten at once; its objects go after `file.delete.delay.ms`. Raises Conflict."""
+    """Forget the topic at once; its objects are deleted after `file.delete.delay.ms`. Raises Conflict."""
     topic = existing_topic(state, command.topic_id)
     if command.if_never_written and any(each.next_offset for each in state.partitions_of(topic)):
         raise Conflict(f"wanted to delete topic {topic.name} if nothing was ever written to it, found records")
@@ -114,7 +114,7 @@ def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> To
 
 
 def delay_begins_ms(state: ClusterState, at: At) -> int:
-    """When the delay of what is forgotten now begins: not before the entry in front, if this author's clock is slow."""
+    """When a deletion delay begins: now, but not before the time of the previous entry, should this clock be slow."""
     return max(at.time_ms, state.time_ms)
 
 
