@@ -36,7 +36,7 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.storage.local import LocalStore
+from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, ObjectStore
 
@@ -200,10 +200,32 @@ def _committed(committer: Committer, callers: int, each: int) -> Commits:
 
 def _one_record(topic_id: TopicId, holder: Holder, partition: int, committer: Committer) -> Submission:
     n0, index = committer.position(), PartitionIndex(partition)
-    named = NewObject(ObjectKind.APPEND, n0, UploadId(uuid.uuid4().hex), topic_id, 100, 1, 50, 2, (holder,))
+    named = NewObject(
+        kind=ObjectKind.APPEND,
+        n0=n0,
+        upload_id=UploadId(uuid.uuid4().hex),
+        topic_id=topic_id,
+        size_bytes=100,
+        crc32c=1,
+        index_size_bytes=50,
+        index_crc32c=2,
+        holders=(holder,),
+    )
+    records = NewSlice(
+        object_index=0,
+        topic_id=topic_id,
+        partition=index,
+        records=1,
+        position=0,
+        length=100,
+        first_batch=0,
+        batches=1,
+        min_timestamp_us=0,
+        max_timestamp_us=0,
+    )
     command = Append(
         (named,),
-        (NewSlice(0, topic_id, index, 1, 0, 100, 0, 1, 0, 0),),
+        (records,),
         (PartitionEpoch(topic_id, index, LeaderEpoch(0)),),
     )
     return Submission(new_command_id(), n0, command)

@@ -34,6 +34,7 @@ from sparklog.core.commands import (
     PartitionEpoch,
 )
 from sparklog.core.types import (
+    EntryNumber,
     Holder,
     LeaderEpoch,
     NewObject,
@@ -119,20 +120,32 @@ def soak(folder: Path, commits: int = COMMITS) -> list[Tenth]:
 
 def _append(n0: int, number: int) -> Append:
     upload = NewObject(
-        ObjectKind.APPEND,
-        n0,
-        UploadId(uuid.uuid4().hex),
-        TOPIC,
-        10,
-        1,
-        50,
-        2,
-        (Holder(StoreId("a"), 0),),  # type: ignore[arg-type]
+        kind=ObjectKind.APPEND,
+        n0=EntryNumber(n0),
+        upload_id=UploadId(uuid.uuid4().hex),
+        topic_id=TOPIC,
+        size_bytes=10,
+        crc32c=1,
+        index_size_bytes=50,
+        index_crc32c=2,
+        holders=(Holder(StoreId("a"), 0),),  # type: ignore[arg-type]
     )
     partition = PartitionIndex(number % PARTITIONS)
+    records = NewSlice(
+        object_index=0,
+        topic_id=TOPIC,
+        partition=partition,
+        records=1,
+        position=0,
+        length=10,
+        first_batch=0,
+        batches=1,
+        min_timestamp_us=0,
+        max_timestamp_us=0,
+    )
     return Append(
         (upload,),
-        (NewSlice(0, TOPIC, partition, 1, 0, 10, 0, 1, 0, 0, None),),
+        (records,),
         (PartitionEpoch(TOPIC, partition, LeaderEpoch(0)),),
     )
 

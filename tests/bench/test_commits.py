@@ -1,0 +1,24 @@
+"""The benchmarks of commits run, on a small scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparklog.storage.local.store import LocalStore
+from tests.bench import commits, state_scale
+from tests.bench.soak import soak
+
+
+def test_the_commit_path_is_measured_with_the_fsyncs_that_it_waits_for(tmp_path: Path) -> None:
+    measured = commits._committed(commits._cluster_on(LocalStore(str(tmp_path / "log"))), callers=2, each=3)
+    assert (measured.appends, len(measured.syncs_s) >= measured.entries > 0) == (6, True)
+
+
+def test_a_soak_reports_each_tenth_of_its_commits(tmp_path: Path) -> None:
+    assert [tenth.commits for tenth in soak(tmp_path, commits=20)] == list(range(2, 21, 2))
+
+
+def test_a_state_of_many_segments_is_planned_from_and_added_to() -> None:
+    state = state_scale.large_state(2_000)
+    assert state_scale.plan_ms(state, 2_000).median >= 0
+    assert state_scale.add_ms(state, 2_000, appends=100) >= 0
