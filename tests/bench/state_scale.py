@@ -6,7 +6,6 @@ python -m tests.bench.state_scale        prints a line per figure
 from __future__ import annotations
 
 import random
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -41,6 +40,7 @@ from sparklog.core.types import (
 )
 from sparklog.storage.local.store import LocalStore
 from tests.bench.paired import Spread
+from tests.bench.soak import rss_mib
 
 PARTITIONS = 1_000
 RECORDS = 1_000  # of a segment
@@ -142,11 +142,6 @@ def command_figures(commands: int = 1_000_000) -> str:
     return f"{memory:.0f} MiB (goal < 64), one is looked up in {Spread.of(took).shown(1)} µs"
 
 
-def rss_mib() -> float:
-    """The largest resident memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def plan_ms(state: ClusterState, segments: int) -> Spread:
     """Planning ranges of 10 segments at random places."""
     dice = random.Random(1)
@@ -229,7 +224,7 @@ def main() -> None:
         print(f"1 million segments: loaded from the snapshot in {Spread.of(loads).shown(3)} s (goal < 1)")
         print(f"1 million segments: a range is planned in {plan_ms(state, 1_000_000).shown(3)} ms (goal < 3)")
         print(f"1 million segments: one slice is added in {add_ms(state, 1_000_000):.4f} ms, amortised (goal < 2)")
-    print(f"1 million segments: {rss_mib() - before:.0f} MiB beyond the imports, with its making (goal < 1024)")
+    print(f"1 million segments: {rss_mib() - before:.0f} MiB beyond the imports (goal < 1024)")
     planned = plan_ms(large_state(10_000_000), 10_000_000)
     print(f"10 million segments: a range is planned in {planned.shown(3)} ms (goal < 10)")
     print(f"10,000 partitions: one append, upload and commit, takes {commit_ms().shown(2)} ms (goal < 20)")

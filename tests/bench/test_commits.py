@@ -11,7 +11,8 @@ from tests.bench.soak import soak
 
 def test_the_commit_path_is_measured_with_the_fsyncs_that_it_waits_for(tmp_path: Path) -> None:
     measured = commits._committed(commits._cluster_on(LocalStore(str(tmp_path / "log"))), callers=2, each=3)
-    assert (measured.appends, len(measured.syncs_s) >= measured.entries > 0) == (6, True)
+    assert 3 <= measured.appends <= 6  # counted when the first caller is done
+    assert len(measured.syncs_s) >= measured.entries > 0
 
 
 def test_a_soak_reports_each_tenth_of_its_commits(tmp_path: Path) -> None:
@@ -19,6 +20,6 @@ def test_a_soak_reports_each_tenth_of_its_commits(tmp_path: Path) -> None:
 
 
 def test_a_state_of_many_segments_is_planned_from_and_added_to() -> None:
-    state = state_scale.large_state(2_000)
-    assert state_scale.plan_ms(state, 2_000).median >= 0
-    assert state_scale.add_ms(state, 2_000, appends=100) >= 0
+    state = state_scale.large_state(20_000)
+    assert state_scale.plan_ms(state, 20_000).median >= 0
+    assert state_scale.add_ms(state, 20_000, appends=100) >= 0
