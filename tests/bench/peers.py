@@ -29,7 +29,8 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.maven import CannotFetch
 
 VALUE_BYTES = 100
-RECORDS = 3_000_000
+RECORDS = 1_000_000  # a run takes about ten minutes on two cores
+ROUNDS = 3
 FEW = 1_000
 KAFKA, DELTA = "Kafka", "Delta Lake"
 TUNED_WRITE = {
@@ -68,10 +69,11 @@ class Used:
 class PeerResults:
     """`costs`: the kind of run -> side -> its rounds. `skipped`: the name of a peer -> why it is not there.
 
-    `records`: how many a bulk run moves.
+    `records`: how many a bulk run moves. `rounds`: how often each side runs.
     """
 
     records: int
+    rounds: int
     comparisons: list[Comparison] = field(default_factory=list)
     costs: dict[str, dict[str, list[Used]]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -102,10 +104,10 @@ def available(skipped: dict[str, str]) -> dict[str, list[Path]]:
 
 
 def peers(
-    session: Callable[[dict[str, str]], SparkSession], folder: Path, *, records: int = RECORDS, rounds: int = 5
+    session: Callable[[dict[str, str]], SparkSession], folder: Path, *, records: int = RECORDS, rounds: int = ROUNDS
 ) -> PeerResults:
     """Run everything, with the peers that this machine can get. What it starts ends with it, however it ends."""
-    results = PeerResults(records)
+    results = PeerResults(records, rounds)
     jars = available(results.skipped)
     if not jars:
         return results

@@ -13,7 +13,7 @@ _HEADINGS = ("seconds", "Spark's JVM", "Python", "Kafka's broker", "all")
 
 _ABOUT = (
     "Written by `make bench PEERS=1`: Apache Kafka (KRaft, one broker on this machine, its defaults) through Spark's "
-    "connector, and Delta Lake. Every round runs all sides once, each time beginning with another one. All get the "
+    "connector, and Delta Lake. Each of {rounds} rounds runs all sides once, each time beginning with another one. All get the "
     "same {records:,} rows, 8 B keys and half compressible values, and 4 partitions; sparklog and Kafka wait for all "
     "replicas (`acks=all`; there is one). Unless a side says otherwise its compression is its default: zstd "
     "(sparklog), none (Kafka), snappy (Delta Lake). Kafka is tuned by `batch.size` 256 KiB and `linger.ms` 20; for "
@@ -29,7 +29,7 @@ def section(machine: str, results: PeerResults, steps: Steps) -> str:
     """`steps`: codec -> step -> ns a record, as `record_cost` finds them."""
     lines = [
         report.PEERS,
-        _ABOUT.format(records=results.records),
+        _ABOUT.format(records=results.records, rounds=results.rounds),
         "",
         f"Machine: {machine}",
         "",

@@ -21,7 +21,7 @@ def used(jvm_ns: float, python_ns: float = 0, broker_ns: float = 0, wall_s: floa
 
 
 def measured() -> PeerResults:
-    results = PeerResults(RECORDS)
+    results = PeerResults(RECORDS, 3)
     writes = {
         "rows only": used(100),
         "rows to Python": used(300, 40),
