@@ -18,6 +18,7 @@ import msgspec
 
 from sparklog.chain import snapshot
 from sparklog.chain.catch_up import CatchUp
+from sparklog.chain.chunks import Chunk
 from sparklog.chain.entry import Author
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
@@ -137,7 +138,7 @@ class Process:
     reads: CatchUp | None = None
     steps: Generator[Request, object, None] | None = None
     error: SparklogError | None = None
-    chunks: dict[str, snapshot.TableChunk] = field(default_factory=dict)
+    chunks: dict[str, Chunk] = field(default_factory=dict)
     snapshot_n: int = -1
 
 

@@ -70,7 +70,7 @@ GUARDS: Final = (
     Guard(
         "snapshot-checksum",
         "A flipped bit in a chunk of a snapshot is found before a state is built from it.",
-        "sparklog/chain/snapshot.py",
+        "sparklog/chain/chunks.py",
         "    if len(body) != chunk.size_bytes or crc32c != chunk.crc32c:",
         "    if len(body) != chunk.size_bytes:",
         (
@@ -81,7 +81,7 @@ GUARDS: Final = (
     Guard(
         "snapshot-chunk-there",
         "A snapshot does not name a chunk that is in the store with other bytes.",
-        "sparklog/chain/snapshot.py",
+        "sparklog/chain/chunks.py",
         "        if bytes(stored) != body:",
         "        if len(stored) != len(body):",
         ("tests/chain/test_snapshot.py::test_the_next_snapshot_writes_a_damaged_chunk_anew",),
