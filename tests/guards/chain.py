@@ -125,7 +125,7 @@ GUARDS: Final = (
         "same-chain",
         "After a pause, a process does not write into another cluster that was created at the address.",
         "sparklog/chain/group_commit.py",
-        "            if not self._attempts and self._is_long_silent(now):",
+        "            if not self._attempts and same_chain.is_long_silent(self.head, self._known_ms, now):",
         "            if False:",
         ("tests/chain/test_committer.py::test_who_comes_back_to_a_place_that_was_made_anew_writes_nothing",),
     ),
