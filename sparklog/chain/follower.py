@@ -60,7 +60,9 @@ class Follower:
         """Load the newest snapshot and the entries after it. Raises ClusterNotFound, ChainDamaged."""
         self.catch_up()
         if self.head.n < 0:
-            raise ClusterNotFound(f"no cluster at {self.store.url}: wanted {entry_key(0)} there; run 'cluster init'")
+            raise ClusterNotFound(
+                f"no cluster at {self.store.url}: wanted {entry_key(0)} there; run 'sparklog cluster init'"
+            )
         self._check_end()
 
     def catch_up(self) -> Head:

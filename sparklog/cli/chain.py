@@ -153,7 +153,7 @@ def state() -> None:
 
 @app.command(epilog=ending("sparklog chain snapshot"))
 def snapshot() -> None:
-    """Write a snapshot of the state now, so that opening the cluster reads fewer entries."""
+    """Write a snapshot of the state now. Opening the cluster then reads fewer entries."""
     with connect() as cluster:
         n = cluster.connection.committer.write_snapshot()
     done(f"the newest snapshot is that of entry {n}", {"snapshot": n})
