@@ -170,7 +170,7 @@ def _old_row(old: Old) -> PartitionResult:
 
 
 def _delete_old(frame: JobFrame) -> list[PartitionResult]:
-    """Found anew: since the plan was made a new snapshot may have begun to name what was old."""
+    """Look again, then delete: since the plan was made, a new snapshot may name what was old."""
     if frame.topics is not None:
         return []
     store, row = frame.connection.follower.store, _old_row(Old())
