@@ -13,10 +13,11 @@ from contextlib import suppress
 from itertools import islice
 
 from sparklog.chain import snapshot
+from sparklog.chain.attempt import CommitCounts
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.chain.group import Ticket
-from sparklog.chain.group_commit import CommitCounts, GroupCommit
+from sparklog.chain.group_commit import GroupCommit
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Now, Request
 from sparklog.core.commands import Command, Submission

@@ -11,8 +11,8 @@ from sparklog.storage.keys import CHUNKS, COMMANDS, LOG, SNAPSHOTS, parse_entry_
 
 _FROM_A_COPY = "back from a backup, or from an older version of it in the store"
 PUT_BACK = (
-    f"put this object {_FROM_A_COPY}; until then whoever needs it can't go on, and the cluster's data objects are as "
-    "they were"
+    f"put this object {_FROM_A_COPY}; until then nothing that needs it can go on; the data objects of the cluster are "
+    "not affected"
 )
 
 

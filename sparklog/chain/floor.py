@@ -6,7 +6,7 @@ the FLOOR record itself.
 
 from __future__ import annotations
 
-from sparklog.chain.stored_entries import read_entry
+from sparklog.chain.stored_entries import stored_entry
 from sparklog.core.types import EntryNumber
 from sparklog.storage.object_store import ObjectStore
 
@@ -28,5 +28,5 @@ def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) 
 
 
 def _is_older(store: ObjectStore, n: int, before_ms: int) -> bool:
-    stored = read_entry(store, n)
+    stored = stored_entry(store, n)
     return stored is None or stored.entry.time_ms < before_ms

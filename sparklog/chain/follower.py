@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from sparklog.chain import snapshot
 from sparklog.chain.catch_up import READ_WIDTH, CatchUp
+from sparklog.chain.chunks import Chunk
 from sparklog.chain.damage import damage
 from sparklog.chain.entry import Entry, hash_of
 from sparklog.chain.head import Head
@@ -40,7 +41,7 @@ class Follower:
         self.clock = clock or SystemClock()
         self.head = Head()
         self.snapshot_n = -1  # the newest known snapshot
-        self.known_chunks: dict[str, snapshot.TableChunk] = {}
+        self.known_chunks: dict[str, Chunk] = {}
         self._publishing = threading.Lock()
         self._reading = threading.Lock()
         self._begun = self._ended = 0  # rounds of catching up
@@ -59,7 +60,9 @@ class Follower:
         """Load the newest snapshot and the entries after it. Raises ClusterNotFound, ChainDamaged."""
         self.catch_up()
         if self.head.n < 0:
-            raise ClusterNotFound(f"no cluster at {self.store.url}: wanted {entry_key(0)} there; run 'cluster init'")
+            raise ClusterNotFound(
+                f"no cluster at {self.store.url}: wanted {entry_key(0)} there; run 'sparklog cluster init'"
+            )
         self._check_end()
 
     def catch_up(self) -> Head:

@@ -22,34 +22,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sparklog.chain import same_chain
+from sparklog.chain.attempt import Attempt, CommitCounts
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.claim import Claim, Lost, Voided, Won
 from sparklog.chain.command_body import CommandBody, StoreBody
 from sparklog.chain.damage import damage
-from sparklog.chain.entry import Author, Entry, hash_of
+from sparklog.chain.entry import Author, Entry
 from sparklog.chain.gathering import Gathering
 from sparklog.chain.group import Group, Ticket, decide_group, taken
 from sparklog.chain.head import Head
 from sparklog.chain.read_entries import ReadEntries, results_in
-from sparklog.chain.requests import Get, Now, Pause, Put, Reply, Request
+from sparklog.chain.requests import Now, Pause, Reply, Request
+from sparklog.chain.settling import Settled, Settling
 from sparklog.core.apply import result_of
-from sparklog.core.errors import (
-    InconsistentClusterId,
-    KeyExists,
-    KeyNotFound,
-    Landed,
-    RequestTimedOut,
-    SparklogError,
-)
+from sparklog.core.errors import Landed, RequestTimedOut, SparklogError
 from sparklog.core.readable import duration
-from sparklog.core.records import AppliedCommand, At
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block, entry_key
 
-IDLE_MS = 10_000  # after this long without an entry, check that it is still the same chain
 REST_AFTER = 8  # slots lost in a row, before a pause lets others go first
 REST_MS = 50.0
 
@@ -66,28 +59,6 @@ class Phase(StrEnum):
     STORING = "storing"
     CLAIMING = "claiming"
     RESTING = "resting"
-
-
-@dataclass(slots=True, eq=False)
-class Attempt:
-    """An entry on its way into its slot: the head if it wins, and the tickets whose commands it holds."""
-
-    claim: Claim
-    at: At
-    after: Head
-    decided: Sequence[tuple[Ticket, AppliedCommand]]
-    began_ms: int
-    is_followed: bool = False  # waiting commands were decided on top of it already
-    outcome: Won | Lost | Voided | SparklogError | None = None
-
-
-@dataclass(slots=True)
-class CommitCounts:
-    """Counts since the start. `group_sizes[k]`: entries that held k commands (F-02)."""
-
-    entries: int = 0
-    lost_slots: int = 0
-    group_sizes: dict[int, int] = field(default_factory=dict)
 
 
 Handler = Callable[[Reply, Now], None]
@@ -156,7 +127,7 @@ class GroupCommit:
     def _advance(self, now: Now) -> None:
         """Start whatever can be started."""
         while self._may_decide():
-            if not self._attempts and self._is_long_silent(now):
+            if not self._attempts and same_chain.is_long_silent(self.head, self._known_ms, now):
                 self._check_chain()
                 return
             if self._gathers(now) or not self._decide(now):
@@ -170,14 +141,7 @@ class GroupCommit:
             return False
         if not self._attempts:
             return not self._handlers
-        last = self._attempts[-1]
-        return (
-            len(self._attempts) == 1
-            and last.claim.is_there
-            and not last.is_followed
-            and len(self._queue) > len(last.decided)
-            and entry_block(last.at.n + 1) == entry_block(last.at.n)
-        )
+        return len(self._attempts) == 1 and self._attempts[0].may_be_followed(len(self._queue))
 
     def _ask(self, request: Request, handler: Handler) -> None:
         self._handlers[request] = handler
@@ -307,9 +271,8 @@ class GroupCommit:
             self.ended.append(ticket)
         self._settled_n = attempt.at.n
         self._lost_in_a_row = 0
-        self.counts.entries += 1
         size = len(attempt.decided)
-        self.counts.group_sizes[size] = self.counts.group_sizes.get(size, 0) + 1
+        self.counts.count_entry(size)
         self._gathering.expect(size, len(self._queue), now.monotonic_ms - attempt.began_ms, now.monotonic_ms)
 
     def _give_up(self, *, in_doubt: bool = False) -> Attempt:
@@ -394,31 +357,21 @@ class GroupCommit:
     # ---- what others wrote ----------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Make the newest entry durable, and with it all before it, by putting its bytes again.
-
-        If `ObjectStore.put_if_absent` finds the key taken, it promises that the object is durable. An entry that was
-        deleted as old is covered by a snapshot.
-        """
+        """Make the newest entry durable, and with it all before it."""
         self.phase = Phase.SETTLING
-        n, self._round = self.head.n, list(self._queue)
+        self._round = list(self._queue)
+        settling = Settling(self.head.n)
 
-        def put(reply: Reply, now: Now) -> None:
-            match reply:
-                case bytes() | memoryview() as body:
-                    self._ask(Put(entry_key(n), bytes(body)), settled)
-                case KeyNotFound():
+        def handle(reply: Reply, now: Now) -> None:
+            match settling.reply(reply):
+                case Request() as request:
+                    self._ask(request, handle)
+                case Settled(n):
                     self._settled_n = n
                 case SparklogError() as error:
                     self._fail_round(error)
 
-        def settled(reply: Reply, now: Now) -> None:
-            match reply:
-                case None | KeyExists():
-                    self._settled_n = n
-                case SparklogError() as error:
-                    self._fail_round(error)
-
-        self._ask(Get(entry_key(n)), put)
+        self._ask(settling.start(), handle)
 
     # ---- what was committed before --------------------------------------------------------------
 
@@ -458,32 +411,18 @@ class GroupCommit:
 
     # ---- after a silence ------------------------------------------------------------------------
 
-    def _is_long_silent(self, now: Now) -> bool:
-        return self.head.n >= 0 and now.monotonic_ms - self._known_ms >= IDLE_MS
-
     def _check_chain(self) -> None:
-        """Refuse to write into another cluster: its chain is shorter and would get an entry behind a gap.
+        """Refuse to write if another cluster is at the address by now."""
 
-        A process that keeps writing does not notice that the place was wiped.
-        """
-        self.phase = Phase.CHECKING
-
-        def read_last() -> None:
+        def read_newest() -> None:
             self.phase = Phase.CHECKING
-            self._ask(Get(entry_key(self.head.n)), compare)
+            self._ask(same_chain.read_newest(self.head), compare)
 
         def compare(reply: Reply, now: Now) -> None:
-            match reply:
-                case bytes() | memoryview() as body if hash_of(body) == self.head.entry_hash:
-                    self._known_ms = now.monotonic_ms
-                case KeyNotFound() | bytes() | memoryview():
-                    self._fail_round(
-                        InconsistentClusterId(
-                            f"cluster {self.head.state.chain_id} is no longer at {self._url}: it was deleted, and "
-                            "maybe created again; connect again"
-                        )
-                    )
-                case SparklogError() as error:
-                    self._fail_round(error)
+            error = same_chain.changed(self.head, reply, self._url)
+            if error is None:
+                self._known_ms = now.monotonic_ms
+            else:
+                self._fail_round(error)
 
-        self._follow(CatchUp(self.head, self._url), self._queue, read_last)
+        self._follow(CatchUp(self.head, self._url), self._queue, read_newest)

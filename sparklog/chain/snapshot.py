@@ -1,7 +1,7 @@
 """Snapshots: the whole state after entry n, as a manifest that names immutable chunks by checksum.
 
     meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
-    meta/chunks/<sha256>        the tables of slices, objects and commands as Arrow IPC files, the rest as msgpack
+    meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the rest of the state
 
 A chunk that has not changed since the last snapshot is named again, not written again; the manifest lists the table
 rows that have died since. So a snapshot costs only what changed.
@@ -9,21 +9,19 @@ rows that have died since. So a snapshot costs only what changed.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import google_crc32c
 import msgspec
 import numpy as np
 
-from sparklog.chain.damage import damage, damaged_chunk
+from sparklog.chain.chunks import Chunk, packed, put_chunk, read_block, refused_as_taken, table_chunks, unpacked
+from sparklog.chain.damage import damage
 from sparklog.chain.framing import frame, unframe
 from sparklog.core import object_table, result_table, retired_table, slice_table
-from sparklog.core.column_blocks import Block, ChunkName, Column
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
@@ -60,16 +58,6 @@ class ChunksGone(StoreUnavailable):
     """A snapshot could not be written because known chunks are gone: forget all known chunks, and try again."""
 
 
-class TableChunk(msgspec.Struct, frozen=True):
-    """A chunk of a table: its checksums, size and rows, and runs [low, high) of rows that have died since."""
-
-    sha256: str
-    crc32c: int
-    size_bytes: int
-    rows: int
-    dead: tuple[tuple[int, int], ...] = ()
-
-
 class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
     """`Producer` with pairs in place of its map, whose keys are structs."""
 
@@ -104,13 +92,13 @@ class Manifest(msgspec.Struct, frozen=True):
     config: dict[str, str]
     counters: dict[str, int]
     holder_sets: tuple[tuple[Holder, ...], ...]
-    slices: tuple[TableChunk, ...]
-    objects: tuple[TableChunk, ...]
-    topics: TableChunk
-    partitions: TableChunk
-    results: tuple[TableChunk, ...] | TableChunk
-    small: TableChunk
-    retired: tuple[TableChunk, ...] = ()
+    slices: tuple[Chunk, ...]
+    objects: tuple[Chunk, ...]
+    topics: Chunk
+    partitions: Chunk
+    results: tuple[Chunk, ...] | Chunk
+    small: Chunk
+    retired: tuple[Chunk, ...] = ()
     retired_topics: tuple[str, ...] = ()
 
 
@@ -128,7 +116,7 @@ class Prepared:
     bodies: dict[str, bytes] = field(default_factory=dict)
 
 
-def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) -> Prepared:
+def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Prepared:
     """Take a snapshot of `state`. `known`: chunks already in the store; the new chunks of tables are added to it.
 
     The state does not change, but its blocks remember which chunks hold them, so that the next snapshot does not have
@@ -136,8 +124,8 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
     """
     prepared: dict[str, bytes] = {}
     stored_objects = state.objects.in_blocks()
-    slices = _table_chunks(state.slices.in_blocks().blocks, prepared, known)
-    objects = _table_chunks(stored_objects.blocks, prepared, known)
+    slices = table_chunks(state.slices.in_blocks().blocks, prepared, known)
+    objects = table_chunks(stored_objects.blocks, prepared, known)
     producers = tuple(
         StoredProducer(each.producer_id, each.producer_epoch, each.last_used_ms, tuple(each.batches.items()))
         for each in state.producers.values()
@@ -161,11 +149,11 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         stored_objects.holder_sets,
         slices,
         objects,
-        _packed(_in_order(state.topics), prepared, known),
-        _packed(_in_order(state.partitions), prepared, known),
-        _table_chunks(state.results.in_blocks().blocks, prepared, known),
-        _packed(small, prepared, known),
-        _table_chunks(stored_retired.blocks, prepared, known),
+        packed(_in_order(state.topics), prepared, known),
+        packed(_in_order(state.partitions), prepared, known),
+        table_chunks(state.results.in_blocks().blocks, prepared, known),
+        packed(small, prepared, known),
+        table_chunks(stored_retired.blocks, prepared, known),
         stored_retired.topics,
     )
     return Prepared(manifest, prepared)
@@ -180,14 +168,14 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
     """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:
-        _put_chunk(store, chunk, body)
+        put_chunk(store, chunk, body)
     try:
         store.put_if_absent(key, manifest)
     except KeyExists:
         try:
             return read_manifest(store, key)
         except KeyNotFound as error:
-            raise _not_there(store, key) from error
+            raise refused_as_taken(store, key) from error
     gone = missing_chunks(store, prepared.manifest)
     if gone:
         store.delete(key)
@@ -207,28 +195,6 @@ def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
     for sha256, body in prepared.bodies.items():
         yield chunk_key(sha256), body
     yield snapshot_key(prepared.manifest.n), frame("snapshot", msgspec.json.encode(prepared.manifest))
-
-
-def _put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
-    """Put a chunk unless it is there. A damaged one is replaced: its name says which bytes it must have.
-
-    A chunk that is there is read and compared, because a manifest must not name one with other bytes.
-    """
-    try:
-        store.put_if_absent(key, body)
-    except KeyExists:
-        try:
-            stored = store.get(key)
-        except KeyNotFound as error:
-            raise _not_there(store, key) from error
-        if bytes(stored) != body:
-            _log.warning("%s at %s was damaged: it is written again", key, store.url)
-            store.delete(key)
-            store.put_if_absent(key, body)
-
-
-def _not_there(store: ObjectStore, key: str) -> StoreUnavailable:
-    return StoreUnavailable(f"{key} at {store.url} was refused as taken, and is not there")
 
 
 def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
@@ -298,12 +264,12 @@ def read_manifest(store: ObjectStore, key: str) -> Manifest:
 def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
     """The state that the snapshot holds. Raises ChainDamaged if a chunk is missing, cut or altered."""
     with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
-        slices = pool.map(lambda chunk: _block(store, manifest.n, chunk, slice_table.DTYPES), manifest.slices)
-        objects = pool.map(lambda chunk: _block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
-        topics = _unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
-        partitions = _unpacked(store, manifest.n, manifest.partitions, tuple[Partition, ...])
+        slices = pool.map(lambda chunk: read_block(store, manifest.n, chunk, slice_table.DTYPES), manifest.slices)
+        objects = pool.map(lambda chunk: read_block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
+        topics = unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
+        partitions = unpacked(store, manifest.n, manifest.partitions, tuple[Partition, ...])
         results = _results(pool, store, manifest)
-        small = _unpacked(store, manifest.n, manifest.small, SmallState)
+        small = unpacked(store, manifest.n, manifest.small, SmallState)
         return ClusterState(
             n=manifest.n,
             time_ms=manifest.time_ms,
@@ -335,25 +301,25 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
 def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -> ResultTable:
     chunks = manifest.results
     if isinstance(chunks, tuple):
-        blocks = pool.map(lambda chunk: _block(store, manifest.n, chunk, result_table.DTYPES), chunks)
+        blocks = pool.map(lambda chunk: read_block(store, manifest.n, chunk, result_table.DTYPES), chunks)
         return ResultTable(blocks, manifest.floor)
     table = ResultTable((), manifest.floor)
-    for command_id, result in _unpacked(store, manifest.n, chunks, dict[CommandId, CommandResult]).items():
+    for command_id, result in unpacked(store, manifest.n, chunks, dict[CommandId, CommandResult]).items():
         table.add(AppliedBy(command_id, result.n, result.n0, label_hash(result.label)))
     return table
 
 
 def _retired(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest, small: SmallState) -> RetiredTable:
-    blocks = pool.map(lambda chunk: _block(store, manifest.n, chunk, retired_table.DTYPES), manifest.retired)
+    blocks = pool.map(lambda chunk: read_block(store, manifest.n, chunk, retired_table.DTYPES), manifest.retired)
     table = RetiredTable(blocks, manifest.retired_topics)
     for each in small.retired:
         table.add_all(np.array([each.number], dtype=np.int64), each.delete_after_ms, each.topic)
     return table
 
 
-def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
+def known_chunks(manifest: Manifest) -> dict[str, Chunk]:
     """The chunks that a snapshot names, by sha256. They need not be written again."""
-    results = (manifest.results,) if isinstance(manifest.results, TableChunk) else manifest.results
+    results = (manifest.results,) if isinstance(manifest.results, Chunk) else manifest.results
     small = (manifest.topics, manifest.partitions, manifest.small)
     tables = (*manifest.slices, *manifest.objects, *results, *manifest.retired)
     return {chunk.sha256: chunk for chunk in (*tables, *small)}
@@ -362,89 +328,3 @@ def known_chunks(manifest: Manifest) -> dict[str, TableChunk]:
 def _in_order(values: Mapping[Any, T]) -> tuple[T, ...]:
     """The values in the order of their keys, so that equal maps give equal bytes in every process."""
     return tuple(values[key] for key in sorted(values))
-
-
-def _table_chunks(
-    blocks: Sequence[Block], prepared: dict[str, bytes], known: dict[str, TableChunk]
-) -> tuple[TableChunk, ...]:
-    chunks = []
-    for block in blocks:
-        chunk = known.get(block.chunk.sha256) if block.chunk.sha256 else None
-        if chunk is None:
-            body = _encode_columns(block.columns)
-            chunk = replace_dead(_chunk_of(body, block.rows), ())
-            prepared[chunk.sha256] = body
-            known[chunk.sha256] = chunk
-            block.chunk.sha256 = chunk.sha256
-        chunks.append(replace_dead(chunk, tuple(block.dead_runs())))
-    return tuple(chunks)
-
-
-def replace_dead(chunk: TableChunk, dead: tuple[tuple[int, int], ...]) -> TableChunk:
-    """The same chunk with other dead rows."""
-    return msgspec.structs.replace(chunk, dead=dead)
-
-
-def _chunk_of(body: bytes, rows: int) -> TableChunk:
-    return TableChunk(hashlib.sha256(body).hexdigest(), google_crc32c.value(body), len(body), rows)
-
-
-def _packed(value: object, prepared: dict[str, bytes], known: Mapping[str, TableChunk]) -> TableChunk:
-    body = msgspec.msgpack.encode(value)
-    chunk = _chunk_of(body, 0)
-    if chunk.sha256 not in known:
-        prepared[chunk.sha256] = body
-    return chunk
-
-
-def _unpacked(store: ObjectStore, n: int, chunk: TableChunk, kind: Callable[..., T] | type[T]) -> T:
-    body = _body(store, n, chunk)
-    try:
-        return msgspec.msgpack.decode(body, type=kind)
-    except msgspec.DecodeError as error:
-        found = f"its checksum is right, but it can't be read: {error}"
-        raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
-
-
-def _body(store: ObjectStore, n: int, chunk: TableChunk) -> memoryview:
-    """The bytes of a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
-    import pyarrow as pa
-
-    key = chunk_key(chunk.sha256)
-    try:
-        body = store.get(key)
-    except KeyNotFound as error:
-        raise damaged_chunk(snapshot_key(n), key, "it is not there", store.url) from error
-    crc32c = google_crc32c.value(pa.py_buffer(body))
-    if len(body) != chunk.size_bytes or crc32c != chunk.crc32c:
-        wanted = f"wanted {chunk.size_bytes} bytes with CRC32C {chunk.crc32c:08x}"
-        text = f"{wanted}, found {len(body)} bytes with {crc32c:08x}"
-        raise damaged_chunk(snapshot_key(n), key, text, store.url)
-    return body
-
-
-def _encode_columns(columns: Mapping[str, Column]) -> bytes:
-    import pyarrow as pa
-
-    batch = pa.RecordBatch.from_arrays([pa.array(np.asarray(each)) for each in columns.values()], list(columns))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
-
-
-def _block(store: ObjectStore, n: int, chunk: TableChunk, dtypes: Mapping[str, str]) -> Block:
-    import pyarrow as pa
-
-    batch: Any = pa.ipc.open_file(pa.py_buffer(_body(store, n, chunk))).get_batch(0)
-    columns = {name: batch.column(name).to_numpy(zero_copy_only=True) for name in dtypes}
-    dead = None
-    if chunk.dead:
-        dead = np.zeros(chunk.rows, dtype=np.bool_)
-        for low, high in chunk.dead:
-            dead[low:high] = True
-    return Block(columns, chunk.rows, dead, _dead_rows(chunk.dead), ChunkName(chunk.sha256))
-
-
-def _dead_rows(runs: Sequence[tuple[int, int]]) -> int:
-    return sum(high - low for low, high in runs)

@@ -21,7 +21,7 @@ class StoredEntry(NamedTuple):
     size_bytes: int
 
 
-def read_entry(store: ObjectStore, n: int) -> StoredEntry | None:
+def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
     """Entry `n`, or None if its slot is empty: it was deleted as old. Raises ChainDamaged, UnsupportedVersion."""
     try:
         body = store.get(entry_key(n))
@@ -30,9 +30,9 @@ def read_entry(store: ObjectStore, n: int) -> StoredEntry | None:
     return StoredEntry(decode_entry(n, body, store.url), len(body))
 
 
-def read_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredEntry]:
+def stored_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredEntry]:
     """Entries [first, end) that are still there, in order; READ_WIDTH are read in parallel. Raises ChainDamaged."""
     with ThreadPoolExecutor(READ_WIDTH) as pool:
-        for stored in pool.map(lambda n: read_entry(store, n), range(first, end)):
+        for stored in pool.map(lambda n: stored_entry(store, n), range(first, end)):
             if stored is not None:
                 yield stored

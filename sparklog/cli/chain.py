@@ -33,7 +33,7 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
 
     Exit 5 if an entry is damaged; the others are still shown.
     """
-    from sparklog.chain.stored_entries import read_entry
+    from sparklog.chain.stored_entries import stored_entry
     from sparklog.core.errors import ChainDamaged
 
     rows: list[dict[str, Any]] = []
@@ -44,7 +44,7 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
             last, names = state.n, _names(state)
         for n in range(max(0, last - num + 1), last + 1):
             try:
-                stored = read_entry(follower.store, n)
+                stored = stored_entry(follower.store, n)
             except ChainDamaged as error:  # a snapshot covers the entry: the state was built without it
                 damaged.append(error)
                 continue
@@ -153,7 +153,7 @@ def state() -> None:
 
 @app.command(epilog=ending("sparklog chain snapshot"))
 def snapshot() -> None:
-    """Write a snapshot of the state now, so that opening the cluster reads fewer entries."""
+    """Write a snapshot of the state now. Opening the cluster then reads fewer entries."""
     with connect() as cluster:
         n = cluster.connection.committer.write_snapshot()
     done(f"the newest snapshot is that of entry {n}", {"snapshot": n})

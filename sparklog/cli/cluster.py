@@ -52,7 +52,7 @@ def init(
         help="A config key of the cluster (docs/config.md); may be given several times.",
     ),
 ) -> None:
-    """Create a cluster at --cluster: mark its stores and write entry 0 of its metadata chain."""
+    """Create a cluster at --cluster. Marks its stores and writes entry 0 of its metadata chain."""
     from sparklog.client.bootstrap import init_cluster
     from sparklog.storage.open_store import absolute_url
 
@@ -102,10 +102,11 @@ app.command(epilog=HEALTH_EPILOG)(health)
 def doctor(
     spark: bool = typer.Option(True, help="Also start Spark and compare the packages installed where its tasks run."),
 ) -> None:
-    """Probe every store with racing writers, and compare what driver and executors have installed.
+    """Probe every store, and compare installations.
 
     Each store must support put-if-absent, read-after-write, ordered listings, ranged reads and deletes; without them, a
-    log would lose writes. A probe writes under probe/ and removes what it wrote. Exit 5 if something fails.
+    log would lose writes. A probe lets writers race under probe/ and removes what it wrote. The packages of the driver
+    are compared with those of the executors. Exit 5 if something fails.
     """
     with connect() as cluster, cluster.connection.follower.current() as state:
         opened = cluster.connection.stores(state)

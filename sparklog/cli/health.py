@@ -22,7 +22,9 @@ SHOWN_OBJECTS = 5  # of the objects with a problem; JSON has all
 
 
 def health() -> None:
-    """Show size, work waiting for roll, retention and deletion, stores, and the last run of each job on one screen.
+    """Show what is wrong, and the state of stores and jobs.
+
+    One screen: size, work that waits for roll, retention and deletion, stores, and the last run of each job.
 
     Health reads each store's mark; writes, reads and removes a small object under append/, where logs are written; and
     looks for a sample of the objects: at most a hundred, the newest and oldest of each topic first, with their sizes

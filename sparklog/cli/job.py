@@ -39,7 +39,7 @@ def roll(
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Rewrite append objects into sealed segments, by segment.bytes and segment.ms."""
+    """Rewrite append objects into sealed segments. segment.bytes and segment.ms decide which are due."""
     from sparklog.maintenance.roll import run_roll
 
     _run("roll", lambda **given: run_roll(everything=everything, **given), topic, now, dry_run, report)
@@ -49,7 +49,10 @@ def roll(
 def retention(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
 ) -> None:
-    """Forget whole segments by retention.ms and retention.bytes, then delete objects whose delay has passed."""
+    """Drop old segments, and delete what is due.
+
+    Segments go whole, by retention.ms and retention.bytes. Objects are deleted once their delay has passed.
+    """
     from sparklog.maintenance.retention import run_retention
 
     _run("retention", run_retention, topic, now, dry_run, report)
@@ -59,7 +62,7 @@ def retention(
 def vacuum(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
 ) -> None:
-    """Delete uploads that no write has named and that none can name any more."""
+    """Delete uploads that no write can name any more. Old snapshots and what only they need go too."""
     from sparklog.maintenance.vacuum import run_vacuum
 
     _run("vacuum", run_vacuum, topic, now, dry_run, report)

@@ -8,7 +8,7 @@ from typing import Final
 from sparklog.core.config.cluster import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAULT_KEYS
 from sparklog.core.config.key import ConfigKey, text_of
 from sparklog.core.config.storage import SECRET_STORAGE_KEYS
-from sparklog.core.config.topic import TOPIC_KEYS
+from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.options.registry import (
     CONNECTOR_IGNORED,
     KAFKA_ALIASES,

@@ -40,7 +40,7 @@ def list_segments(
         None, "--num", "-n", min=1, metavar="N", help="The most slices to list per partition."
     ),
 ) -> None:
-    """List every slice of a topic in offset order, with its object: an append object or a sealed segment."""
+    """List the slices of a topic in offset order. Each has its object: an append object or a sealed segment."""
     from sparklog.core.plan import chosen_partitions, topic_of
     from sparklog.storage.keys import data_key
 
@@ -83,7 +83,9 @@ def dump(
         False, "--records", help="Also print the records, as lines of JSON (with --format json: only these)."
     ),
 ) -> None:
-    """List the batches of slices from the index of each object, and check the bytes of each batch against its CRC32C.
+    """List the batches of slices, and check their bytes.
+
+    Batches are listed from the index of each object; the bytes of each are compared with its CRC32C.
 
     If several stores hold an object, each batch is read from the first that can serve it, and the row names that store.
 

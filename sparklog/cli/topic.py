@@ -260,7 +260,7 @@ def offsets(
         help="TIME is ISO 8601 with a zone, or ms since the epoch: the first record, by offset, at or after it.",
     ),
 ) -> None:
-    """Show where each partition begins or ends, or the offset for a time.
+    """Show the offsets at an end of a topic, or at a time.
 
     There is one offset for each partition, or none if no record is at or after the time.
     """

@@ -18,10 +18,10 @@ import msgspec
 from sparklog.chain.old_snapshots import Old, decide_old, delete_old, find
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError
+from sparklog.core.named_uploads import NamedUploads
 from sparklog.core.readable import counted
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, TopicId
-from sparklog.core.vacuum_plan import NamedUploads
 from sparklog.log.orphans import OrphanSearch, OrphansFound, search_orphans, topic_folders
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
@@ -170,7 +170,7 @@ def _old_row(old: Old) -> PartitionResult:
 
 
 def _delete_old(frame: JobFrame) -> list[PartitionResult]:
-    """Found anew: since the plan was made a new snapshot may have begun to name what was old."""
+    """Look again, then delete: since the plan was made, a new snapshot may name what was old."""
     if frame.topics is not None:
         return []
     store, row = frame.connection.follower.store, _old_row(Old())

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from sparklog.chain.stored_entries import read_entries
+from sparklog.chain.stored_entries import stored_entries
 from sparklog.client.connection import shared
 from sparklog.core.errors import KeyNotFound
 from sparklog.log.stores import StorePlaces, open_metadata
@@ -104,5 +104,5 @@ def _is_void(store: ObjectStore, first: int) -> bool:
 
 def _entries(wanted: EntriesToRead) -> pa.RecordBatch:
     store = open_metadata(wanted.places.cluster, settings_here(wanted.places.settings))
-    stored = read_entries(store, wanted.first, wanted.end)  # a block may have been deleted since this was planned
+    stored = stored_entries(store, wanted.first, wanted.end)  # a block may have been deleted since this was planned
     return batch_of("chain", (row for each in stored for row in entry_rows(each.entry, each.size_bytes)))

@@ -39,7 +39,7 @@ def read_config_file(path: str, named_by: str) -> ConfigFile:
         with open(path, "rb") as file:
             tables = tomllib.load(file)
     except OSError as error:
-        hint = "; a config key of the cluster goes by --cluster-config KEY=VALUE" if "=" in path else ""
+        hint = "; a config key is set by --topic-config KEY=VALUE or --cluster-config KEY=VALUE" if "=" in path else ""
         raise InvalidOption(f"{where} can't be read: {error.strerror}{hint}") from error
     except ValueError as error:  # no TOML, or no UTF-8
         raise InvalidOption(f"{where} is not TOML: {error}") from error

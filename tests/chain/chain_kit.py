@@ -115,13 +115,14 @@ def append(
     slices: Sequence[int] | None = None,
     producer: tuple[int, int, int] | None = None,
     application: Application | None = None,
+    upload_id: UploadId | None = None,
 ) -> Append:
     """One object with one slice of `records` records; or with one slice for each partition in `slices`."""
     partitions = [partition] if slices is None else slices
     named = NewObject(
         kind=ObjectKind.APPEND,
         n0=EntryNumber(n0),
-        upload_id=UploadId(uuid.uuid4().hex),
+        upload_id=upload_id or UploadId(uuid.uuid4().hex),
         topic_id=TOPIC,
         size_bytes=10 * len(partitions),
         crc32c=1,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sparklog.chain import committer as committer_module
-from sparklog.chain import group, group_commit
+from sparklog.chain import group, group_commit, same_chain
 from sparklog.chain.entry import EncodedEntry, decode_entry
 from sparklog.core.apply import apply_command
 from sparklog.core.commands import (
@@ -209,7 +209,7 @@ def test_who_comes_back_to_a_place_that_was_made_anew_writes_nothing(chain: Memb
     for _ in range(5):
         chain.append()
     other = made_anew(chain)
-    chain.clock.pause(group_commit.IDLE_MS)
+    chain.clock.pause(same_chain.IDLE_MS)
     for _ in range(2):
         with pytest.raises(InconsistentClusterId) as caught:
             chain.append()
@@ -223,7 +223,7 @@ def test_who_opened_it_and_never_wrote_before_it_was_made_anew_writes_nothing_ei
         chain.append()
     late = member(chain.store.inner)
     other = made_anew(chain)
-    late.clock.pause(group_commit.IDLE_MS)
+    late.clock.pause(same_chain.IDLE_MS)
     with pytest.raises(InconsistentClusterId):
         late.append()
     assert len(fresh_uploads(other)) == 0
@@ -235,8 +235,8 @@ def test_without_that_look_the_new_cluster_would_have_a_gap_and_never_open_again
     for _ in range(5):
         chain.append()
     other = made_anew(chain)
-    monkeypatch.setattr(chain.committer._machine, "_is_long_silent", lambda now: False)
-    chain.clock.pause(group_commit.IDLE_MS)
+    monkeypatch.setattr(same_chain, "is_long_silent", lambda head, known_ms, now: False)
+    chain.clock.pause(same_chain.IDLE_MS)
     chain.append()
     with pytest.raises(ChainDamaged, match="is missing"):
         fresh_uploads(other)

@@ -31,7 +31,7 @@ def replace(chain: Member, n: int, body: bytes) -> None:
 
 
 def test_no_chain_is_no_cluster() -> None:
-    with pytest.raises(ClusterNotFound, match="run 'cluster init'"):
+    with pytest.raises(ClusterNotFound, match="run 'sparklog cluster init'"):
         Member(FaultyStore(new_store())).follower.open()
 
 

@@ -24,7 +24,9 @@ from sparklog.core.result_table import ResultTable
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.storage import keys
-from tests.chain.simulation import BLOCK, World, new_chain
+from tests.chain.simulated_keeper import BLOCK
+from tests.chain.simulated_promises import check
+from tests.chain.simulation import World, new_chain
 from tests.faults.inline_pool import Inline
 
 SEEDS = 20_000
@@ -51,7 +53,7 @@ def start(monkeypatch: Patch) -> Iterator[Start]:
 def simulated(seed: int, start: Start, **how: Any) -> World:
     world = World(seed, start, **how)
     world.run(EVENTS)
-    world.check()
+    check(world)
     return world
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from sparklog.chain import chunks, snapshot
 from sparklog.chain import committer as committer_module
-from sparklog.chain import snapshot
+from sparklog.chain.chunks import Chunk
 from sparklog.chain.framing import frame
 from sparklog.core import column_blocks, object_table, result_table, retired_table, slice_table
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
@@ -96,9 +97,9 @@ def test_what_was_encoded_for_a_snapshot_is_not_encoded_for_the_next(
     state.slices.seal()
     state.objects.seal()
     state.results.seal()
-    known: dict[str, snapshot.TableChunk] = {}
+    known: dict[str, Chunk] = {}
     first = snapshot.prepare(state, "f" * 64, known)
-    monkeypatch.setattr(snapshot, "_encode_columns", None)  # it would be called
+    monkeypatch.setattr(chunks, "_encode_columns", None)  # it would be called
     later = state.fork()
     later.slices.remove(TopicPartition(TOPIC, PartitionIndex(0)), OffsetRange(Offset(0), Offset(1)))
     again = snapshot.prepare(later, "f" * 64, known)
@@ -110,8 +111,8 @@ def test_equal_states_lead_to_equal_chunks_however_their_maps_came_about(chain: 
     state, other = chain.follower.state.fork(), chain.follower.state.fork()
     other.partitions = CopyOnWriteMap(reversed(list(state.partitions.items())))
     assert list(other.partitions) != list(state.partitions)
-    chunks = [snapshot.prepare(each, "f" * 64, {}).manifest.partitions.sha256 for each in (state, other)]
-    assert chunks[0] == chunks[1]
+    equal = [snapshot.prepare(each, "f" * 64, {}).manifest.partitions.sha256 for each in (state, other)]
+    assert equal[0] == chunks[1]
 
 
 def test_the_newest_snapshot_is_the_first_key(chain: Member) -> None:

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from sparklog.chain.entry import NO_PREVIOUS, Author, Entry, encode_entry
-from sparklog.chain.stored_entries import READ_WIDTH, read_entries, read_entry
+from sparklog.chain.stored_entries import READ_WIDTH, stored_entries, stored_entry
 from sparklog.core.errors import ChainDamaged
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
@@ -28,7 +28,7 @@ def store() -> MemoryStore:
 
 
 def test_entries_come_in_order_with_their_sizes_and_without_those_that_were_deleted(store: MemoryStore) -> None:
-    found = list(read_entries(store, 0, COUNT))
+    found = list(stored_entries(store, 0, COUNT))
     assert [each.entry.n for each in found] == [n for n in range(COUNT) if n not in DELETED]
     assert [each.size_bytes for each in found] == [len(store.get(entry_key(each.entry.n))) for each in found]
 
@@ -36,4 +36,4 @@ def test_entries_come_in_order_with_their_sizes_and_without_those_that_were_dele
 def test_damage_names_the_entry_and_its_store(store: MemoryStore) -> None:
     store.put_if_absent(entry_key(COUNT), b"entry 1 nothing")
     with pytest.raises(ChainDamaged, match=f"{entry_key(COUNT)}.*{store.url}"):
-        read_entry(store, COUNT)
+        stored_entry(store, COUNT)

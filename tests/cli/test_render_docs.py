@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.cli.render_docs import PAGES, render_config, render_migration, render_options
 from sparklog.core.config.cluster import CLUSTER_KEYS
-from sparklog.core.config.topic import TOPIC_KEYS
+from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import InvalidOption
 from sparklog.options.given import GivenOptions, Ignored
 from sparklog.options.registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, KAFKA_VALUES, OPTIONS, Side

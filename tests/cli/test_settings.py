@@ -78,7 +78,7 @@ def test_a_wrong_config_file_is_refused_even_where_it_is_not_needed(tmp_path: Pa
 def test_a_config_key_in_the_place_of_the_file_is_explained() -> None:
     settings = Settings()
     settings.take(["--config", "num.partitions=3", "--cluster", "/c"])
-    with pytest.raises(InvalidOption, match="--cluster-config KEY=VALUE"):
+    with pytest.raises(InvalidOption, match="--topic-config KEY=VALUE or --cluster-config KEY=VALUE"):
         settings.cluster()
 
 

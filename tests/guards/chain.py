@@ -70,7 +70,7 @@ GUARDS: Final = (
     Guard(
         "snapshot-checksum",
         "A flipped bit in a chunk of a snapshot is found before a state is built from it.",
-        "sparklog/chain/snapshot.py",
+        "sparklog/chain/chunks.py",
         "    if len(body) != chunk.size_bytes or crc32c != chunk.crc32c:",
         "    if len(body) != chunk.size_bytes:",
         (
@@ -81,7 +81,7 @@ GUARDS: Final = (
     Guard(
         "snapshot-chunk-there",
         "A snapshot does not name a chunk that is in the store with other bytes.",
-        "sparklog/chain/snapshot.py",
+        "sparklog/chain/chunks.py",
         "        if bytes(stored) != body:",
         "        if len(stored) != len(body):",
         ("tests/chain/test_snapshot.py::test_the_next_snapshot_writes_a_damaged_chunk_anew",),
@@ -125,7 +125,7 @@ GUARDS: Final = (
         "same-chain",
         "After a pause, a process does not write into another cluster that was created at the address.",
         "sparklog/chain/group_commit.py",
-        "            if not self._attempts and self._is_long_silent(now):",
+        "            if not self._attempts and same_chain.is_long_silent(self.head, self._known_ms, now):",
         "            if False:",
         ("tests/chain/test_committer.py::test_who_comes_back_to_a_place_that_was_made_anew_writes_nothing",),
     ),

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from sparklog.core.config.key import ConfigKey, ConfigValue, ValueType, did_you_mean
-from sparklog.core.config.topic import TOPIC_KEYS
+from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import InvalidConfig
 
 _DAY_MS: Final = 86_400_000

@@ -4,12 +4,12 @@ import pytest
 
 from sparklog.core.config.topic import (
     DEFAULTS,
-    TOPIC_KEYS,
     effective,
     merge_topic_config,
     parse_topic_config,
     topic_values,
 )
+from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import InvalidConfig
 from sparklog.core.types import TimestampSource
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparklog.core.commands import MoveLogStart
+from sparklog.core.named_uploads import NamedUploads
 from sparklog.core.types import Offset, TopicId
-from sparklog.core.vacuum_plan import NamedUploads
 from tests.core.planned_log import PlannedLog
 
 

@@ -1,0 +1,52 @@
+"""An entry on its way into its slot, and what the machine of `group_commit.py` counts of such entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sparklog.chain.claim import Claim, Lost, Voided, Won
+from sparklog.chain.group import Ticket
+from sparklog.chain.head import Head
+from sparklog.core.errors import SparklogError
+from sparklog.core.records import AppliedCommand, At
+from sparklog.storage.keys import entry_block
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """An entry on its way into its slot: the head if it wins, and the tickets whose commands it holds."""
+
+    claim: Claim
+    at: At
+    after: Head
+    decided: Sequence[tuple[Ticket, AppliedCommand]]
+    began_ms: int
+    is_followed: bool = False  # waiting commands were decided on top of it already
+    outcome: Won | Lost | Voided | SparklogError | None = None
+
+    def may_be_followed(self, waiting: int) -> bool:
+        """Whether the next slot may be claimed for the `waiting` commands already: only the mark look-up is due.
+
+        That takes more commands than this entry holds, and a slot in the same block.
+        """
+        return (
+            self.claim.is_there
+            and not self.is_followed
+            and waiting > len(self.decided)
+            and entry_block(self.at.n + 1) == entry_block(self.at.n)
+        )
+
+
+@dataclass(slots=True)
+class CommitCounts:
+    """Counts since the start. `group_sizes[k]`: entries that held k commands (F-02)."""
+
+    entries: int = 0
+    lost_slots: int = 0
+    group_sizes: dict[int, int] = field(default_factory=dict)
+
+    def count_entry(self, commands: int) -> None:
+        """Count an entry that was committed with this many commands."""
+        self.entries += 1
+        self.group_sizes[commands] = self.group_sizes.get(commands, 0) + 1

@@ -1,0 +1,269 @@
+"""The config keys of a topic: Kafka's keys with Kafka's defaults, and sparklog's own.
+
+Source of names, defaults and ranges: Kafka 4.x `TopicConfig` and `LogConfig`. Kafka's lower limit of `segment.bytes` is
+left out, because small values help to show how rolling works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from sparklog.core.config.key import LONG_MAX, ConfigKey, ValueType, did_you_mean
+from sparklog.core.errors import InvalidConfig
+
+_DAY_MS: Final = 86_400_000
+_COMPACTION: Final = "Without effect in this version: nothing is compacted yet."
+_STORES_ONLY: Final = "Without effect: all data is in the stores of the cluster, there is no local tier."
+_ALWAYS_DURABLE: Final = "Without effect: every append is durable before it is acknowledged."
+
+_INT, _LONG, _BOOL, _DOUBLE = ValueType.INT, ValueType.LONG, ValueType.BOOL, ValueType.DOUBLE
+_STRING, _LIST = ValueType.STRING, ValueType.LIST
+
+_DECLARED: Final = (
+    ConfigKey(
+        "cleanup.policy",
+        _LIST,
+        ("delete",),
+        "What happens to old segments: `delete` removes them by time and size; `compact` keeps the last record of each "
+        "key, and every record needs a key. In this version nothing is compacted yet.",
+        choices=("delete", "compact"),
+    ),
+    ConfigKey(
+        "compression.gzip.level",
+        _INT,
+        -1,
+        "Without effect: objects are not written with gzip.",
+        minimum=-1,
+        maximum=9,
+        effect=False,
+    ),
+    ConfigKey(
+        "compression.lz4.level",
+        _INT,
+        9,
+        "Without effect: lz4 is written with its own default level.",
+        minimum=1,
+        maximum=17,
+        effect=False,
+    ),
+    ConfigKey(
+        "compression.type",
+        _STRING,
+        "producer",
+        "How record batches are stored. `producer` leaves it to the writer (zstd by default); the other values bind "
+        "every writer. `uncompressed` is Kafka's name for `none`. Arrow IPC supports neither gzip nor snappy.",
+        choices=("producer", "zstd", "lz4", "none", "uncompressed"),
+    ),
+    ConfigKey(
+        "compression.zstd.level",
+        _INT,
+        3,
+        "Without effect: zstd is written with its own default level.",
+        minimum=-131_072,
+        maximum=22,
+        effect=False,
+    ),
+    ConfigKey(
+        "delete.retention.ms",
+        _LONG,
+        _DAY_MS,
+        f"How long compaction keeps tombstones (records without a value). {_COMPACTION}",
+        minimum=0,
+        effect=False,
+    ),
+    ConfigKey(
+        "file.delete.delay.ms",
+        _LONG,
+        60_000,
+        "How long objects stay in the store after retention has dropped them, so that reads planned before can finish.",
+        minimum=0,
+    ),
+    ConfigKey(
+        "flush.messages",
+        _LONG,
+        LONG_MAX,
+        f"Records after which the log is forced to disk. {_ALWAYS_DURABLE}",
+        minimum=1,
+        effect=False,
+    ),
+    ConfigKey(
+        "flush.ms",
+        _LONG,
+        LONG_MAX,
+        f"Time after which the log is forced to disk. {_ALWAYS_DURABLE}",
+        minimum=0,
+        effect=False,
+    ),
+    ConfigKey(
+        "follower.replication.throttled.replicas",
+        _STRING,
+        "",
+        "Without effect: copies between stores are not throttled.",
+        effect=False,
+    ),
+    ConfigKey(
+        "index.interval.bytes",
+        _INT,
+        4096,
+        "Without effect: the index has one entry per record batch.",
+        minimum=0,
+        effect=False,
+    ),
+    ConfigKey(
+        "leader.replication.throttled.replicas",
+        _STRING,
+        "",
+        "Without effect: copies between stores are not throttled.",
+        effect=False,
+    ),
+    ConfigKey("local.retention.bytes", _LONG, -2, _STORES_ONLY, minimum=-2, effect=False),
+    ConfigKey("local.retention.ms", _LONG, -2, _STORES_ONLY, minimum=-2, effect=False),
+    ConfigKey(
+        "max.compaction.lag.ms",
+        _LONG,
+        LONG_MAX,
+        f"How long a record may stay exempt from compaction. {_COMPACTION}",
+        minimum=1,
+        effect=False,
+    ),
+    ConfigKey(
+        "max.message.bytes",
+        _INT,
+        1_048_588,
+        "The largest record: key + value + headers of one record, uncompressed (Kafka limits a compressed batch).",
+        minimum=0,
+    ),
+    ConfigKey(
+        "message.timestamp.after.max.ms",
+        _LONG,
+        3_600_000,
+        "How far a record's timestamp may be ahead of the writer's clock; ignored with `LogAppendTime`. "
+        "9223372036854775807: no limit.",
+        minimum=0,
+    ),
+    ConfigKey(
+        "message.timestamp.before.max.ms",
+        _LONG,
+        LONG_MAX,
+        "How far a record's timestamp may be behind the writer's clock; ignored with `LogAppendTime`. "
+        "9223372036854775807: no limit.",
+        minimum=0,
+    ),
+    ConfigKey(
+        "message.timestamp.type",
+        _STRING,
+        "CreateTime",
+        "Whether a record's timestamp is the one from its producer, or the time of the commit that appended it.",
+        choices=("CreateTime", "LogAppendTime"),
+    ),
+    ConfigKey(
+        "min.cleanable.dirty.ratio",
+        _DOUBLE,
+        0.5,
+        f"The fraction of a log that must be new before it is compacted. {_COMPACTION}",
+        minimum=0,
+        maximum=1,
+        effect=False,
+    ),
+    ConfigKey(
+        "min.compaction.lag.ms",
+        _LONG,
+        0,
+        f"How long a record stays uncompacted at least. {_COMPACTION}",
+        minimum=0,
+        effect=False,
+    ),
+    ConfigKey(
+        "min.insync.replicas",
+        _INT,
+        1,
+        "How many replicas must be in sync for a write with `acks=all`. With fewer, the write fails with "
+        "`NOT_ENOUGH_REPLICAS` and nothing is written.",
+        minimum=1,
+    ),
+    ConfigKey("preallocate", _BOOL, False, "Without effect: objects are written once, whole.", effect=False),
+    ConfigKey("remote.copy.lag.bytes", _LONG, 0, _STORES_ONLY, minimum=-1, effect=False),
+    ConfigKey("remote.copy.lag.ms", _LONG, 0, _STORES_ONLY, minimum=-1, effect=False),
+    ConfigKey("remote.log.copy.disable", _BOOL, False, _STORES_ONLY, effect=False),
+    ConfigKey("remote.log.delete.on.disable", _BOOL, False, _STORES_ONLY, effect=False),
+    ConfigKey("remote.storage.enable", _BOOL, False, _STORES_ONLY, effect=False),
+    ConfigKey(
+        "retention.bytes",
+        _LONG,
+        -1,
+        "Stored batch bytes of a partition above which the oldest segments are deleted; -1: no limit.",
+        minimum=-1,
+    ),
+    ConfigKey(
+        "retention.ms",
+        _LONG,
+        7 * _DAY_MS,
+        "Segments whose largest record timestamp is older than this are deleted; -1: no limit.",
+        minimum=-1,
+    ),
+    ConfigKey(
+        "rewrite.delete.delay.ms",
+        _LONG,
+        3_600_000,
+        "How long objects stay in the store after roll or compaction has replaced them (sparklog's own key).",
+        minimum=0,
+    ),
+    ConfigKey(
+        "segment.bytes",
+        _INT,
+        1_073_741_824,
+        "Stored batch bytes after which roll begins a new segment. Small values are legal.",
+        minimum=1,
+    ),
+    ConfigKey(
+        "segment.index.bytes",
+        _INT,
+        10_485_760,
+        "Without effect: an index is as large as its object needs.",
+        minimum=4,
+        effect=False,
+    ),
+    ConfigKey(
+        "segment.jitter.ms",
+        _LONG,
+        0,
+        "Without effect: segments are rolled by one job, not by all brokers at once.",
+        minimum=0,
+        effect=False,
+    ),
+    ConfigKey(
+        "segment.ms",
+        _LONG,
+        7 * _DAY_MS,
+        "Time after which a segment is closed even if it is not full; an empty one is never closed.",
+        minimum=1,
+    ),
+    ConfigKey(
+        "unclean.leader.election.enable",
+        _BOOL,
+        False,
+        "Whether a replica that may lack acknowledged records may lead when no other can. Without effect in this "
+        "version: a partition has one replica.",
+        effect=False,
+    ),
+)
+
+TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _DECLARED}
+
+# Kafka names some cluster-wide defaults differently, and people try those names on a topic.
+_BROKER_NAMES: Final = {
+    "message.max.bytes": "max.message.bytes",
+    "log.roll.ms": "segment.ms",
+    "log.segment.delete.delay.ms": "file.delete.delay.ms",
+}
+
+
+def topic_key(name: str) -> ConfigKey:
+    """The key of this name. Raises `InvalidConfig` that offers the nearest key."""
+    key = TOPIC_KEYS.get(name)
+    if key is None:
+        meant = _BROKER_NAMES.get(name) or next((key for key in TOPIC_KEYS if name == f"log.{key}"), None)
+        hint = f"; did you mean {meant}?" if meant else did_you_mean(name, TOPIC_KEYS)
+        raise InvalidConfig(f"wanted a config key of a topic, found {name!r}{hint}")
+    return key

@@ -1,0 +1,74 @@
+"""The keeper of a simulated world: it reads, writes snapshots, and deletes old blocks and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from sparklog.chain import snapshot
+from sparklog.chain.catch_up import CatchUp
+from sparklog.chain.head import Head
+from sparklog.chain.old_snapshots import decide_old, find
+from sparklog.chain.requests import Pause, Put, Request
+from sparklog.core.errors import KeyExists, SparklogError, StoreUnavailable
+from sparklog.storage.keys import entry_block, entry_key, void_key
+from tests.chain.simulated_store import URL
+
+if TYPE_CHECKING:
+    from tests.chain.simulation import World
+
+BLOCK = 2  # entries
+
+
+def keeping(world: World) -> Generator[Request, object, None]:
+    """Catch up, write a snapshot if there is anything new, and delete what is old. Yields requests, takes replies."""
+    keeper = world.keeper
+    machine = CatchUp(keeper.head, URL)
+    step: Request | Head | SparklogError = machine.start()
+    while isinstance(step, Request):
+        step = machine.reply((yield step))
+    if isinstance(step, SparklogError):
+        keeper.error = None if isinstance(step, StoreUnavailable) else step
+        return
+    keeper.head = step
+    if step.n > keeper.snapshot_n + 1 and not (yield from _written_snapshot(world, step)):
+        return
+    yield from _deleted(world)
+
+
+def _written_snapshot(world: World, head: Head) -> Generator[Request, object, bool]:
+    prepared = snapshot.prepare(head.state.fork(), head.entry_hash, dict(world.keeper.chunks))
+    for key, body in snapshot.objects_of(prepared):
+        if not isinstance((yield Put(key, body)), KeyExists | None):
+            return False
+    assert not snapshot.missing_chunks(world.store, prepared.manifest)  # type: ignore[arg-type]
+    world.keeper.chunks = snapshot.known_chunks(prepared.manifest)
+    world.keeper.snapshot_n = prepared.manifest.n
+    world.note("snapshot", prepared.manifest.n)
+    return True
+
+
+def _deleted(world: World) -> Generator[Request, object, None]:
+    """Delete old blocks, and do what vacuum does: uploads below FLOOR that no state names go.
+
+    A block goes once the next block is complete and covered by a snapshot, and FLOOR has passed the block, so that
+    results can be read back. The mark is put first, then the entries are deleted.
+    """
+    keeper = world.keeper
+    while entry_block(min(keeper.snapshot_n - BLOCK, keeper.head.state.floor)) > world.deleted_blocks:
+        block = world.deleted_blocks
+        if not isinstance((yield Put(void_key(block), b"")), KeyExists | None):
+            return
+        world.deleted_blocks += 1
+        for n in range(block * BLOCK, (block + 1) * BLOCK):
+            world.store.bodies.pop(entry_key(n), None)
+            yield Pause(0)
+    old = decide_old(find(world.store))  # type: ignore[arg-type]
+    for each in old.in_order():
+        world.store.bodies.pop(each.key, None)
+        world.old_deleted += 1
+        yield Pause(0)
+    named = {each.object.upload_id for each in keeper.head.state.objects}
+    for attempt in world.attempts:
+        if attempt.uploaded_n0 < keeper.head.state.floor and attempt.upload_id not in named:
+            world.vacuumed.add(attempt.upload_id)
