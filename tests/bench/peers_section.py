@@ -12,14 +12,14 @@ _LEFT = "plan, commit, and what was not seen by itself"
 _HEADINGS = ("seconds", "Spark's JVM", "Python", "Kafka's broker", "all")
 
 _ABOUT = (
-    "Written by `make bench PEERS=1`: Apache Kafka (KRaft, one broker on this machine, its defaults) through Spark's "
-    "connector, and Delta Lake. Each of {rounds} rounds runs all sides once, each time beginning with another one. All get the "
-    "same {records:,} rows, 8 B keys and half compressible values, and 4 partitions; sparklog and Kafka wait for all "
-    "replicas (`acks=all`; there is one). Unless a side says otherwise its compression is its default: zstd "
-    "(sparklog), none (Kafka), snappy (Delta Lake). Kafka is tuned by `batch.size` 256 KiB and `linger.ms` 20; for "
-    "reads by `max.poll.records` 50,000, fetches of 32 MiB, `fetch.max.wait.ms` 10 and `minPartitions` 4. Delta Lake "
-    "has `spark.databricks.delta.snapshotPartitions` 2. sparklog syncs its files to the disk before it answers; Kafka "
-    "and Delta Lake leave that to the system."
+    "Written by `make bench PEERS=1`: Apache Kafka (KRaft, one broker on this machine, its defaults) through "
+    "Spark's connector, and Delta Lake. Each of {rounds} rounds runs all sides once, each time beginning with "
+    "another one. All get the same {records:,} rows, 8 B keys and half compressible values, and 4 partitions; "
+    "sparklog and Kafka wait for all replicas (`acks=all`; there is one). Unless a side says otherwise its "
+    "compression is its default: zstd (sparklog), none (Kafka), snappy (Delta Lake). Kafka is tuned by `batch.size`"
+    " 256 KiB and `linger.ms` 20; for reads by `max.poll.records` 50,000, fetches of 32 MiB, `fetch.max.wait.ms` 10"
+    " and `minPartitions` 4. Delta Lake has `spark.databricks.delta.snapshotPartitions` 2. sparklog syncs its files"
+    " to the disk before it answers; Kafka and Delta Lake leave that to the system."
 )
 
 Steps = Mapping[str, Mapping[str, float]]
