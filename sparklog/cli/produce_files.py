@@ -112,8 +112,9 @@ def produce(
     """Write the rows of a file, a directory or a table to a topic, in one commit: all or nothing."""
     from sparklog.options.key_value import key_values
     from sparklog.spark.produce.job import Target
+    from sparklog.spark.produce.paths import FORMATS
     from sparklog.spark.produce.rows import RowMapping
-    from sparklog.spark.produce.source import FORMATS, Source
+    from sparklog.spark.produce.source import Source
     from sparklog.spark.produce.topics import NewTopic
 
     if format is not None:

@@ -111,8 +111,8 @@ def test_equal_states_lead_to_equal_chunks_however_their_maps_came_about(chain: 
     state, other = chain.follower.state.fork(), chain.follower.state.fork()
     other.partitions = CopyOnWriteMap(reversed(list(state.partitions.items())))
     assert list(other.partitions) != list(state.partitions)
-    equal = [snapshot.prepare(each, "f" * 64, {}).manifest.partitions.sha256 for each in (state, other)]
-    assert equal[0] == chunks[1]
+    named = [snapshot.prepare(each, "f" * 64, {}).manifest.partitions.sha256 for each in (state, other)]
+    assert named[0] == named[1]
 
 
 def test_the_newest_snapshot_is_the_first_key(chain: Member) -> None:

@@ -5,14 +5,10 @@ Python reads CSV and JSON row by row (`text_files`); Spark reads Parquet and tab
 
 from __future__ import annotations
 
-import glob
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlparse
 
 import msgspec
 
@@ -21,6 +17,7 @@ from sparklog.spark.produce.bad_rows import BAD, BadRow, has_bad_rows, is_bad
 from sparklog.spark.produce.csv_rows import CsvRows, Row, check_header, column_names
 from sparklog.spark.produce.json_rows import json_rows
 from sparklog.spark.produce.options import CsvOptions, JsonOptions, csv_options, json_options
+from sparklog.spark.produce.paths import check_path, guessed_format, local_path
 from sparklog.spark.produce.rows import check_no_star, visible
 from sparklog.spark.produce.text_files import (
     FILE,
@@ -42,17 +39,6 @@ from sparklog.spark.spark_errors import condition_of, explained, shown_path
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FORMATS: Final = ("csv", "json", "parquet")
-_FORMAT_OF_SUFFIX: Final = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-_PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
-_ARCHIVES: Final = (".zip", ".tar", ".tgz", ".7z", ".rar")
 # Keep columns that only some files have. This reads the footer of every file.
 _PARQUET_DEFAULTS: Final = {"mergeSchema": "true"}
 # These override the session: an invalid time or a damaged file is an error (not null), times without a zone are UTC,
@@ -74,7 +60,6 @@ _PINNED: Final = {
 # JSON that Spark cannot read is an error, not null. Spark never reads a field named like columnNameOfCorruptRecord.
 _FAIL: Final = {"mode": "FAILFAST", "columnNameOfCorruptRecord": BAD}
 _DATED: Final = r"^\s*[+-]?[0-9]{4,}-"  # Spark takes a time of day alone for a time today
-_GLOB: Final = re.compile(r"[*?\[{]")
 _HEADER_LINES: Final = 1_000  # most lines of a header, whose quoted names may span several
 
 log = logging.getLogger("sparklog")
@@ -114,21 +99,20 @@ def checked(source: Source) -> Source:
         if source.format is not None:
             raise InvalidOption(f"--format {source.format}: a table has its own format, give it for files only")
         return source
-    local = _local(source.path)
+    local = local_path(source.path)
     if local is not None and not local.exists():
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
-    _check_visible(source.path, local)
-    if not _reads_all_below(source.options):
-        folders = [local] if local is not None else [Path(each) for each in glob.glob(_plain(source.path))]
-        for folder in folders:
-            if folder.is_dir():
-                _check_depth(folder)
-    guessed = msgspec.structs.replace(source, format=source.format or _guessed(source.path, local))
+    check_path(source.path, local, all_below=_reads_all_below(source.options))
+    guessed = msgspec.structs.replace(source, format=source.format or guessed_format(source.path, local))
     if guessed.format == "csv":
         csv_options(guessed.options)
     elif guessed.format == "json":
         json_options(guessed.options)
     return guessed
+
+
+def _reads_all_below(options: Mapping[str, str]) -> bool:
+    return any(name.lower() == "recursivefilelookup" and value.lower() == "true" for name, value in options.items())
 
 
 def reading(source: Source, session: SparkSession) -> AbstractContextManager[None]:
@@ -300,103 +284,3 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
     schema = StructType(list({field.name: field for field in fields}.values()))  # an object may repeat a field
     parsed = sql.from_json(RAW, schema, types).alias("parsed")
     return frame.select(parsed, RAW, BAD).select("parsed.*", RAW, BAD)
-
-
-# ---- names ------------------------------------------------------------------------------------------
-
-
-def _local(path: str) -> Path | None:
-    """The path on this machine, or None if it is elsewhere or is a pattern."""
-    if _GLOB.search(path):
-        return None
-    parsed = urlparse(path)
-    if parsed.scheme == "":
-        return Path(path)
-    return Path(unquote(parsed.path)) if parsed.scheme == "file" else None
-
-
-def _guessed(path: str, local: Path | None) -> str:
-    names = _data_files(local) if local is not None and local.is_dir() else [path]
-    formats = {_format_of(name) for name in names}
-    known = [format_ for format_ in formats if format_ is not None]
-    if len(formats) == 1 and known:
-        return known[0]
-    if not names:
-        raise InvalidInput(f"wanted {', '.join(FORMATS)} files in the directory {path}, found no file")
-    if all(name.lower().endswith(_ARCHIVES) for name in names):
-        raise InvalidInput(f"{path} is an archive, which Spark does not read: unpack it first")
-    if len(known) > 1:
-        first, *others = sorted(known)
-        raise InvalidOption(
-            f"wanted files of one format, found {first} and {' and '.join(others)} in {path}: name the files by a glob "
-            f"(`--format {first}` would read the {others[0].upper()} files as {first.upper()})"
-        )
-    if known:
-        raise InvalidOption(
-            f"wanted files of one format, found {known[0]} and files whose suffix does not tell in {path}: name the "
-            f"files by a glob, or give --format {known[0]} to read them all so"
-        )
-    raise InvalidOption(
-        f"wanted one of the formats {', '.join(FORMATS)}, found no suffix that tells at {path}: give --format"
-    )
-
-
-def _data_files(folder: Path) -> list[str]:
-    """The files that Spark would read: it skips files and folders whose names begin with _ or a dot."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return [file.name for file in files if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
-
-
-def _plain(path: str) -> str:
-    """The pattern for Python's glob, or "", which matches nothing, if it is not on this machine."""
-    return path.removeprefix("file://") if urlparse(path).scheme in ("", "file") else ""
-
-
-def _check_visible(path: str, local: Path | None) -> None:
-    """Refuse a path that Spark would take for a pattern or a hidden file."""
-    if local is None and _plain(path) and Path(_plain(path)).exists():
-        raise InvalidInput(
-            f"{path} is there, but *, ?, [ and {{ make a pattern of a path: rename it, or name its directory"
-        )
-    names = [local.name] if local is not None and local.is_file() else []
-    names += [Path(file).name for file in glob.glob(_plain(path), include_hidden=True)] if local is None else []
-    if hidden := [name for name in names if name[0] in "._"]:
-        raise InvalidInput(
-            f"Spark takes files whose names begin with _ or . for hidden and reads none of them, found {hidden[0]} "
-            f"at {path}: rename it"
-        )
-
-
-def _reads_all_below(options: Mapping[str, str]) -> bool:
-    return any(name.lower() == "recursivefilelookup" and value.lower() == "true" for name, value in options.items())
-
-
-def _check_depth(folder: Path) -> None:
-    """Refuse a directory of which Spark would read only a part: it descends into `name=value` folders and no others.
-
-    Spark also ignores files beside such folders. A folder `value=…` would replace the column that holds the lines.
-    """
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    below = [file.relative_to(folder).parts for file in files]
-    visible = [parts for parts in below if not any(part[0] in "._" for part in parts)]
-    for parts in visible:
-        if any("=" not in part for part in parts[:-1]):
-            raise InvalidInput(
-                f"Spark reads no files in sub-folders, found {folder.joinpath(*parts)}: give --option "
-                "recursiveFileLookup=true, or a glob"
-            )
-        if any(part.lower().startswith("value=") for part in parts[:-1]):
-            raise InvalidInput(f"a folder value=… can't be a column, found {folder.joinpath(*parts)}: rename it")
-    depths = {len(parts) for parts in visible}
-    if len(depths) > 1:
-        beside = min(visible, key=len)
-        raise InvalidInput(
-            f"Spark reads no files beside name=value folders, found {folder.joinpath(*beside)}: give --option "
-            "recursiveFileLookup=true (without the folders' columns), or produce it by itself"
-        )
-
-
-def _format_of(name: str) -> str | None:
-    lower = name.lower().rstrip("/")
-    packed = next((suffix for suffix in _PACKED if lower.endswith(suffix)), "")
-    return next((kind for suffix, kind in _FORMAT_OF_SUFFIX.items() if lower.endswith(suffix + packed)), None)

@@ -1,0 +1,128 @@
+"""The path of a source before Spark reads it: its format, and what Spark would leave out without a word."""
+
+from __future__ import annotations
+
+import glob
+import re
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlparse
+
+from sparklog.core.errors import InvalidInput, InvalidOption
+
+FORMATS: Final = ("csv", "json", "parquet")
+_FORMAT_OF_SUFFIX: Final = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
+_ARCHIVES: Final = (".zip", ".tar", ".tgz", ".7z", ".rar")
+_GLOB: Final = re.compile(r"[*?\[{]")
+
+
+def local_path(path: str) -> Path | None:
+    """The path on this machine, or None if it is elsewhere or is a pattern."""
+    if _GLOB.search(path):
+        return None
+    parsed = urlparse(path)
+    if parsed.scheme == "":
+        return Path(path)
+    return Path(unquote(parsed.path)) if parsed.scheme == "file" else None
+
+
+def guessed_format(path: str, local: Path | None) -> str:
+    """The format that the suffixes tell. Raises InvalidInput or InvalidOption if they do not tell one."""
+    names = _data_files(local) if local is not None and local.is_dir() else [path]
+    formats = {_format_of(name) for name in names}
+    known = [format_ for format_ in formats if format_ is not None]
+    if len(formats) == 1 and known:
+        return known[0]
+    if not names:
+        raise InvalidInput(f"wanted {', '.join(FORMATS)} files in the directory {path}, found no file")
+    if all(name.lower().endswith(_ARCHIVES) for name in names):
+        raise InvalidInput(f"{path} is an archive, which Spark does not read: unpack it first")
+    if len(known) > 1:
+        first, *others = sorted(known)
+        raise InvalidOption(
+            f"wanted files of one format, found {first} and {' and '.join(others)} in {path}: name the files by a glob "
+            f"(`--format {first}` would read the {others[0].upper()} files as {first.upper()})"
+        )
+    if known:
+        raise InvalidOption(
+            f"wanted files of one format, found {known[0]} and files whose suffix does not tell in {path}: name the "
+            f"files by a glob, or give --format {known[0]} to read them all so"
+        )
+    raise InvalidOption(
+        f"wanted one of the formats {', '.join(FORMATS)}, found no suffix that tells at {path}: give --format"
+    )
+
+
+def _data_files(folder: Path) -> list[str]:
+    """The files that Spark would read: it skips files and folders whose names begin with _ or a dot."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [file.name for file in files if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
+
+
+def _plain(path: str) -> str:
+    """The pattern for Python's glob, or "", which matches nothing, if it is not on this machine."""
+    return path.removeprefix("file://") if urlparse(path).scheme in ("", "file") else ""
+
+
+def check_path(path: str, local: Path | None, *, all_below: bool) -> None:
+    """Refuse a path of which Spark would read nothing, or only a part unless it reads `all_below`."""
+    _check_visible(path, local)
+    if not all_below:
+        folders = [local] if local is not None else [Path(each) for each in glob.glob(_plain(path))]
+        for folder in folders:
+            if folder.is_dir():
+                _check_depth(folder)
+
+
+def _check_visible(path: str, local: Path | None) -> None:
+    """Refuse a path that Spark would take for a pattern or a hidden file."""
+    if local is None and _plain(path) and Path(_plain(path)).exists():
+        raise InvalidInput(
+            f"{path} is there, but *, ?, [ and {{ make a pattern of a path: rename it, or name its directory"
+        )
+    names = [local.name] if local is not None and local.is_file() else []
+    names += [Path(file).name for file in glob.glob(_plain(path), include_hidden=True)] if local is None else []
+    if hidden := [name for name in names if name[0] in "._"]:
+        raise InvalidInput(
+            f"Spark takes files whose names begin with _ or . for hidden and reads none of them, found {hidden[0]} "
+            f"at {path}: rename it"
+        )
+
+
+def _check_depth(folder: Path) -> None:
+    """Refuse a directory of which Spark would read only a part: it descends into `name=value` folders and no others.
+
+    Spark also ignores files beside such folders. A folder `value=…` would replace the column that holds the lines.
+    """
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    below = [file.relative_to(folder).parts for file in files]
+    visible = [parts for parts in below if not any(part[0] in "._" for part in parts)]
+    for parts in visible:
+        if any("=" not in part for part in parts[:-1]):
+            raise InvalidInput(
+                f"Spark reads no files in sub-folders, found {folder.joinpath(*parts)}: give --option "
+                "recursiveFileLookup=true, or a glob"
+            )
+        if any(part.lower().startswith("value=") for part in parts[:-1]):
+            raise InvalidInput(f"a folder value=… can't be a column, found {folder.joinpath(*parts)}: rename it")
+    depths = {len(parts) for parts in visible}
+    if len(depths) > 1:
+        beside = min(visible, key=len)
+        raise InvalidInput(
+            f"Spark reads no files beside name=value folders, found {folder.joinpath(*beside)}: give --option "
+            "recursiveFileLookup=true (without the folders' columns), or produce it by itself"
+        )
+
+
+def _format_of(name: str) -> str | None:
+    lower = name.lower().rstrip("/")
+    packed = next((suffix for suffix in _PACKED if lower.endswith(suffix)), "")
+    return next((kind for suffix, kind in _FORMAT_OF_SUFFIX.items() if lower.endswith(suffix + packed)), None)
