@@ -29,7 +29,7 @@ def print_failure(line: str) -> None:
 def print_traceback_if_wanted() -> None:
     """Print the traceback of the error that is being handled to stderr, if SPARKLOG_DEBUG is set."""
     if os.environ.get(DEBUG):
-        traceback.print_exc()
+        print_to(sys.stderr, traceback.format_exc().rstrip())
 
 
 def one_line(text: str) -> str:

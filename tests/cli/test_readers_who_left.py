@@ -29,9 +29,14 @@ def test_a_reader_who_left_does_not_hide_what_was_wrong(sparklog: Cli, monkeypat
         with left_pipe() as stream, monkeypatch.context() as patched:
             patched.setattr("sys.stdout", stream)
             assert run(["--cluster", sparklog.url, *verb, "--format", "json"]) == 5
-    for words, code in (["topic", "describe", "gone"], 3), (["topic"], 2):
+    for words, code, debug in (
+        (["topic", "describe", "gone"], 3, ""),
+        (["topic", "describe", "gone"], 3, "1"),
+        (["topic"], 2, ""),
+    ):
         with left_pipe(LINE_BY_LINE) as stream, monkeypatch.context() as patched:
             patched.setattr("sys.stderr", stream)
+            patched.setenv("SPARKLOG_DEBUG", debug)
             assert run(["--cluster", sparklog.url, *words]) == code
 
 
