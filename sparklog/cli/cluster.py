@@ -158,8 +158,10 @@ def forget_applications(
             committer.submit(committer.begin(ForgetApplications(tuple(found[at : at + _APPLICATIONS_AT_ONCE]))))
         with follower.current() as state:
             left = len(state.applications)
+            if not dry_run:  # one that wrote since it was found has stayed
+                found = [each for each in found if each.app_id not in state.applications]
     done(
-        f"{'would forget' if dry_run else 'forgot'} {counted(len(found), 'application')}, {left} are known",
+        f"{'would forget' if dry_run else 'forgot'} {counted(len(found), 'application')}, {left:,} left",
         {"forgotten": [each.app_id for each in found], "applications": left, "dry_run": dry_run},
     )
 
