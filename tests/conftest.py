@@ -38,7 +38,7 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ["SPARK_HOME"] = str(spark_home())
 _OWN_JVM_OPTIONS = "SPARK_SUBMIT_OPTS" in os.environ
 
-_ahead: subprocess.Popen[bytes] | None = None  # of the process that leads a run with several workers
+_ahead: ahead.Ahead | None = None  # of the process that leads a run with several workers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

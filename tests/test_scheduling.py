@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 from pathlib import Path
 
 from tests.scheduling import GROUPS, group_of, is_whole_run, turn_of
-from tests.servers import ahead
 
 PROJECT = Path(__file__).parents[1]
 
@@ -37,10 +34,3 @@ def test_a_run_that_lacks_a_group_is_not_a_whole_one() -> None:
     assert is_whole_run([*one_of_each, "tests/core/test_types.py::test_a"])
     for left_out in one_of_each:
         assert not is_whole_run(each for each in one_of_each if each != left_out)
-
-
-def test_what_was_begun_ahead_ends_with_the_run() -> None:
-    process = subprocess.Popen(["sleep", "10"], start_new_session=True)
-    ahead.end(process)
-    assert process.returncode == -signal.SIGTERM
-    ahead.end(process)

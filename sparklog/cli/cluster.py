@@ -159,8 +159,10 @@ def forget_applications(
             committer.submit(committer.begin(ForgetApplications(tuple(old[at : at + _APPLICATIONS_PER_COMMAND]))))
         with follower.current() as state:
             left = len(state.applications)
+            if not dry_run:  # one that wrote since it was found has stayed
+                old = [application for application in old if application.app_id not in state.applications]
     done(
-        f"{'would forget' if dry_run else 'forgot'} {counted(len(old), 'application')}, {left} are known",
+        f"{'would forget' if dry_run else 'forgot'} {counted(len(old), 'application')}, {left:,} left",
         {"forgotten": [application.app_id for application in old], "applications": left, "dry_run": dry_run},
     )
 

@@ -13,6 +13,7 @@ from typer.completion import shell_complete
 from sparklog.cli.settings import NAMES, settings
 from sparklog.client.failures import print_failure, unforeseen
 from sparklog.core.errors import SparklogError
+from sparklog.host.streams import discard, open_missing_streams, print_to
 
 COMPLETE: Final = "_SPARKLOG_COMPLETE"  # environment variable through which the shell asks for completions
 STYLE: Final[dict[str, Any]] = {
@@ -31,6 +32,7 @@ def run_command(
     `command` builds the click command; `program` is its name on help pages.
     """
     code = 0
+    open_missing_streams()
     try:
         arguments = settings.take(sys.argv[1:] if argv is None else argv, settings_taken)
         with settings.in_force():
@@ -44,7 +46,7 @@ def run_command(
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes stdout again on exit
+        discard(sys.stdout)
         return code
     except Exception as error:
         return _failed(unforeseen(error, _text(error)), 1)
@@ -66,7 +68,7 @@ def _invoke(command: Any, program: str, arguments: list[str]) -> int:
 
 def _misused(usage: str) -> int:
     if usage.startswith("Usage:"):  # a noun without a verb: print its help page
-        print(usage, file=sys.stderr)
+        print_to(sys.stderr, usage)
         return 2
     return _failed(f"INVALID_REQUEST: {usage} (see --help)", 2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +10,7 @@ import typer
 
 from sparklog.cli.settings import settings
 from sparklog.client.failures import print_failure
+from sparklog.host.streams import print_to
 
 if TYPE_CHECKING:
     from sparklog.maintenance.report_file import Report
@@ -30,7 +32,7 @@ def run_to_report(run: Callable[[], Report], report_file: str | None) -> None:
         print_failure(INTERRUPTED)
         raise
     if settings.json and report_file != "-":
-        print(report.to_json())
+        print_to(sys.stdout, report.to_json())
     write_report(report, report_file)
     if report.exit_code:
         raise typer.Exit(report.exit_code)

@@ -1,4 +1,7 @@
-"""Print rows, documents and closing lines, for people (tables) or programs (JSON); and the end of a help page."""
+"""Print rows, documents and closing lines, for people (tables) or programs (JSON); and the end of a help page.
+
+A verb whose reader has left goes on: its exit code may still have something to say.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sparklog.cli.settings import settings
 from sparklog.client.failures import one_line
 from sparklog.core.readable import amount, point_in_time
+from sparklog.host.streams import print_to
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
@@ -49,9 +53,9 @@ def show_rows(rows: Iterable[Row], *, empty: str) -> None:
     if settings.json:
         print_json(listed)
     elif listed:
-        print(table(listed))
+        print_to(sys.stdout, table(listed))
     else:
-        print(empty)
+        print_to(sys.stdout, empty)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -79,20 +83,20 @@ def print_values(document: Row) -> None:
     for name, value in document.items():
         several = isinstance(value, (list, tuple)) and len(value) > 1
         for line, item in enumerate(value if several else [value]):
-            print(f"{'' if line else label(name):<{width}}  {human(name, item)}")
+            print_to(sys.stdout, f"{'' if line else label(name):<{width}}  {human(name, item)}")
 
 
 def print_json(value: object) -> None:
     """Print one JSON document as one line on stdout."""
     import msgspec
 
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    print_to(sys.stdout, msgspec.json.encode(value).decode())
 
 
 def print_warning(text: str) -> None:
     """Print a line on stderr; neither the result nor the exit code changes."""
     sys.stdout.flush()
-    print(f"warning: {one_line(text)}", file=sys.stderr)
+    print_to(sys.stderr, f"warning: {one_line(text)}")
 
 
 def status(text: str) -> None:
@@ -106,7 +110,7 @@ def done(message: str, document: Row) -> None:
     if settings.json:
         print_json(document)
     else:
-        print(message)
+        print_to(sys.stdout, message)
 
 
 # ---- values for people ------------------------------------------------------------------------------

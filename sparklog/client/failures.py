@@ -8,6 +8,7 @@ import traceback
 from typing import Final
 
 from sparklog.core.errors import SparklogError
+from sparklog.host.streams import flush, print_to
 
 DEBUG: Final = "SPARKLOG_DEBUG"  # if set to anything, errors come with their traceback
 
@@ -21,14 +22,14 @@ def unforeseen(error: Exception, text: str) -> str:
 def print_failure(line: str) -> None:
     """Print the line of the error that is being handled to stderr, after its traceback if SPARKLOG_DEBUG is set."""
     print_traceback_if_wanted()
-    sys.stdout.flush()
-    print(one_line(line), file=sys.stderr)
+    flush(sys.stdout)
+    print_to(sys.stderr, one_line(line))
 
 
 def print_traceback_if_wanted() -> None:
     """Print the traceback of the error that is being handled to stderr, if SPARKLOG_DEBUG is set."""
     if os.environ.get(DEBUG):
-        traceback.print_exc()
+        print_to(sys.stderr, traceback.format_exc().rstrip())
 
 
 def one_line(text: str) -> str:

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from sparklog.core.errors import Damaged, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
+from sparklog.core.errors import (
+    Damaged,
+    InvalidInput,
+    KeyNotFound,
+    SparklogError,
+    StoreAccessDenied,
+    StoreUnavailable,
+    UnsupportedVersion,
+)
 from sparklog.core.plan import SliceToRead
 from sparklog.core.types import Offset
 from sparklog.log.stores import Stores
@@ -15,8 +23,9 @@ from sparklog.storage.object_store import ObjectStore
 
 T = TypeVar("T")
 
-# After these errors the next holder is asked. (An unsupported format would be the same on every holder.)
-_NOT_FROM_HERE: Final = (KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied)
+# After these errors the next holder is asked. (An unsupported format would be the same on every holder.) InvalidInput: the
+# store's bucket is gone, or its keys have expired.
+_NOT_FROM_HERE: Final = (KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied, InvalidInput)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,8 @@ def from_first_holder(
                 yield behind, item
                 at = behind
             return
+        except UnsupportedVersion:
+            raise  # it is the same everywhere
         except _NOT_FROM_HERE as error:
             failures.append(HolderFailure(stores.named(store_id), error))
     raise NoHolderAnswers(part, topic, at, failures) from (failures[-1].error if failures else None)

@@ -23,6 +23,7 @@ from sparklog.log.object_reader import FIRST_READS, read_first, read_slice
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.read_ahead import in_background
 from sparklog.log.read_errors import unreadable
+from sparklog.log.records_schema import read_schema
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
@@ -40,8 +41,10 @@ def scan(
     """The records of the plan as batches of `columns` of the read schema, ascending by offset.
 
     `replan` asks the chain again. Its plan may begin later than asked for, if the log start has risen since. Raises
-    DataLoss if records are gone and `fail_on_data_loss` is true, Damaged if bytes differ from what the chain says.
+    InvalidInput for unknown columns, DataLoss if records are gone and `fail_on_data_loss` is true, Damaged if bytes
+    differ from what the chain says.
     """
+    read_schema(columns)  # wrong columns are wrong at every holder
     at = plan.start
     while at < plan.end:
         failed: NoHolderAnswers | None = None

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from sparklog.core.readable import amount, counted
 from sparklog.host.clock import Clock
+from sparklog.host.streams import discard
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
 
 ROWS_SHOWN = 40
@@ -96,15 +97,24 @@ class JobOutput:
         self._console.print(table)
 
 
+class _PatientConsole(Console):
+    """A console that falls silent when its reader leaves. Rich's own would end the process in the middle of the job."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        discard(self.file)  # type: ignore[arg-type]
+
+
 def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
     """The console for the plan: stdout for a dry run, unless a report goes there; else None, which means stderr."""
-    if not dry_run or stdout_taken:
-        return None
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+    return _console(stderr=False) if dry_run and not stdout_taken else None
 
 
 def stderr_console() -> Console:
     """Where messages and progress go. If it is not a terminal, lines that are not soft-wrapped are WIDTH wide."""
-    console = Console(stderr=True, highlight=False)
-    return console if console.is_terminal else Console(stderr=True, highlight=False, width=WIDTH)
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = _PatientConsole(stderr=stderr, highlight=False)
+    return console if console.is_terminal else _PatientConsole(stderr=stderr, highlight=False, width=WIDTH)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import Protocol
 
 from sparklog.core.errors import InvalidInput, Landed, SparklogError
+from sparklog.host.streams import print_to
 
 
 class Report(Protocol):
@@ -56,7 +58,7 @@ def write_report(report: Report, path: str | None) -> None:
     if path is None:
         return
     if path == "-":
-        print(report.to_json())
+        print_to(sys.stdout, report.to_json())
         return
     try:
         Path(path).write_text(report.to_json() + "\n", encoding="utf-8")

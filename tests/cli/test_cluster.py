@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sparklog as library
-from sparklog.core.commands import RaiseFloor
+from sparklog.core import applications
+from sparklog.core.commands import Application, RaiseFloor
 from sparklog.core.types import EntryNumber
 from sparklog.storage.local.store import LocalStore
 from tests.cli.conftest import Cli
@@ -94,7 +95,17 @@ def test_applications_are_counted_and_forgotten_when_they_are_old(orders: Cli) -
     said = orders.json("cluster", "forget-applications", "--before", before, "--app-id", "old")
     assert said == {"forgotten": ["old"], "applications": 2, "dry_run": False}
     words = orders("cluster", "forget-applications", "--before", before).out
-    assert words == "forgot 1 application, 1 are known\n"
+    assert words == "forgot 1 application, 1 left\n"
     assert orders("chain", "write", "old").code == 3
     assert orders("chain", "tail", "-n", "1").out.strip().endswith("1 application forgotten")
     assert orders("cluster", "forget-applications").code == 2
+
+
+def test_an_application_that_writes_meanwhile_is_not_called_forgotten(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with library.connect(orders.url) as cluster:
+        cluster.append("orders", pa.table({"value": ["x"]}), application=("busy", 2))
+    monkeypatch.setattr(applications, "old_applications", lambda *_: [Application("busy", 1)])
+    said = orders.json("cluster", "forget-applications", "--before", "1000")
+    assert said == {"forgotten": [], "applications": 1, "dry_run": False}

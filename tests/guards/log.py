@@ -152,9 +152,17 @@ GUARDS: Final = (
         "holder-dead",
         "A store that does not answer does not keep a roll from the next holder.",
         "sparklog/log/holders.py",
-        "(KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied)",
+        "(KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied, InvalidInput)",
         "(KeyNotFound, Damaged)",
         ("tests/log/test_holders.py::test_a_roll_whose_first_store_is_dead_reads_from_the_second",),
+    ),
+    Guard(
+        "holder-unfit",
+        "A store whose bucket is gone, or whose keys have expired, does not keep readers from the next holder.",
+        "sparklog/log/holders.py",
+        "(KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied, InvalidInput)",
+        "(KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied)",
+        ("tests/log/test_holders.py::test_holders_are_asked_in_their_order_until_one_answers",),
     ),
     Guard(
         "holder-hope",

@@ -91,11 +91,18 @@ def asked(log: WrittenLog, answers: dict[str, SparklogError | str]) -> str:
 def test_holders_are_asked_in_their_order_until_one_answers(log: WrittenLog) -> None:
     assert asked(log, {"d": "d's", "b": "b's"}) == "d's"
     assert asked(log, {"d": KeyNotFound("gone"), "c": Damaged("torn"), "b": "b's", "e": "e's"}) == "b's"
+    assert asked(log, {"d": InvalidInput("found no bucket 'zone-a' there"), "b": "b's"}) == "b's"
 
 
 def test_what_is_the_same_everywhere_is_asked_once(log: WrittenLog) -> None:
     with pytest.raises(UnsupportedVersion):
         asked(log, {"d": UnsupportedVersion("wanted format 1, found 2"), "b": "b's"})
+
+
+def test_wrong_columns_are_no_holders_fault(log: WrittenLog) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        list(scan(plan_of(held_by(log, "a")), stores_of(log), ["price"], never))
+    assert "orders" not in str(caught.value)
 
 
 def test_a_store_that_cannot_be_opened_is_passed_over(log: WrittenLog, monkeypatch: pytest.MonkeyPatch) -> None:

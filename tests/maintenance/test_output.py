@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
-from sparklog.maintenance.output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput
+from sparklog.maintenance.output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput, plan_console
 from sparklog.maintenance.report import DeletionResult, JobReport, Outcome, PartitionResult, Work, total
+from tests.host.left_pipe import left_pipe
 from tests.maintenance.maintained_log import StandingClock
 
 
@@ -44,3 +46,12 @@ def test_progress_is_one_line_in_some_seconds() -> None:
     for done in range(3, 6):
         output.progress("rolled", done, 10)
     assert said.getvalue() == "rolled: 3 of 10\n"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_job_goes_on_when_nobody_reads_its_output_any_more(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+    with left_pipe() as stream:
+        monkeypatch.setattr("sys.stdout" if dry_run else "sys.stderr", stream)
+        output = JobOutput(plan_console(dry_run=dry_run, stdout_taken=False), StandingClock())
+        output.plan("roll", "segments", [], Work(), Work(), ["a note"])
+        output.end(JobReport("roll", "file:///c", dry_run, 1, 2, 3, Work(), Work(), 0, (), DeletionResult(), 0, (), 0))

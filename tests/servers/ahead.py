@@ -9,9 +9,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,26 +22,42 @@ from tests.servers.maven import CannotFetch
 from tests.servers.s3_servers import s3proxy_jar
 from tests.spark_classes import write_spark_archive
 
+PROGRAM = ("-m", "tests.servers.ahead")
 _STEPS: Final[tuple[Callable[[], object], ...]] = (write_hadoop_archives, s3proxy_jar, write_spark_archive)
 
 
-def begin() -> subprocess.Popen[bytes]:
-    """Start it, in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.servers.ahead"],
+@dataclass(frozen=True)
+class Ahead:
+    """The running process. It and all that it starts are one process group, with one folder for temporary files."""
+
+    process: subprocess.Popen[bytes]
+    folder: tempfile.TemporaryDirectory[str]
+
+
+def begin() -> Ahead:
+    """Start it."""
+    folder = tempfile.TemporaryDirectory(prefix="sparklog-ahead-", ignore_cleanup_errors=True)
+    process = subprocess.Popen(
+        [sys.executable, *PROGRAM],
         cwd=Path(__file__).parents[2],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env=os.environ | {"TMPDIR": folder.name},
         start_new_session=True,
     )
+    return Ahead(process, folder)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Stop it and all that it started. Legal at any time."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-    process.wait()
+def end(running: Ahead) -> None:
+    """Stop it and all that it started, at once. Legal at any time.
+
+    Not by SIGTERM: a JVM would still take seconds to write the archive that nobody waits for any more.
+    """
+    if running.process.poll() is None:
+        os.killpg(running.process.pid, signal.SIGKILL)
+    running.process.wait()
+    running.folder.cleanup()
 
 
 def _tried(step: Callable[[], object]) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.servers.maven import CACHE, SHORT_LIVED_JVM, CannotFetch, alone, java
+from tests.servers.maven import CACHE, SHORT_LIVED_JVM, CannotFetch, alone, java, work_folder
 
 _SILENT = "-Xlog:disable"  # about an archive that it does not take, Java would speak on stdout
 
@@ -37,7 +36,7 @@ def new_archive(program: str, jars: Sequence[Path]) -> Iterator[list[str] | None
         if archive.is_file():
             yield None
             return
-        with tempfile.TemporaryDirectory(prefix=f".{archive.stem}-", dir=CACHE) as work:
+        with work_folder(CACHE, archive.stem) as work:
             written = Path(work, archive.name)
             yield [*SHORT_LIVED_JVM, f"-XX:ArchiveClassesAtExit={written}", _SILENT]
             if written.is_file():  # not every Java can write one

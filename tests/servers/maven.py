@@ -59,7 +59,7 @@ def fetch_jars(name: str, coordinates: Sequence[str], without: Sequence[str] = (
 
 def _download(coordinates: Sequence[str], without: Sequence[str], folder: Path) -> None:
     """Everything of one fetch lies in a folder of its own until it is complete: a killed run leaves no half cache."""
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
+    with work_folder(folder.parent, folder.name) as work:
         ivy_file = Path(work, "ivy.xml")
         ivy_file.write_text(_ivy_file(coordinates, without))
         command = [
@@ -131,3 +131,12 @@ def alone(lock: Path) -> Iterator[None]:
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def work_folder(parent: Path, name: str) -> Iterator[str]:
+    """A folder for what is not complete yet. Removes those that killed runs left: be `alone` with this name."""
+    for left in parent.glob(f".{name}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=parent) as work:
+        yield work

@@ -95,6 +95,8 @@ def checked(source: Source) -> Source:
     if (source.path is None) == (source.table is None):
         found = "neither" if source.path is None else "both"
         raise InvalidOption(f"wanted a SOURCE (a file or a directory) or --table NAME, found {found}")
+    if "" in (source.path, source.table):
+        raise InvalidOption("wanted a SOURCE (a file or a directory) or --table NAME, found an empty one")
     if source.path is None:
         if source.format is not None:
             raise InvalidOption(f"--format {source.format}: a table has its own format, give it for files only")

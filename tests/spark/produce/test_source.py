@@ -41,6 +41,8 @@ def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:
     [
         (Source(), InvalidOption, "found neither"),
         (Source("a.csv", "t"), InvalidOption, "found both"),
+        (Source("", format="csv"), InvalidOption, "found an empty one"),
+        (Source(table=""), InvalidOption, "found an empty one"),
         (Source(table="t", format="csv"), InvalidOption, "a table has its own format"),
         (Source("{}/none.csv"), NotFound, "found nothing at"),
         (
