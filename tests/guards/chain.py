@@ -181,11 +181,22 @@ GUARDS: Final = (
         "result-below-a-new-floor",
         "A result that is gone because FLOOR rose is no damage.",
         "sparklog/chain/group_commit.py",
-        "        if unread and not self._caught_up:",
+        "        if not self._caught_up.issuperset(ticket for ticket, _ in unread):",
         "        if False:",
         (
             "tests/chain/test_read_entries.py::"
             "test_a_repeat_of_what_floor_has_passed_meanwhile_is_refused_and_its_entry_is_not_missed",
+        ),
+    ),
+    Guard(
+        "newest-state-for-a-refusal",
+        "A command is refused on a state that was read after it was handed in, not on that of the last refusal.",
+        "sparklog/chain/group_commit.py",
+        "        if not self._caught_up.issuperset(ticket for ticket, _ in group.refused):",
+        "        if group.refused and not self._caught_up:",
+        (
+            "tests/chain/test_committer.py::"
+            "test_each_refusal_is_decided_on_the_newest_state_also_just_after_another_one",
         ),
     ),
     Guard(
