@@ -158,14 +158,23 @@ class Committer:
         self._waiting.pop(ticket, None)
         self._idle.pop(ticket, None)
         if isinstance(error, Exception) and not ticket.done and (ticket.sent or ticket.submission.in_doubt):
-            ticket.fail(RequestTimedOut(f"the commit ended early: {error!r}"))
+            ticket.fail(_ended_early(error))
         waiting = list(self._waiting.items())  # of those who are told, some leave meanwhile
-        self._machine.recover([each for each, _ in waiting], self._now())
-        # All look for themselves: the error may have come to one who was to wake others.
-        for each in (self._machine.ended, self._told, self._idle):
-            each.clear()
-        for _, gate in waiting:
-            _open(gate)
+        try:
+            self._machine.recover([each for each, _ in waiting], self._now())
+        except BaseException as second:  # another interrupt, or no memory: an error is better than to wait for ever
+            for each, _ in waiting:
+                if not each.done:
+                    each.fail(_ended_early(second))
+            self._machine.recover((), self._now())
+            if not isinstance(second, Exception):
+                raise
+        finally:
+            # All look for themselves: the error may have come to one who was to wake others.
+            for those in (self._machine.ended, self._told, self._idle):
+                those.clear()
+            for _, gate in waiting:
+                _open(gate)
 
     def _now(self) -> Now:
         return Now(self.clock.now_ms(), self.clock.monotonic_ms(), new_id())
@@ -216,6 +225,10 @@ class Committer:
 def new_command_id() -> CommandId:
     """A command id that nobody drew before."""
     return CommandId(new_id())
+
+
+def _ended_early(error: BaseException) -> RequestTimedOut:
+    return RequestTimedOut(f"the commit ended early: {error!r}")
 
 
 def _open(gate: threading.Lock) -> None:

@@ -321,8 +321,38 @@ GUARDS: Final = (
         "nobody-left-asleep",
         "Callers go on when the one who was to wake them is interrupted.",
         "sparklog/chain/committer.py",
-        "        for _, gate in waiting:\n            _open(gate)\n",
-        "",
+        "            for _, gate in waiting:\n                _open(gate)\n",
+        "            pass\n",
         ("tests/chain/test_group_commit.py::test_a_caller_is_told_though_the_one_who_performs_is_stopped_just_before",),
+    ),
+    Guard(
+        "nobody-left-asleep-twice",
+        "Callers go on when the one who was to wake them is interrupted, and what he did then is too.",
+        "sparklog/chain/committer.py",
+        "        except BaseException as second:",
+        "        except ZeroDivisionError as second:",
+        (
+            "tests/chain/test_group_commit.py::"
+            "test_callers_are_told_though_going_on_fails_too_when_the_one_who_performs_is_interrupted",
+        ),
+    ),
+    Guard(
+        "undecidable-alone",
+        "A command that can't be decided ends itself, not the others of its group.",
+        "sparklog/chain/group.py",
+        "        except Exception as error:",
+        "        except (TypeError, ValueError, AttributeError) as error:",
+        ("tests/chain/test_group_commit.py::test_one_that_nobody_can_decide_does_not_stop_the_others_of_its_group",),
+    ),
+    Guard(
+        "torn-draft",
+        "What was applied in part of a command that failed is in no state.",
+        "sparklog/chain/group.py",
+        "            is_torn = group.draft.is_torn",
+        "            is_torn = False",
+        (
+            "tests/chain/test_group_commit.py::"
+            "test_one_whose_application_stops_half_way_leaves_nothing_of_it_to_the_others_of_its_group",
+        ),
     ),
 )
