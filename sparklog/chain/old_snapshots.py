@@ -4,24 +4,27 @@
 
 The three newest whole snapshots stay, with everything newer. Manifests go before their chunks: a reader that misses a
 chunk finds the manifest gone and takes a newer one. A chunk may be deleted that somebody is about to name in a snapshot
-that is being written; whoever of the two comes later notices, and takes the manifest back (`snapshot.write` looks
-for its chunks behind the put of the manifest, `delete_old` for new manifests behind the deletions).
+that is being written. Whoever of the two comes later notices: `snapshot.write` looks for its chunks behind the put of
+the manifest, and takes it back; `delete_old` looks for new manifests behind each deletion, and puts the chunk back. So
+it deletes no manifest but the oldest ones: another run, which is faster, may have kept only the newest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import takewhile
 
 import msgspec
 
 from sparklog.chain import snapshot
-from sparklog.core.errors import ChainDamaged, KeyNotFound, SparklogError
+from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, SparklogError
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import CHUNKS, COMMANDS, SNAPSHOTS, chunk_key, command_key, parse_command_key
 from sparklog.storage.object_store import ObjectStore, StoredKey
 
 KEPT = 3
+ERRORS = 3  # are told
 
 
 class FoundSnapshot(msgspec.Struct, frozen=True):
@@ -108,10 +111,12 @@ def delete_old(store: ObjectStore, found: Found, old: Old) -> OldDeleted:
     manifests = _deleted(store, old.manifests)
     if manifests.failed:
         return manifests
-    rest = _deleted(store, (*old.chunks, *old.bodies))
-    _take_back(store, found, frozenset(each.key for each in old.chunks))
+    parts = (manifests, _deleted_chunks(store, found, old.chunks), _deleted(store, old.bodies))
     return OldDeleted(
-        manifests.objects + rest.objects, manifests.size_bytes + rest.size_bytes, rest.failed, rest.errors
+        sum(each.objects for each in parts),
+        sum(each.size_bytes for each in parts),
+        sum(each.failed for each in parts),
+        tuple(error for each in parts for error in each.errors)[:ERRORS],
     )
 
 
@@ -125,12 +130,58 @@ def _deleted(store: ObjectStore, keys: Sequence[StoredKey]) -> OldDeleted:
             errors.append(str(error))
         else:
             gone, size_bytes = gone + 1, size_bytes + each.size_bytes
-    return OldDeleted(gone, size_bytes, len(errors), tuple(errors[:3]))
+    return OldDeleted(gone, size_bytes, len(errors), tuple(errors[:ERRORS]))
 
 
-def _take_back(store: ObjectStore, found: Found, gone: frozenset[str]) -> None:
-    """Delete manifests that came meanwhile and name what is gone."""
-    known = {each.stored.key for each in found.snapshots}
-    for stored in list(store.list_keys(SNAPSHOTS)):
-        if stored.key not in known and (_found(store, stored).chunks or frozenset()) & gone:
-            store.delete(stored.key)
+def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey]) -> OldDeleted:
+    """Delete those of the chunks that no snapshot names that came since they were found."""
+    came = _Came(store, found)
+    came.look()
+    gone = size_bytes = 0
+    errors = []
+    for each in chunks:
+        try:
+            if not came.may_name(each.key) and _is_deleted(store, each.key, came):
+                gone, size_bytes = gone + 1, size_bytes + each.size_bytes
+        except SparklogError as error:
+            errors.append(str(error))
+    return OldDeleted(gone, size_bytes, len(errors), tuple(errors[:ERRORS]))
+
+
+def _is_deleted(store: ObjectStore, chunk: str, came: _Came) -> bool:
+    """Delete a chunk, and put it back if a snapshot came meanwhile that may name it."""
+    try:
+        body = bytes(store.get(chunk))
+    except KeyNotFound:  # another run was faster
+        return False
+    is_gone = False
+    try:
+        store.delete(chunk)
+        came.look()
+        is_gone = not came.may_name(chunk)
+    finally:
+        if not is_gone:
+            with suppress(KeyExists):
+                store.put_if_absent(chunk, body)
+    return is_gone
+
+
+class _Came:
+    """Snapshots that came since others were found, and the chunks that they name."""
+
+    def __init__(self, store: ObjectStore, found: Found) -> None:
+        self._store = store
+        self._known = {each.stored.key for each in found.snapshots}
+        self._named: frozenset[str] | None = frozenset()  # None: one of them can't be read
+
+    def look(self) -> None:
+        """Read those that are new."""
+        for stored in list(self._store.list_keys(SNAPSHOTS)):
+            if stored.key not in self._known:
+                chunks = _found(self._store, stored).chunks
+                self._named = None if chunks is None or self._named is None else self._named | chunks
+                self._known.add(stored.key)
+
+    def may_name(self, chunk: str) -> bool:
+        """Whether one of them may name the chunk."""
+        return self._named is None or chunk in self._named
