@@ -82,9 +82,9 @@ class ResultTable:
             column = block.columns["id_high"]
             row = column.searchsorted(wanted).item()
             while row < block.rows and column.item(row) == high:  # a Python int: each commit looks through all blocks
-                if block.columns["id_low"].item(row) == low:
-                    return next(self._rows(block, np.array([row])), None)
-                row += 1
+                if block.columns["id_low"].item(row) == low and block.columns["n0"].item(row) >= self.floor:
+                    return next(self._rows(block, np.array([row])))
+                row += 1  # one below FLOOR hides no later one: its id may have been given to another command since
         return None
 
     def labelled(self, label: str) -> list[AppliedBy]:

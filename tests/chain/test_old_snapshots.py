@@ -180,13 +180,19 @@ def test_a_manifest_that_goes_between_being_found_and_read_is_passed_over(
     assert manifest.n == other.follower.snapshot_n
 
 
-def test_a_writer_whose_chunk_went_before_its_manifest_came_takes_it_back_and_writes_all_anew(chain: Member) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_a_writer_whose_chunk_went_before_its_manifest_came_takes_it_back_and_writes_all_anew(
+    chain: Member, again: bool
+) -> None:
+    """Also if the manifest is refused as taken because of an earlier try of the same put."""
     grown(chain, 1)
     chain.append()
     before = snapshot.newest(chain.store)
     assert before is not None
     chunk = chunk_key(before.topics.sha256)  # which the next snapshot names again
     chain.store.plan(lambda: chain.store.inner.delete(chunk), "put_if_absent", SNAPSHOTS)
+    if again:
+        chain.store.plan(Fault.OWN_KEY_EXISTS, "put_if_absent", SNAPSHOTS)
     with pytest.raises(StoreUnavailable, match=f"{chunk} at .* was deleted as old while a snapshot that names it"):
         chain.committer.write_snapshot()
     assert keys(chain.store, SNAPSHOTS) == {snapshot_key(2)}
