@@ -111,8 +111,7 @@ class Committer:
                     request, done = self._next_request(ticket), ticket.done
             self._waiting.pop(ticket, None)
         except BaseException as error:
-            with self._turn:
-                self._leave(ticket, error)
+            self._leave_in_turn(ticket, error)
             if ticket.error is not None:
                 raise ticket.error from error
             raise
@@ -153,6 +152,16 @@ class Committer:
             return
         _open(gate)
 
+    def _leave_in_turn(self, ticket: Ticket, error: BaseException) -> None:
+        """Leave, also if one is interrupted again meanwhile: the others would wait for ever."""
+        try:
+            with self._turn:
+                self._leave(ticket, error)
+        except BaseException as second:
+            if not isinstance(second, Exception):
+                self._leave_in_turn(ticket, second)
+            raise
+
     def _leave(self, ticket: Ticket, error: BaseException) -> None:
         """The caller goes away before its ticket is done: the others go on without it."""
         self._waiting.pop(ticket, None)
@@ -162,13 +171,11 @@ class Committer:
         waiting = list(self._waiting.items())  # of those who are told, some leave meanwhile
         try:
             self._machine.recover([each for each, _ in waiting], self._now())
-        except BaseException as second:  # another interrupt, or no memory: an error is better than to wait for ever
+        except Exception as second:  # no memory, maybe: an error is better than to wait for ever
             for each, _ in waiting:
                 if not each.done:
                     each.fail(_ended_early(second))
             self._machine.recover((), self._now())
-            if not isinstance(second, Exception):
-                raise
         finally:
             # All look for themselves: the error may have come to one who was to wake others.
             for those in (self._machine.ended, self._told, self._idle):
@@ -227,7 +234,7 @@ def new_command_id() -> CommandId:
     return CommandId(new_id())
 
 
-def _ended_early(error: BaseException) -> RequestTimedOut:
+def _ended_early(error: Exception) -> RequestTimedOut:
     return RequestTimedOut(f"the commit ended early: {error!r}")
 
 

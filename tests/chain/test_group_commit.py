@@ -426,9 +426,9 @@ def test_when_the_caller_who_performs_is_interrupted_another_goes_on(chain: Memb
     assert member(chain.store.inner).uploads() == [upload_of(each) for each in submissions]
 
 
-@pytest.mark.parametrize("second", [KeyboardInterrupt, MemoryError])
-def test_callers_are_told_though_going_on_fails_too_when_the_one_who_performs_is_interrupted(
-    chain: Member, monkeypatch: pytest.MonkeyPatch, second: type[BaseException]
+@pytest.mark.parametrize(("second", "told"), [(KeyboardInterrupt, CommandResult), (MemoryError, OutcomeUnknown)])
+def test_callers_are_told_though_the_one_who_performs_is_stopped_again_while_it_leaves(
+    chain: Member, monkeypatch: pytest.MonkeyPatch, second: type[BaseException], told: type
 ) -> None:
     def interrupted() -> None:
         monkeypatch.setattr(chain.committer._machine, "_advance", failing)
@@ -440,8 +440,30 @@ def test_callers_are_told_though_going_on_fails_too_when_the_one_who_performs_is
 
     chain.store.plan(interrupted, "get", "meta/void/")
     found = together(chain, [chain.begin(append()) for _ in range(3)], interrupted=True)
-    assert [type(each) for each in found] == [OutcomeUnknown, OutcomeUnknown, KeyboardInterrupt]
+    assert [type(each) for each in found] == [told, told, KeyboardInterrupt]
     assert chain.append().ranges[0].start == 3
+
+
+def test_callers_go_on_though_the_one_who_performs_is_interrupted_again_while_it_waits_for_its_turn(
+    chain: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Turn:
+        def __enter__(self) -> None:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        def __exit__(self, *_: object) -> None:
+            raise AssertionError("it was never entered")
+
+    def interrupted() -> None:
+        monkeypatch.setattr(chain.committer, "_turn", Turn())
+        raise KeyboardInterrupt
+
+    chain.store.plan(interrupted, "get", "meta/void/")
+    submissions = [chain.begin(append()) for _ in range(3)]
+    found = together(chain, submissions, interrupted=True)
+    assert [type(each) for each in found] == [CommandResult, CommandResult, KeyboardInterrupt]
+    assert chain.committer._waiting == chain.committer._idle == {}
 
 
 def test_a_caller_is_told_though_the_one_who_performs_is_stopped_just_before(

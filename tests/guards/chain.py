@@ -337,13 +337,24 @@ GUARDS: Final = (
     ),
     Guard(
         "nobody-left-asleep-twice",
-        "Callers go on when the one who was to wake them is interrupted, and what he did then is too.",
+        "Callers go on when the one who was to wake them is interrupted, and again while he leaves.",
         "sparklog/chain/committer.py",
-        "        except BaseException as second:",
+        "            if not isinstance(second, Exception):\n",
+        "            if False:\n",
+        (
+            "tests/chain/test_group_commit.py::"
+            "test_callers_go_on_though_the_one_who_performs_is_interrupted_again_while_it_waits_for_its_turn",
+        ),
+    ),
+    Guard(
+        "nobody-left-asleep-without-memory",
+        "Callers end with an error when nothing can be decided for them any more.",
+        "sparklog/chain/committer.py",
+        "        except Exception as second:",
         "        except ZeroDivisionError as second:",
         (
             "tests/chain/test_group_commit.py::"
-            "test_callers_are_told_though_going_on_fails_too_when_the_one_who_performs_is_interrupted",
+            "test_callers_are_told_though_the_one_who_performs_is_stopped_again_while_it_leaves",
         ),
     ),
     Guard(
