@@ -112,8 +112,7 @@ class Committer:
                     request, done = self._next_request(ticket), ticket.done
             self._waiting.pop(ticket, None)
         except BaseException as error:
-            with self._turn:
-                self._leave(ticket, error)
+            self._leave_in_turn(ticket, error)
             if ticket.error is not None:
                 raise ticket.error from error
             raise
@@ -154,19 +153,36 @@ class Committer:
             return
         _open(gate)
 
+    def _leave_in_turn(self, ticket: Ticket, error: BaseException) -> None:
+        """Leave, also if one is interrupted again meanwhile: the others would wait for ever."""
+        try:
+            with self._turn:
+                self._leave(ticket, error)
+        except BaseException as second:
+            if not isinstance(second, Exception):
+                self._leave_in_turn(ticket, second)
+            raise
+
     def _leave(self, ticket: Ticket, error: BaseException) -> None:
         """The caller leaves before its ticket is done: the others go on without it."""
         self._waiting.pop(ticket, None)
         self._idle.pop(ticket, None)
         if isinstance(error, Exception) and not ticket.done and (ticket.sent or ticket.submission.in_doubt):
-            ticket.fail(RequestTimedOut(f"the commit ended early: {error!r}"))
+            ticket.fail(_ended_early(error))
         waiting = list(self._waiting.items())  # a copy: callers who are done leave meanwhile
-        self._machine.recover([each for each, _ in waiting], self._now())
-        # Wake everybody: the error may have come to a caller who was to wake others.
-        for callers in (self._machine.ended, self._to_wake, self._idle):
-            callers.clear()
-        for _, gate in waiting:
-            _open(gate)
+        try:
+            self._machine.recover([each for each, _ in waiting], self._now())
+        except Exception as second:  # no memory, perhaps: an error is better than waiting for ever
+            for each, _ in waiting:
+                if not each.done:
+                    each.fail(_ended_early(second))
+            self._machine.recover((), self._now())
+        finally:
+            # Wake everybody: the error may have come to a caller who was to wake others.
+            for callers in (self._machine.ended, self._to_wake, self._idle):
+                callers.clear()
+            for _, gate in waiting:
+                _open(gate)
 
     def _now(self) -> Now:
         return Now(self.clock.now_ms(), self.clock.monotonic_ms(), new_id())
@@ -217,6 +233,10 @@ class Committer:
 def new_command_id() -> CommandId:
     """A new command id."""
     return CommandId(new_id())
+
+
+def _ended_early(error: Exception) -> RequestTimedOut:
+    return RequestTimedOut(f"the commit ended early: {error!r}")
 
 
 def _open(gate: threading.Lock) -> None:

@@ -122,12 +122,25 @@ def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirm
         except SparklogError as error:
             if final:
                 group.refused.append((ticket, error))
-        except (TypeError, ValueError, AttributeError) as error:  # types are not checked when a command is built
-            wrong = InvalidInput(f"command {ticket.submission.command_id} holds a value of the wrong type: {error}")
-            wrong.__cause__ = error
+        except Exception as error:  # types are not checked when a command is built, and no command may end the others
+            is_torn = group.draft.is_torn
+            if is_torn:
+                others = [each for each in tickets if each is not ticket]
+                group = decide_group(head, others, time_ms, confirmed=confirmed)
+                group.tickets = tickets
             if final:
-                group.refused.append((ticket, wrong))
+                group.refused.append((ticket, _undecidable(ticket, error)))
+            if is_torn:
+                break
     return group
+
+
+def _undecidable(ticket: Ticket, error: Exception) -> InvalidInput:
+    wrong = InvalidInput(
+        f"command {ticket.submission.command_id} can't be decided, a value in it may have the wrong type: {error!r}"
+    )
+    wrong.__cause__ = error
+    return wrong
 
 
 def _add(group: Group, ticket: Ticket, decision: Decision) -> None:

@@ -79,7 +79,8 @@ class GroupCommit:
         self._attempts: deque[Attempt] = deque()  # on consecutive slots
         self._handlers: dict[Request, Handler] = {}
         self._round: list[Ticket] = []  # the tickets that an error ends
-        self._caught_up = False  # whether the last round reached the end of the chain
+        # Those who waited when the last round of following began: its head is new enough to refuse them on.
+        self._caught_up: frozenset[Ticket] = frozenset()
         self._known_ms = known_ms  # when the chain at the address was last known to be this one
         self._lost_in_a_row = 0
         self._gathering = Gathering()
@@ -111,7 +112,7 @@ class GroupCommit:
         """
         self._attempts.clear()
         self._forget_requests()
-        self._caught_up = False
+        self._caught_up = frozenset()
         self._queue = deque(each for each in tickets if not each.done)
         for ticket in self._queue:
             ticket.doubt()
@@ -170,7 +171,7 @@ class GroupCommit:
         if group.committed:
             self._read_back(group.committed)
             return False
-        if group.refused and not self._caught_up:
+        if not self._caught_up.issuperset(ticket for ticket, _ in group.refused):
             self._follow(CatchUp(self.head, self._url), group.tickets)
             return False
         for ticket, result in group.known:
@@ -231,7 +232,7 @@ class GroupCommit:
         self._attempts.append(attempt)
         for ticket, _ in group.decided:
             ticket.sent = True
-        self._caught_up = False
+        self._caught_up = frozenset()
         self._ask(claim.start(), self._of_claim(attempt))
 
     def _of_claim(self, attempt: Attempt) -> Handler:
@@ -331,13 +332,14 @@ class GroupCommit:
         """Follow the chain to its end, and then call `then`. An error ends `tickets`."""
         self.phase = Phase.FOLLOWING
         self._round = [each for each in tickets if not each.done]
+        waiting = frozenset(self._queue)
 
         def handle(reply: Reply, now: Now) -> None:
             match catch_up.reply(reply):
                 case Request() as request:
                     self._ask(request, handle)
                 case Head() as head:
-                    self.head, self._caught_up = head, True
+                    self.head, self._caught_up = head, waiting
                     if then is not None:
                         then()
                 case SparklogError() as error:
@@ -348,7 +350,7 @@ class GroupCommit:
     def _rest(self) -> None:
         """Let others go first for a moment."""
         self.phase = Phase.RESTING
-        self._caught_up = False
+        self._caught_up = frozenset()
         self._ask(Pause(REST_MS), lambda reply, now: None)
 
     def _fail_round(self, error: SparklogError) -> None:
@@ -400,7 +402,7 @@ class GroupCommit:
         self.ended.extend(ticket for ticket, _ in committed if ticket.done)
         self._queue = deque(each for each in self._queue if not each.done)
         unread = [(ticket, n) for ticket, n in committed if not ticket.done]
-        if unread and not self._caught_up:
+        if not self._caught_up.issuperset(ticket for ticket, _ in unread):
             self._follow(CatchUp(self.head, self._url), [ticket for ticket, _ in unread])
             return
         for ticket, n in unread:

@@ -33,6 +33,7 @@ class Draft:
     def __init__(self, head: Head) -> None:
         self.state = head.state.fork()
         self.entry_hash = head.entry_hash
+        self.is_torn = False  # a command was applied in part only: the draft is no state of the chain
 
     def follows(self, entry: Entry) -> bool:
         """True if the entry names this chain and the hash of the previous entry."""
@@ -46,7 +47,9 @@ class Draft:
 
     def apply_command(self, command: AppliedCommand, at: At, append: Append | None = None) -> None:
         """Apply one command of entry `at`. `append` is the append that it names by reference, if any."""
+        self.is_torn = True
         apply_command(self.state, _expanded(self.state, command, at, append), at)
+        self.is_torn = False
 
     def end_entry(self, at: At, body: bytes | memoryview) -> None:
         """Finish entry `at`, whose bytes are `body`, after all its commands were applied."""

@@ -5,25 +5,28 @@
 The three newest whole snapshots stay, and so does everything newer. Manifests are deleted before their chunks: a reader
 that misses a chunk finds the manifest gone and takes a newer one.
 
-A deleted chunk may be one that a snapshot being written is about to name. Whichever of the two comes later notices this
-and deletes the manifest again: `snapshot.write` looks for its chunks after it has put the manifest, and `delete_old`
-looks for new manifests after its deletions.
+A deleted chunk may be one that a snapshot being written is about to name. Whichever of the two comes later notices
+this: `snapshot.write` looks for its chunks after it has put the manifest, and deletes the manifest again; `delete_old`
+looks for new manifests after each deletion, and puts the chunk back. So `delete_old` deletes only the oldest manifests:
+another run, which is faster, may have kept only the newest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import takewhile
 
 import msgspec
 
 from sparklog.chain import snapshot
-from sparklog.core.errors import ChainDamaged, KeyNotFound, SparklogError
+from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, SparklogError
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import CHUNKS, COMMANDS, SNAPSHOTS, chunk_key, command_key, parse_command_key
 from sparklog.storage.object_store import ObjectStore, StoredKey
 
 KEPT = 3
+ERRORS = 3  # are told
 
 
 class FoundSnapshot(msgspec.Struct, frozen=True):
@@ -110,10 +113,12 @@ def delete_old(store: ObjectStore, found: Found, old: Old) -> OldDeleted:
     manifests = _deleted(store, old.manifests)
     if manifests.failed:
         return manifests
-    rest = _deleted(store, (*old.chunks, *old.bodies))
-    _take_back(store, found, frozenset(each.key for each in old.chunks))
+    parts = (manifests, _deleted_chunks(store, found, old.chunks), _deleted(store, old.bodies))
     return OldDeleted(
-        manifests.objects + rest.objects, manifests.size_bytes + rest.size_bytes, rest.failed, rest.errors
+        sum(each.objects for each in parts),
+        sum(each.size_bytes for each in parts),
+        sum(each.failed for each in parts),
+        tuple(error for each in parts for error in each.errors)[:ERRORS],
     )
 
 
@@ -127,12 +132,58 @@ def _deleted(store: ObjectStore, keys: Sequence[StoredKey]) -> OldDeleted:
             errors.append(str(error))
         else:
             gone, size_bytes = gone + 1, size_bytes + each.size_bytes
-    return OldDeleted(gone, size_bytes, len(errors), tuple(errors[:3]))
+    return OldDeleted(gone, size_bytes, len(errors), tuple(errors[:ERRORS]))
 
 
-def _take_back(store: ObjectStore, found: Found, gone: frozenset[str]) -> None:
-    """Delete manifests that appeared meanwhile and name chunks that are gone."""
-    known = {each.stored.key for each in found.snapshots}
-    for stored in list(store.list_keys(SNAPSHOTS)):
-        if stored.key not in known and (_found(store, stored).chunks or frozenset()) & gone:
-            store.delete(stored.key)
+def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey]) -> OldDeleted:
+    """Delete those chunks that no new snapshot names: none that appeared since `found`."""
+    new = _NewSnapshots(store, found)
+    new.look()
+    gone = size_bytes = 0
+    errors = []
+    for chunk in chunks:
+        try:
+            if not new.may_name(chunk.key) and _is_deleted(store, chunk.key, new):
+                gone, size_bytes = gone + 1, size_bytes + chunk.size_bytes
+        except SparklogError as error:
+            errors.append(str(error))
+    return OldDeleted(gone, size_bytes, len(errors), tuple(errors[:ERRORS]))
+
+
+def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
+    """Delete a chunk; put it back if a snapshot that may name it has appeared meanwhile."""
+    try:
+        body = bytes(store.get(chunk))
+    except KeyNotFound:  # another run was faster
+        return False
+    is_gone = False
+    try:
+        store.delete(chunk)
+        new.look()
+        is_gone = not new.may_name(chunk)
+    finally:
+        if not is_gone:
+            with suppress(KeyExists):
+                store.put_if_absent(chunk, body)
+    return is_gone
+
+
+class _NewSnapshots:
+    """Snapshots that have appeared since `found`, and the chunks that they name."""
+
+    def __init__(self, store: ObjectStore, found: Found) -> None:
+        self._store = store
+        self._known = {each.stored.key for each in found.snapshots}
+        self._named: frozenset[str] | None = frozenset()  # None: one of them can't be read
+
+    def look(self) -> None:
+        """Read those that have appeared since the last look."""
+        for stored in list(self._store.list_keys(SNAPSHOTS)):
+            if stored.key not in self._known:
+                chunks = _found(self._store, stored).chunks
+                self._named = None if chunks is None or self._named is None else self._named | chunks
+                self._known.add(stored.key)
+
+    def may_name(self, chunk: str) -> bool:
+        """True if one of them may name the chunk."""
+        return self._named is None or chunk in self._named

@@ -173,9 +173,11 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
         store.put_if_absent(key, manifest)
     except KeyExists:
         try:
-            return read_manifest(store, key)
+            there = read_manifest(store, key)
         except KeyNotFound as error:
             raise refused_as_taken(store, key) from error
+        if there != prepared.manifest:  # it is ours if the reply to an earlier try of this put was lost
+            return there
     gone = missing_chunks(store, prepared.manifest)
     if gone:
         store.delete(key)

@@ -83,9 +83,9 @@ class ResultTable:
             row = column.searchsorted(wanted).item()
             # item() gives a Python int, which is quick to compare: each commit searches all blocks.
             while row < block.rows and column.item(row) == high:
-                if block.columns["id_low"].item(row) == low:
-                    return next(self._rows(block, np.array([row])), None)
-                row += 1
+                if block.columns["id_low"].item(row) == low and block.columns["n0"].item(row) >= self.floor:
+                    return next(self._rows(block, np.array([row])))
+                row += 1  # a row below FLOOR hides no later one: its id may have been given to another command since
         return None
 
     def labelled(self, label: str) -> list[AppliedBy]:

@@ -23,8 +23,8 @@ from sparklog.storage.object_store import ObjectStore
 
 T = TypeVar("T")
 
-# After these errors the next holder is asked. (An unsupported format would be the same on every holder.) InvalidInput: the
-# store's bucket is gone, or its keys have expired.
+# After these errors the next holder is asked. (An unsupported format would be the same on every holder.)
+# InvalidInput: the store's bucket is gone, or its keys have expired.
 _NOT_FROM_HERE: Final = (KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied, InvalidInput)
 
 

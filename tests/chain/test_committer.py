@@ -183,10 +183,22 @@ def test_a_refusal_is_decided_on_the_newest_state(chain: Member) -> None:
         late.append(partition=3)
 
 
+def test_each_refusal_is_decided_on_the_newest_state_also_just_after_another_one(chain: Member) -> None:
+    late = member(chain.store.inner)
+    with pytest.raises(UnknownTopicOrPartition):
+        late.append(partition=2)
+    chain.committer.submit(chain.committer.begin(AddPartitions(TOPIC, 3)), TIMEOUT_MS)
+    assert late.append(partition=2).ranges[0].partition == 2
+
+
 def test_without_the_look_at_the_newest_state_a_legal_append_would_be_refused(chain: Member) -> None:
+    class Everybody(frozenset[Any]):
+        def issuperset(self, _: object) -> bool:
+            return True
+
     late = member(chain.store.inner)
     chain.committer.submit(chain.committer.begin(AddPartitions(TOPIC, 3)), TIMEOUT_MS)
-    late.committer._machine._caught_up = True
+    late.committer._machine._caught_up = Everybody()
     with pytest.raises(UnknownTopicOrPartition):
         late.append(partition=2)
 

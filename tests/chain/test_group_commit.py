@@ -14,9 +14,11 @@ from sparklog.chain.entry import decode_entry
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
 from sparklog.chain.requests import Get, GetMany, Now, Pause, Put, Request
+from sparklog.core.apply import apply_command
 from sparklog.core.commands import AllocateProducer, Application, CreateTopic, MoveLogStart, Submission
-from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreFull, TopicAlreadyExists
-from sparklog.core.records import CommandResult
+from sparklog.core.errors import InvalidInput, OutcomeUnknown, SparklogError, StoreFull, TopicAlreadyExists
+from sparklog.core.records import AppliedCommand, At, CommandResult
+from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, PartitionIndex
 from tests.chain.chain_kit import AUTHOR, TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
 from tests.faults.faulty_store import Fault
@@ -116,6 +118,31 @@ def test_one_that_is_refused_does_not_stop_the_others_of_its_group(chain: Member
     first, refused, last = together(chain, [Submission(f"{at:032x}", 0, each) for at, each in enumerate(commands)])  # type: ignore[arg-type]
     assert isinstance(refused, TopicAlreadyExists)
     assert [each.n for each in results([first, last])] == [2, 2]
+
+
+def test_one_that_nobody_can_decide_does_not_stop_the_others_of_its_group(chain: Member) -> None:
+    commands: list[Any] = [append(), object(), append()]
+    first, refused, last = together(chain, [Submission(f"{at:032x}", 0, each) for at, each in enumerate(commands)])  # type: ignore[arg-type]
+    assert isinstance(refused, InvalidInput)
+    assert [each.n for each in results([first, last])] == [2, 2]
+
+
+@pytest.mark.parametrize("error", [TypeError, KeyError])
+def test_one_whose_application_stops_half_way_leaves_nothing_of_it_to_the_others_of_its_group(
+    chain: Member, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    submissions = [chain.begin(append(records=size)) for size in (1, 2, 3)]
+
+    def stopping(state: ClusterState, command: AppliedCommand, at: At) -> None:
+        apply_command(state, command, at)
+        if command.command_id == submissions[1].command_id:
+            raise error("half way")
+
+    monkeypatch.setattr("sparklog.chain.head.apply_command", stopping)
+    first, refused, last = together(chain, submissions)
+    assert isinstance(refused, InvalidInput)
+    assert [(each.n, each.ranges[0].start) for each in results([first, last])] == [(2, 0), (2, 1)]
+    assert chain.uploads() == member(chain.store.inner).uploads() == [upload_of(submissions[at]) for at in (0, 2)]
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -397,6 +424,46 @@ def test_when_the_caller_who_performs_is_interrupted_another_goes_on(chain: Memb
     found = together(chain, submissions, interrupted=True)
     assert [type(each) for each in found] == [CommandResult, CommandResult, KeyboardInterrupt]
     assert member(chain.store.inner).uploads() == [upload_of(each) for each in submissions]
+
+
+@pytest.mark.parametrize(("second", "told"), [(KeyboardInterrupt, CommandResult), (MemoryError, OutcomeUnknown)])
+def test_callers_are_told_though_the_one_who_performs_is_stopped_again_while_it_leaves(
+    chain: Member, monkeypatch: pytest.MonkeyPatch, second: type[BaseException], told: type
+) -> None:
+    def interrupted() -> None:
+        monkeypatch.setattr(chain.committer._machine, "_advance", failing)
+        raise KeyboardInterrupt
+
+    def failing(now: Now) -> None:
+        monkeypatch.undo()
+        raise second
+
+    chain.store.plan(interrupted, "get", "meta/void/")
+    found = together(chain, [chain.begin(append()) for _ in range(3)], interrupted=True)
+    assert [type(each) for each in found] == [told, told, KeyboardInterrupt]
+    assert chain.append().ranges[0].start == 3
+
+
+def test_callers_go_on_though_the_one_who_performs_is_interrupted_again_while_it_waits_for_its_turn(
+    chain: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Turn:
+        def __enter__(self) -> None:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        def __exit__(self, *_: object) -> None:
+            raise AssertionError("it was never entered")
+
+    def interrupted() -> None:
+        monkeypatch.setattr(chain.committer, "_turn", Turn())
+        raise KeyboardInterrupt
+
+    chain.store.plan(interrupted, "get", "meta/void/")
+    submissions = [chain.begin(append()) for _ in range(3)]
+    found = together(chain, submissions, interrupted=True)
+    assert [type(each) for each in found] == [CommandResult, CommandResult, KeyboardInterrupt]
+    assert chain.committer._waiting == chain.committer._idle == {}
 
 
 def test_a_caller_is_told_though_the_one_who_performs_is_stopped_just_before(

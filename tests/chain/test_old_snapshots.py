@@ -8,12 +8,12 @@ import pytest
 
 from sparklog.chain import group, snapshot
 from sparklog.chain.old_snapshots import KEPT, Found, FoundSnapshot, Old, decide_old, delete_old, find
-from sparklog.core.commands import RaiseFloor
+from sparklog.core.commands import AlterTopic, RaiseFloor
 from sparklog.core.errors import ChainDamaged, StoreUnavailable
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import CHUNKS, COMMANDS, SNAPSHOTS, chunk_key, command_key, entry_key, snapshot_key
 from sparklog.storage.object_store import ObjectStore, StoredKey
-from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
+from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
 from tests.core.state_contents import contents
 from tests.faults.faulty_store import Fault, FaultyStore
 from tests.faults.inline_pool import Inline
@@ -180,13 +180,19 @@ def test_a_manifest_that_goes_between_being_found_and_read_is_passed_over(
     assert manifest.n == other.follower.snapshot_n
 
 
-def test_a_writer_whose_chunk_went_before_its_manifest_came_takes_it_back_and_writes_all_anew(chain: Member) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_a_writer_whose_chunk_went_before_its_manifest_came_takes_it_back_and_writes_all_anew(
+    chain: Member, again: bool
+) -> None:
+    """Also if the manifest is refused as taken because of an earlier try of the same put."""
     grown(chain, 1)
     chain.append()
     before = snapshot.newest(chain.store)
     assert before is not None
     chunk = chunk_key(before.topics.sha256)  # which the next snapshot names again
     chain.store.plan(lambda: chain.store.inner.delete(chunk), "put_if_absent", SNAPSHOTS)
+    if again:
+        chain.store.plan(Fault.OWN_KEY_EXISTS, "put_if_absent", SNAPSHOTS)
     with pytest.raises(StoreUnavailable, match=f"{chunk} at .* was deleted as old while a snapshot that names it"):
         chain.committer.write_snapshot()
     assert keys(chain.store, SNAPSHOTS) == {snapshot_key(2)}
@@ -196,7 +202,7 @@ def test_a_writer_whose_chunk_went_before_its_manifest_came_takes_it_back_and_wr
     assert (newest.n, snapshot.missing_chunks(chain.store, newest)) == (3, [])
 
 
-def test_a_manifest_that_came_before_its_chunk_went_is_taken_back_by_who_deletes(chain: Member) -> None:
+def test_a_chunk_that_a_manifest_names_which_came_before_it_went_is_put_back_by_who_deletes(chain: Member) -> None:
     """The writer has looked for its chunks already, and believes that all of them are there."""
     grown(chain, 5)
     late = member(chain.store.inner)
@@ -209,8 +215,57 @@ def test_a_manifest_that_came_before_its_chunk_went_is_taken_back_by_who_deletes
             chain.store.inner.put_if_absent(key, body)
     chain.store.plan(lambda: chain.store.inner.put_if_absent(*manifest), "delete", CHUNKS)
     vacuumed(chain.store)
-    assert manifest[0] not in keys(chain.store, SNAPSHOTS)
-    assert contents(member(chain.store.inner).follower.state) == contents(late.follower.state)
+    newest = snapshot.newest(chain.store)
+    assert newest is not None
+    assert (snapshot_key(newest.n), snapshot.missing_chunks(chain.store, newest)) == (manifest[0], [])
+
+
+def retention_is(chain: Member, *changed: tuple[str, str]) -> None:
+    command = AlterTopic(TOPIC, dict(changed), () if changed else ("retention.ms",))
+    chain.committer.submit(chain.committer.begin(command), TIMEOUT_MS)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_slow_run_breaks_no_snapshots_that_a_faster_one_kept(chain: Member, late: bool) -> None:
+    """What was old when the slow run looked is named again by the only snapshots that the other one left."""
+    store, first = chain.store, chain.follower.state.n + 1
+    grown(chain, 1)
+    retention_is(chain, ("retention.ms", "5"))
+    grown(chain, 3)
+    seen = find(store)
+    topics = chunk_key(snapshot.read_manifest(store, snapshot_key(first)).topics.sha256)
+
+    def meanwhile() -> None:
+        retention_is(chain)
+        grown(chain, 3)
+        vacuumed(chain.store.inner)
+
+    if late:  # just before the chunk goes
+        store.plan(meanwhile, "delete", topics)
+    else:
+        meanwhile()
+    assert topics in {each.key for each in decide_old(seen).chunks}
+    assert delete_old(store, seen, decide_old(seen)).errors == ()
+    assert late or store.count("delete", topics) == 0
+    newest = find(store).snapshots
+    assert len(newest) == KEPT
+    for each in newest:
+        assert snapshot.missing_chunks(store, snapshot.read_manifest(store, each.stored.key)) == []
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_chunk_is_put_back_if_nobody_knows_who_names_it(chain: Member, damaged: bool) -> None:
+    """The look for new manifests fails, or one of them is damaged, just after the chunk went."""
+    grown(chain, 5)
+    here = find(chain.store)
+    old = decide_old(here)
+    if damaged:
+        chain.store.plan(lambda: chain.store.inner.put_if_absent(snapshot_key(90), b"?"), "delete", CHUNKS)
+    else:
+        chain.store.plan(Fault.UNAVAILABLE, "list_keys", SNAPSHOTS, skip=1)
+    done = delete_old(chain.store, here, old)
+    left = {each.key for each in old.chunks} & keys(chain.store, CHUNKS)
+    assert (done.failed, len(left)) == ((0, len(old.chunks)) if damaged else (1, 1))
 
 
 # ---- bodies -------------------------------------------------------------------------------------

@@ -106,6 +106,23 @@ def test_a_block_that_lies_wholly_below_floor_goes_and_one_across_it_stays_as_it
         assert [n for n in range(12) if known.get(command_id(n)) is not None] == list(range(first, 12))
 
 
+def test_a_command_is_found_behind_another_one_of_its_id_that_floor_has_passed() -> None:
+    again, other = CommandId("a" * 32), CommandId("b" * 32)
+    table = ResultTable()
+    for applied in (
+        AppliedBy(again, EntryNumber(5), EntryNumber(5)),
+        AppliedBy(other, EntryNumber(50), EntryNumber(50)),
+    ):
+        table.add(applied)
+    table.seal()
+    table.drop_below(EntryNumber(20))
+    newer = AppliedBy(again, EntryNumber(60), EntryNumber(60))
+    table.add(newer)
+    assert table.get(again) == newer
+    table.seal()
+    assert table.get(again) == newer
+
+
 def test_floor_drops_from_the_tail_too() -> None:
     table = ResultTable()
     for n in range(4):
