@@ -135,8 +135,13 @@ def read_block(store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, st
     """The block in a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
     import pyarrow as pa
 
-    batch: Any = pa.ipc.open_file(pa.py_buffer(_body(store, n, chunk))).get_batch(0)
-    columns = {name: batch.column(name).to_numpy(zero_copy_only=True) for name in dtypes}
+    body = pa.py_buffer(_body(store, n, chunk))
+    try:
+        batch: Any = pa.ipc.open_file(body).get_batch(0)
+        columns = {name: batch.column(name).to_numpy(zero_copy_only=True) for name in dtypes}
+    except (pa.ArrowInvalid, KeyError) as error:
+        found = f"its checksum is right, but it can't be read as a table of {', '.join(dtypes)}: {error}"
+        raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
     dead = None
     if chunk.dead:
         dead = np.zeros(chunk.rows, dtype=np.bool_)

@@ -255,6 +255,25 @@ def test_a_missing_chunk_is_named_and_the_entries_are_read(chain: Member, caplog
         chain.store.inner.put_if_absent(key, whole)
 
 
+@pytest.mark.parametrize("which", ["slices", "small"])
+def test_a_chunk_of_another_table_in_place_of_one_is_named_and_the_entries_are_read(
+    chain: Member, caplog: pytest.LogCaptureFixture, which: str
+) -> None:
+    """Also a chunk that another version wrote with other columns."""
+    chain.append()
+    chain.committer.write_snapshot()
+    manifest = snapshot.newest(chain.store)
+    assert manifest is not None
+    other = manifest.slices if which == "slices" else (manifest.small,)
+    wrong = snapshot.Prepared(msgspec.structs.replace(manifest, results=other))
+    chain.store.inner.delete(snapshot_key(manifest.n))
+    for key, body in snapshot.objects_of(wrong):
+        chain.store.inner.put_if_absent(key, body)
+    assert member(chain.store.inner).uploads() == chain.uploads()
+    assert f"{chunk_key(other[0].sha256)} at {chain.store.url}" in caplog.text
+    assert "can't be read as a table of id_high, id_low, n, n0, label" in caplog.text
+
+
 def test_damage_is_an_error_if_neither_an_older_snapshot_nor_the_first_entry_is_there(chain: Member) -> None:
     chain.append()
     chain.committer.write_snapshot()
