@@ -17,6 +17,7 @@ from sparklog.core.errors import InconsistentClusterId, InvalidInput
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
+from sparklog.host.fork import after_fork_in_child
 from sparklog.log.stores import StorePlaces, Stores, open_metadata, places_to_carry
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.open_store import absolute_url, has_timeout, join_url
@@ -100,6 +101,15 @@ def default_author() -> Author:
 
 _shared: dict[_Key, Connection] = {}
 _shared_lock = threading.Lock()
+
+
+def _begin_anew() -> None:
+    """Another thread of the parent may have held the lock: it opens connections under it."""
+    global _shared_lock
+    _shared_lock = threading.Lock()
+
+
+after_fork_in_child(_begin_anew)
 
 
 def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
