@@ -13,11 +13,11 @@ E. whoever holds a slice by `stores_holding` really has it, under the same excep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sparklog.core.errors import SparklogError
-from sparklog.core.replication.append import Acks, HeldSlice, append
+from sparklog.core.replication.append import Acks, HeldSlice, append, committed
 from sparklog.core.replication.election import elect, elect_store, take_over
 from sparklog.core.replication.holders import stores_holding
 from sparklog.core.replication.invariants import check, check_step
@@ -67,6 +67,7 @@ class World:
     held: dict[StoreId, set[int]] = field(default_factory=dict)  # objects that are really there
     slices: list[LiveSlice] = field(default_factory=list)
     leaders: dict[int, StoreId] = field(default_factory=dict)
+    waiting: set[int] = field(default_factory=set)  # objects whose writers wait for HW: acks=all, pull
     next_number: int = 0
     seen: dict[str, int] = field(default_factory=dict)  # how often each thing happened, or was refused
 
@@ -124,6 +125,8 @@ class World:
         acknowledged = acks is Acks.ALL and not pull
         start = before.next_offset
         self.slices.append(LiveSlice(start, start + written.records, written.object, written.holders, acknowledged))
+        if acks is Acks.ALL and pull:
+            self.waiting.add(written.object)
         if acknowledged:
             assert after.high_watermark == after.next_offset, "H1: HW passes a write with acks=all at once"
             assert set(after.isr) <= named
@@ -146,7 +149,10 @@ class World:
         return Report(store, self.registrations[store], self.value.leader_epoch, self.value.version, reached)
 
     def deliver(self, reported: Report) -> None:
+        moving = self.value.adding or self.value.removing
         self.change("report", lambda: report(self.value, reported, self.live(), self.min_isr))
+        if moving and not (self.value.adding or self.value.removing):
+            self.count("move done by a report")
 
     # ---- stores ---------------------------------------------------------------------------------
 
@@ -298,7 +304,24 @@ class World:
             assert self.leaders.setdefault(after.leader_epoch, after.leader) == after.leader, "D: two leaders"
         self.value = after
 
+    def answer(self) -> None:
+        """Tell writers that wait whether their records are committed."""
+        for number in sorted(self.waiting):
+            of = next((each for each in self.slices if each.object == number), None)
+            end = Offset(0) if of is None else Offset(of.end)
+            try:
+                done = committed(self.value, end, self.min_isr, named=of is not None)
+            except SparklogError as error:
+                self.count(f"pull: {error.code}")
+                self.waiting.discard(number)
+            else:
+                if done and of is not None:
+                    self.count("pull")
+                    self.waiting.discard(number)
+                    self.slices[self.slices.index(of)] = replace(of, acknowledged=True)
+
     def check(self) -> None:
+        self.answer()
         value = self.value
         check(value, self.min_isr)
         if value.leader is not None:
