@@ -12,7 +12,7 @@
 
 Steps:
 
- 9. HW, next offset, log start, version and leader epoch never go back.
+ 9. HW, next offset, log start, version and leader epoch never go back. HW moves only if the ISR is as large as min ISR.
 10. A leader that was none or another store opens exactly the next epoch, at the next offset of before.
 11. The version is the next one if replicas, ISR or `adding` and `removing` changed or a LEO fell, and at most that.
 12. The epochs that are left of the history are those of before, and at most one new one.
@@ -32,9 +32,9 @@ def check(value: Replication, min_isr: int) -> None:
     _raise_if_any(broken(value, min_isr), str(value))
 
 
-def check_step(before: Replication, after: Replication) -> None:
+def check_step(before: Replication, after: Replication, min_isr: int) -> None:
     """Raise AssertionError that names each broken invariant of the step by its number."""
-    _raise_if_any(violations(before, after), f"{before}\n{after}")
+    _raise_if_any(violations(before, after, min_isr), f"{before}\n{after}")
 
 
 def broken(value: Replication, min_isr: int) -> Iterator[str]:
@@ -69,11 +69,13 @@ def broken(value: Replication, min_isr: int) -> Iterator[str]:
         yield f"8: lost {value.lost} between {value.log_start} and {value.high_watermark}"
 
 
-def violations(before: Replication, after: Replication) -> Iterator[str]:
+def violations(before: Replication, after: Replication, min_isr: int) -> Iterator[str]:
     """Each broken invariant of a step."""
     for name in ("high_watermark", "next_offset", "log_start", "version", "leader_epoch"):
         if getattr(after, name) < getattr(before, name):
             yield f"9: {name} went from {getattr(before, name)} to {getattr(after, name)}"
+    if after.high_watermark > before.high_watermark and len(after.isr) < after.enough(min_isr):
+        yield f"9: HW went from {before.high_watermark} to {after.high_watermark} in sync on {after.isr} alone"
     opened = after.epochs[-1] if after.leader_epoch != before.leader_epoch else None
     if opened is None:
         if after.leader is not None and after.leader != before.leader:

@@ -298,7 +298,7 @@ class World:
         self.become(change.after)
 
     def become(self, after: Replication) -> None:
-        check_step(self.value, after)
+        check_step(self.value, after, self.min_isr)
         if self.value.leader_epoch != after.leader_epoch:
             assert after.leader is not None
             assert self.leaders.setdefault(after.leader_epoch, after.leader) == after.leader, "D: two leaders"

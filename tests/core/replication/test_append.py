@@ -25,7 +25,7 @@ def test_acks_all_on_every_in_sync_store_is_committed_at_once() -> None:
     before = partition(EQUAL, "abc", hw=5)
     after = append(before, [held(3, "abc")], Acks.ALL, NOW, 2)
     assert (ends(after), roles(after), after.high_watermark, after.version) == ("a8 b8 c8", "a:abc", 8, 7)
-    check_step(before, after)
+    check_step(before, after, 2)
 
 
 def test_step_4_who_lacks_the_object_leaves_the_isr_in_the_same_entry() -> None:

@@ -23,7 +23,7 @@ A, B, C, D = stores(*"abcd")
 
 def elected(value: Replication, reachable: str, min_isr: int = 2, *, unclean: bool = False) -> Change:
     change = elect(value, stores(*reachable), min_isr, unclean=unclean)
-    check_step(value, change.after)
+    check_step(value, change.after, min_isr)
     return change
 
 
@@ -140,7 +140,7 @@ def test_h3_the_visible_end_stays_even_where_an_unclean_election_loses_records()
 
 def chosen(value: Replication, store: StoreId, reachable: str, *, unclean: bool = False) -> Change:
     change = elect_store(value, store, stores(*reachable), 2, unclean=unclean)
-    check_step(value, change.after)
+    check_step(value, change.after, 2)
     return change
 
 
@@ -190,7 +190,7 @@ def test_e8_a_holder_that_lacks_nothing_takes_over_in_the_entry_of_a_write() -> 
     assert (roles(taken), taken.leader_epoch) == ("c:abc", 1)
     written = append(taken, [held(1, "bc")], Acks.ALL, taken.leader_epoch, 1)
     assert (roles(written), ends(written)) == ("c:c", "a9 b7 c10")
-    check_step(value, written)
+    check_step(value, written, 1)
 
 
 @pytest.mark.parametrize(("isr", "holders"), [("abc", "b"), ("ab", "bc"), ("abc", "d"), ("abc", "a")])

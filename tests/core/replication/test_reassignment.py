@@ -19,7 +19,7 @@ EQUAL = {"a": 9, "b": 9, "c": 9}
 def moved(value: Replication, target: str, min_isr: int = 2, usable: str = "abcdef") -> Replication:
     after = move(value, stores(*target), stores(*usable), min_isr)
     check(after, min_isr)
-    check_step(value, after)
+    check_step(value, after, min_isr)
     return after
 
 
@@ -28,7 +28,7 @@ def caught_up(value: Replication, store: str, log_end: int, min_isr: int = 2) ->
     said = Report(of, REGISTRATIONS[of], value.leader_epoch, value.version, Offset(log_end))
     after = report(value, said, REGISTRATIONS, min_isr)
     check(after, min_isr)
-    check_step(value, after)
+    check_step(value, after, min_isr)
     return after
 
 

@@ -15,7 +15,7 @@ from tests.core.replication.example_partition import ends, offsets, partition, r
 def swapped(value: Replication, start: int, end: int, holders: str, min_isr: int = 2) -> Replication:
     after = swap(value, offsets(start, end), stores(*holders), min_isr)
     check(after, min_isr)
-    check_step(value, after)
+    check_step(value, after, min_isr)
     return after
 
 
@@ -57,7 +57,7 @@ def test_e6_retention_trims_the_history_and_nobody_lacks_what_is_gone() -> None:
     assert (ends(after), after.epochs, after.log_start) == ("a9 b9 c6", ((1, 6), (2, 7)), 6)
     assert after.lost == (offsets(6, 8),)
     check(after, 2)
-    check_step(value, after)
+    check_step(value, after, 2)
 
 
 def test_retention_leaves_the_version_so_reports_under_way_still_count() -> None:

@@ -18,7 +18,7 @@ EQUAL = {"a": 9, "b": 9, "c": 9}
 def fenced(value: Replication, store: StoreId, reachable: str = "abc", min_isr: int = 2) -> Replication:
     after = fence(value, store, stores(*reachable), min_isr).after
     check(after, min_isr)
-    check_step(value, after)
+    check_step(value, after, min_isr)
     return after
 
 
@@ -31,7 +31,7 @@ def test_a_fenced_leader_is_followed_in_the_same_entry() -> None:
     value = partition({"a": 9, "b": 5, "c": 7}, "abc", hw=5)
     change = fence(value, A, stores(*"abc"), 2)
     assert (roles(change.after), change.forgotten, change.after.version) == ("b:bc", offsets(5, 9), 8)
-    check_step(value, change.after)
+    check_step(value, change.after, 2)
 
 
 def test_e2_with_all_stores_fenced_one_after_another_the_last_in_sync_ones_stay_eligible() -> None:
@@ -62,7 +62,7 @@ def test_unclean_a_partition_goes_on_with_what_is_left() -> None:
 def lost(value: Replication, store: StoreId, held_end: int, min_isr: int = 2, *, unclean: bool = False) -> Change:
     change = lose(value, store, Offset(held_end), stores(*"abc"), min_isr, unclean=unclean)
     check(change.after, min_isr)
-    check_step(value, change.after)
+    check_step(value, change.after, min_isr)
     return change
 
 
