@@ -14,7 +14,7 @@ from sparklog.core.errors import (
     NotLeaderOrFollower,
 )
 from sparklog.core.readable import counted
-from sparklog.core.replication.partition import Replication, check_epoch, with_log_ends
+from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.replication.reassignment import with_move_completed
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
@@ -54,13 +54,17 @@ def append(
     if any(value.leader not in each.holders for each in slices):
         raise NotLeaderOrFollower(f"a write must be on the leader's store {value.leader}, it is not")
     end = Offset(value.next_offset + sum(each.records for each in slices))
-    log_ends = {store: _log_end(value, store, slices) for store in value.replicas}
+    log_ends = tuple(
+        _log_end(store, log_end, slices) if log_end == value.next_offset else log_end
+        for store, log_end in zip(value.replicas, value.log_ends, strict=True)
+    )
     isr = value.isr
     if acks is Acks.ALL:
         if not pull:
-            isr = tuple(store for store in isr if log_ends[store] == end)
+            at_end = {store for store, log_end in zip(value.replicas, log_ends, strict=True) if log_end == end}
+            isr = tuple(store for store in isr if store in at_end)
         _check_enough(value, isr, min_isr)
-    changed = with_log_ends(msgspec.structs.replace(value, next_offset=end, isr=isr), log_ends)
+    changed = msgspec.structs.replace(value, next_offset=end, isr=isr, log_ends=log_ends)
     return with_move_completed(value, changed, min_isr)
 
 
@@ -83,15 +87,13 @@ def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> 
     return False
 
 
-def _log_end(value: Replication, store: StoreId, slices: Sequence[HeldSlice]) -> Offset:
-    """LEO of a replica after the append: it rises only where the store has all that lies below."""
-    end = value.log_end(store)
-    if end == value.next_offset:
-        for each in slices:
-            if store not in each.holders:
-                break
-            end = Offset(end + each.records)
-    return end
+def _log_end(store: StoreId, log_end: Offset, slices: Sequence[HeldSlice]) -> Offset:
+    """LEO after the append of a replica that had everything before it: it ends at the first slice it does not hold."""
+    for each in slices:
+        if store not in each.holders:
+            break
+        log_end = Offset(log_end + each.records)
+    return log_end
 
 
 def _check_enough(value: Replication, isr: Sequence[StoreId], min_isr: int) -> None:

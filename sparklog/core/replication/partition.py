@@ -81,7 +81,7 @@ def settled(
     isr = tuple(store for store in changed.replicas if store in changed.isr)
     if len(isr) >= changed.enough(min_isr):  # rule E2, and H1: below that size HW stays
         elr: tuple[StoreId, ...] = ()
-        high_watermark = max(before.high_watermark, min(changed.log_end(store) for store in isr))
+        high_watermark = max(before.high_watermark, min(_ends_of(changed, isr)))
     else:
         had_everything = {*before.isr, *before.elr}.difference(isr, ineligible)
         elr = tuple(store for store in changed.replicas if store in had_everything)
@@ -111,6 +111,10 @@ def check_view(value: Replication, epoch: LeaderEpoch, version: int) -> None:
     check_epoch(value, epoch)
     if version != value.version:
         raise InvalidUpdateVersion(f"it was planned on version {version}, the partition is at version {value.version}")
+
+
+def _ends_of(value: Replication, stores: Collection[StoreId]) -> list[Offset]:
+    return [end for store, end in zip(value.replicas, value.log_ends, strict=True) if store in stores]
 
 
 def _assignment(value: Replication) -> tuple[tuple[StoreId, ...], ...]:

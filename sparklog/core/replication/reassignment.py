@@ -51,11 +51,12 @@ def with_move_completed(before: Replication, changed: Replication, min_isr: int)
     That needs every new replica in sync, min ISR of the target in sync, and a leader that stays or one that lacks
     nothing of the leader that goes (rule E7).
     """
+    if not (changed.adding or changed.removing):
+        return settled(before, changed, min_isr)
     target = tuple(store for store in changed.replicas if store not in changed.removing)
     in_sync = tuple(store for store in target if store in changed.isr)
-    moving = bool(changed.adding or changed.removing)
     ready = set(changed.adding) <= set(in_sync) and len(in_sync) >= min(min_isr, len(target))
-    if not moving or not ready or changed.leader is None:
+    if not ready or changed.leader is None:
         return settled(before, changed, min_isr)
     if changed.leader in changed.removing:
         if all(changed.log_end(store) < changed.next_offset for store in in_sync):
