@@ -94,6 +94,11 @@ def test_f2_even_a_loss_that_the_leo_does_not_show_takes_the_store_out() -> None
     assert (roles(after), ends(after), after.version) == ("a:a", "a12 b9", 8)
 
 
+def test_f2_a_loss_is_a_new_version_even_outside_the_isr() -> None:
+    """Its reports under way were made before, and say that it holds what is gone."""
+    assert lost(partition({"a": 9, "b": 9, "c": 5}, "ab", hw=9), C, 5).after.version == 8
+
+
 def test_f2_a_loss_raises_no_leo() -> None:
     assert ends(lost(partition({"a": 9, "b": 5}, "ab", hw=5), B, 8, 1).after) == "a9 b5"
 
