@@ -7,7 +7,8 @@ A. a replica holds every live slice below its LEO, unless its store lost some an
 B. a record that was acknowledged with `acks=all` is in the log until retention or an unclean election;
 C. it is on every in-sync and eligible replica whose store lost nothing unnoticed;
 D. an epoch has one leader for ever;
-E. whoever holds a slice by `stores_holding` really has it, under the same exception.
+E. no fenced store leads or is in sync;
+F. whoever holds a slice by `stores_holding` really has it, under the same exception.
 """
 
 from __future__ import annotations
@@ -326,6 +327,7 @@ class World:
         check(value, self.min_isr)
         if value.leader is not None:
             assert self.leaders.setdefault(value.leader_epoch, value.leader) == value.leader, "D: two leaders"
+        assert not self.fenced & {value.leader, *value.isr}, f"E: fenced are {self.fenced}: {value}"
         sound = [store for store in value.replicas if store not in self.damaged]
         for each in self.slices:
             for store in sound:
@@ -335,7 +337,7 @@ class World:
                     assert each.object in self.held[store], f"C: {store} lacks the acknowledged {each}: {value}"
             holding = stores_holding(Offset(each.end), each.named, value, self.registrations)
             for store in holding:
-                assert store in self.damaged or each.object in self.held[store], f"E: {store} lacks {each}: {value}"
+                assert store in self.damaged or each.object in self.held[store], f"F: {store} lacks {each}: {value}"
 
 
 def new_world(stores: int, replication_factor: int, min_isr: int, *, unclean: bool = False) -> World:

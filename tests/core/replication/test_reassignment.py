@@ -10,6 +10,7 @@ from sparklog.core.replication.invariants import check, check_step
 from sparklog.core.replication.isr import Report, report
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.reassignment import move
+from sparklog.core.replication.store_changes import fence
 from sparklog.core.types import Offset, StoreId
 from tests.core.replication.example_partition import REGISTRATIONS, ends, held, partition, roles, stores
 
@@ -60,14 +61,21 @@ def test_e7_until_there_is_one_the_old_replicas_stay() -> None:
     assert (roles(caught_up(moving, "d", 12)), ends(caught_up(moving, "d", 12))) == ("d:cd", "c9 d12")
 
 
-def test_a_write_may_end_a_move_too() -> None:
-    value = partition({"a": 12, "b": 9}, "ab", hw=9)
-    moving = caught_up(moved(value, "cb", 1), "c", 12, 1)
-    assert (roles(moving), ends(moving)) == ("c:cb", "c12 b9")
-    behind = caught_up(moved(value, "cb", 1), "c", 10, 1)
+def test_who_holds_a_write_but_not_what_lies_below_it_does_not_end_a_move() -> None:
+    """c has what is committed, but not [10, 12): with acks=all it leaves the ISR again, and the move goes on."""
+    behind = caught_up(moved(partition({"a": 12, "b": 9}, "ab", hw=9), "cb", 1), "c", 10, 1)
     assert roles(behind) == "a:cba"
-    # c can't have the next records contiguously, so with acks=all it leaves the ISR and the move waits on
     assert roles(append(behind, [held(1, "abc")], Acks.ALL, behind.leader_epoch, 1)) == "a:a"
+
+
+def test_the_first_write_after_the_old_leader_was_fenced_ends_the_move() -> None:
+    """c was in sync, but a led with more than it had; now c leads, and nothing keeps the replica on a."""
+    value = partition({"c": 9, "a": 12}, "ca", hw=9, adding="c", removing="a")
+    moving = fence(value, StoreId("a"), stores("c"), 1).after
+    assert (roles(moving), moving.removing) == ("c:c", stores("a"))
+    done = append(moving, [held(1, "c")], Acks.ALL, moving.leader_epoch, 1)
+    assert (ends(done), roles(done), done.removing) == ("c13", "c:c", ())
+    check_step(moving, done, 1)
 
 
 def test_a_move_is_not_done_below_min_isr() -> None:
@@ -129,4 +137,5 @@ def test_a_fenced_store_may_stay() -> None:
 def test_an_offline_partition_waits_for_a_leader_with_its_move() -> None:
     value = partition({"a": 9, "b": 9}, "", leader=None, hw=9, elr="ab")
     assert moved(value, "ab").replicas == stores("a", "b")
-    assert moved(value, "a", min_isr=1).removing == stores("b")
+    silent = partition(EQUAL, "bc", leader=None, hw=9)  # b and c are in sync, and nobody hears of them
+    assert moved(silent, "bc").removing == stores("a")
