@@ -43,3 +43,5 @@ def test_readers_try_near_stores_then_the_leader_then_the_isr_and_dead_ones_last
     assert holding(5, near="bd") == "dbca"
     assert holding(5, near="bd", unreachable="dc") == "badc"
     assert holding(10) == ""
+    other = partition({"a": 9, "b": 5, "c": 9, "d": 9}, "cd", leader="d", hw=9)
+    assert holding(5, value=other) == "dcab"
