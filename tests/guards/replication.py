@@ -352,8 +352,16 @@ GUARDS: Final = (
         "holder-registration",
         "A holder's name counts only under the registration that it still has.",
         "holders.py",
-        "if registrations.get(each.store) == each.registration}",
-        "}",
+        "if registrations.get(each.store) == each.registration and slice_end",
+        "if slice_end",
         "test_holders.py::test_a_name_under_another_registration_counts_for_nothing",
+    ),
+    _guard(
+        "holder-arrived",
+        "What named a store before its replica came back by a move counts for nothing: it was deleted.",
+        "holders.py",
+        " and slice_end > arrived.get(each.store, 0)",
+        "",
+        "test_holders.py::test_what_named_a_store_before_its_replica_arrived_counts_for_nothing",
     ),
 )

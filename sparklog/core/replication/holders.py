@@ -21,10 +21,17 @@ def stores_holding(
 
     A replica whose LEO is at or above the slice's end holds it, whoever copied it there. Above its LEO it holds what
     names it, under the registration it still has. A store without a replica holds nothing: its copies may be deleted at
-    any time. `registrations` are the present numbers of all registered stores. The `near` ones come first, then the
-    leader, the ISR and the rest; fenced or `unreachable` ones come last.
+    any time, so what named a store before its replica arrived counts for nothing either.
+
+    `registrations` are the present numbers of all registered stores. The `near` ones come first, then the leader, the
+    ISR and the rest; fenced or `unreachable` ones come last.
     """
-    by_name = {each.store for each in named if registrations.get(each.store) == each.registration}
+    arrived = dict(value.arrived)
+    by_name = {
+        each.store
+        for each in named
+        if registrations.get(each.store) == each.registration and slice_end > arrived.get(each.store, 0)
+    }
     holding = [
         store
         for store, log_end in zip(value.replicas, value.log_ends, strict=True)

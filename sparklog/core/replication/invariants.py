@@ -1,7 +1,7 @@
 """What is true of the replicas of every partition, and of every step from one value to the next. Tests check it.
 
  1. Replicas are different stores, one LEO for each. ISR and ELR are parts of them, in their order, and disjoint; so are
-    `adding` and `removing`.
+    `adding` and `removing`. Arrived are replicas that lack something from before.
  2. A leader is in the ISR, and its LEO is the next offset.
  3. Log start <= HW <= next offset, and log start <= LEO <= next offset for every replica.
  4. Every member of the ISR and of the ELR has LEO >= HW.
@@ -49,6 +49,8 @@ def broken(value: Replication, min_isr: int) -> Iterator[str]:
     for one, other in ((value.isr, value.elr), (value.adding, value.removing)):
         if set(one) & set(other) or not {*one, *other} <= set(replicas):
             yield f"1: {one} and {other} of replicas {replicas}"
+    if any(store not in replicas or value.log_end(store) >= end for store, end in value.arrived):
+        yield f"1: arrived {value.arrived}, LEOs {value.log_ends} of replicas {replicas}"
     if value.leader is not None and (value.leader not in value.isr or value.log_end(value.leader) != value.next_offset):
         yield f"2: leader {value.leader}, ISR {value.isr}, LEOs {value.log_ends}, next offset {value.next_offset}"
     ends = (value.high_watermark, *value.log_ends)

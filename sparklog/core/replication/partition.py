@@ -18,7 +18,8 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
     contiguous part of the log that this store holds, where a gap in the offsets counts as held. `leader` is None while
     no replica may lead. `isr` and `elr` are in the order of `replicas`. `version` rises at every swap, truncation,
     loss, assignment or ISR change. During a move, `replicas` are the new ones and then those that are `removing`.
-    `lost`: ranges below HW that an unclean election gave up; reads there are DATA_LOSS.
+    `lost`: ranges below HW that an unclean election gave up; reads there are DATA_LOSS. `arrived`: replicas that came
+    by a move, with the next offset of then, until they have all below it.
     """
 
     replicas: tuple[StoreId, ...]
@@ -35,6 +36,7 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
     adding: tuple[StoreId, ...] = ()
     removing: tuple[StoreId, ...] = ()
     lost: tuple[OffsetRange, ...] = ()
+    arrived: tuple[tuple[StoreId, Offset], ...] = ()
 
     def log_end(self, store: StoreId) -> Offset:
         """LEO of one replica. Raises NotLeaderOrFollower if the store has none."""
@@ -88,8 +90,18 @@ def settled(
         high_watermark = before.high_watermark
     newer = rewritten or isr != before.isr or _assignment(changed) != _assignment(before)
     return msgspec.structs.replace(
-        changed, isr=isr, elr=elr, high_watermark=high_watermark, version=before.version + newer
+        changed,
+        isr=isr,
+        elr=elr,
+        high_watermark=high_watermark,
+        version=before.version + newer,
+        arrived=still_arriving(changed),
     )
+
+
+def still_arriving(value: Replication) -> tuple[tuple[StoreId, Offset], ...]:
+    """The arrived replicas that lack something from before they came."""
+    return tuple((store, end) for store, end in value.arrived if store in value.replicas and value.log_end(store) < end)
 
 
 def with_log_ends(value: Replication, log_ends: dict[StoreId, Offset]) -> Replication:

@@ -34,6 +34,7 @@ def move(value: Replication, target: tuple[StoreId, ...], usable: Collection[Sto
         isr=tuple(store for store in replicas if store in value.isr),
         adding=tuple(store for store in target if store not in original),
         removing=removing,
+        arrived=(*value.arrived, *((store, value.next_offset) for store in target if store not in known)),
     )
     if len(changed.isr) < min(len(value.isr), changed.enough(min_isr)):
         raise NotEnoughReplicas(

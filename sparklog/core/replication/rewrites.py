@@ -9,7 +9,7 @@ import msgspec
 from sparklog.core.errors import NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower
 from sparklog.core.leader_epochs import trimmed_from_start
 from sparklog.core.readable import counted
-from sparklog.core.replication.partition import Replication, settled
+from sparklog.core.replication.partition import Replication, settled, still_arriving
 from sparklog.core.types import Offset, OffsetRange, StoreId
 
 
@@ -40,13 +40,14 @@ def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId
 
 def move_log_start(value: Replication, to: Offset) -> Replication:
     """Retention forgot what lies below `to`, which is at most HW: nobody lacks it any more (rule E6)."""
-    return msgspec.structs.replace(
+    after = msgspec.structs.replace(
         value,
         log_start=to,
         log_ends=tuple(max(end, to) for end in value.log_ends),
         epochs=trimmed_from_start(value.epochs, to),
         lost=tuple(OffsetRange(max(each.start, to), each.end) for each in value.lost if each.end > to),
     )
+    return msgspec.structs.replace(after, arrived=still_arriving(after))
 
 
 def _log_end(end: Offset, rewritten: OffsetRange, *, held: bool) -> Offset:

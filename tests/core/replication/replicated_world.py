@@ -303,6 +303,8 @@ class World:
         if self.value.leader_epoch != after.leader_epoch:
             assert after.leader is not None
             assert self.leaders.setdefault(after.leader_epoch, after.leader) == after.leader, "D: two leaders"
+        for store in set(self.value.replicas) - set(after.replicas):
+            self.held[store] -= {each.object for each in self.slices}  # a replica that moved away is deleted
         self.value = after
 
     def answer(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from sparklog.core.replication.holders import stores_holding
+from sparklog.core.replication.isr import Report, report
 from sparklog.core.replication.partition import Replication
-from sparklog.core.types import Holder, Offset, StoreId
+from sparklog.core.replication.reassignment import move
+from sparklog.core.types import Holder, LeaderEpoch, Offset, StoreId
 from tests.core.replication.example_partition import REGISTRATIONS, partition, stores
 
 VALUE = partition({"a": 9, "b": 5, "c": 9, "d": 7}, "cd", leader="c", hw=7)
@@ -36,6 +38,14 @@ def test_a_store_that_is_not_registered_holds_nothing() -> None:
 
 def test_a_store_whose_replica_moved_away_holds_nothing() -> None:
     assert holding(9, "abce") == "cab"
+
+
+def test_what_named_a_store_before_its_replica_arrived_counts_for_nothing() -> None:
+    """d had a replica before, and was named by slices up to 8; that one was deleted with all it had."""
+    moving = move(partition({"a": 8, "b": 8}, "ab", hw=8), stores(*"abd"), stores(*"abd"), 1)
+    assert [holding(8, "d", value=moving), holding(9, "d", value=moving)] == ["ab", "d"]
+    caught_up = Report(StoreId("d"), REGISTRATIONS[StoreId("d")], LeaderEpoch(0), moving.version, Offset(8))
+    assert holding(8, value=report(moving, caught_up, REGISTRATIONS, 1)) == "abd"
 
 
 def test_readers_try_near_stores_then_the_leader_then_the_isr_and_dead_ones_last() -> None:

@@ -30,6 +30,8 @@ def with_changes(value: Replication, **changes: Any) -> Replication:
         (1, {"elr": stores("d")}),
         (1, {"adding": stores("c"), "removing": stores("c")}),
         (1, {"removing": stores("d")}),
+        (1, {"arrived": (("d", 9),)}),
+        (1, {"arrived": (("c", 5),)}),
         (2, {"leader": "c"}),
         (2, {"leader": "b"}),
         (3, {"log_start": 8}),
