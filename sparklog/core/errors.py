@@ -96,6 +96,12 @@ class InvalidReplicaAssignment(InvalidInput):
     code = "INVALID_REPLICA_ASSIGNMENT"
 
 
+class IneligibleReplica(InvalidInput):
+    """The store has no replica of the partition, so it can't lead it."""
+
+    code = "INELIGIBLE_REPLICA"
+
+
 class InvalidRecord(InvalidInput):
     """A record does not fit its topic, or a row to produce can't be read; nothing of its write was appended."""
 
@@ -228,6 +234,18 @@ class StaleBrokerEpoch(Conflict):
     code = "STALE_BROKER_EPOCH"
 
 
+class InvalidUpdateVersion(Conflict):
+    """The partition changed since this was planned: plan it again on its new version."""
+
+    code = "INVALID_UPDATE_VERSION"
+
+
+class ElectionNotNeeded(Conflict):
+    """The partition already has the leader that was wanted, or one that lives."""
+
+    code = "ELECTION_NOT_NEEDED"
+
+
 class InvalidProducerEpoch(Conflict):
     """A newer instance of this producer is at work."""
 
@@ -260,6 +278,39 @@ class NotEnoughReplicas(TryAgain):
     """Fewer stores are in sync than `min.insync.replicas`; nothing was written."""
 
     code = "NOT_ENOUGH_REPLICAS"
+
+
+class NotEnoughReplicasAfterAppend(TryAgain):
+    """It was written, but fewer stores are in sync by now than `min.insync.replicas`: readers do not see it yet."""
+
+    code = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+
+    def __init__(self, message: str, *, landed: Landed = Landed.YES) -> None:
+        super().__init__(message, landed=landed)
+
+
+class NotLeaderOrFollower(TryAgain):
+    """The leader's store does not hold what was to be written: upload it there, or find the new leader."""
+
+    code = "NOT_LEADER_OR_FOLLOWER"
+
+
+class NoReplicaOnline(TryAgain):
+    """The partition has no leader: no replica that may lead it can be reached."""
+
+    code = "NO_REPLICA_ONLINE"
+
+
+class EligibleLeadersNotAvailable(TryAgain):
+    """No replica that has every committed record can be reached, so none was elected."""
+
+    code = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+
+
+class PreferredLeaderNotAvailable(TryAgain):
+    """The wanted leader can't be reached, is not in sync, or lacks records that the present leader has."""
+
+    code = "PREFERRED_LEADER_NOT_AVAILABLE"
 
 
 class RequestTimedOut(TryAgain):
