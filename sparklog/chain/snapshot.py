@@ -22,6 +22,7 @@ import numpy as np
 
 from sparklog.chain.damage import damage, damaged_chunk
 from sparklog.chain.framing import frame, unframe
+from sparklog.chain.stored_partition import StoredPartition, restored, stored
 from sparklog.core import object_table, result_table, retired_table, slice_table
 from sparklog.core.column_blocks import Block, ChunkName, Column
 from sparklog.core.copy_on_write import CopyOnWriteMap
@@ -34,7 +35,6 @@ from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
-    Partition,
     Producer,
     SequencedBatch,
     Store,
@@ -46,6 +46,7 @@ from sparklog.core.types import (
     Holder,
     ObjectNumber,
     ProducerId,
+    StoreId,
     TopicPartition,
 )
 from sparklog.storage.keys import SNAPSHOTS, chunk_key, entry_key, parse_snapshot_key, snapshot_key
@@ -93,7 +94,8 @@ class SmallState(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n.
 
-    `results` are chunks of the table of commands. Older versions wrote one chunk with all results in full.
+    `results` are chunks of the table of commands. Older versions wrote one chunk with all results in full. Partitions
+    name a store by its position in `stores`.
     """
 
     chain_id: str
@@ -112,6 +114,7 @@ class Manifest(msgspec.Struct, frozen=True):
     small: TableChunk
     retired: tuple[TableChunk, ...] = ()
     retired_topics: tuple[str, ...] = ()
+    stores: tuple[StoreId, ...] = ()
 
 
 _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration")
@@ -146,6 +149,9 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         tuple(state.jobs.values()),
         dict(state.released.items()),
     )
+    stores = tuple(sorted(state.stores))
+    numbers = {store: number for number, store in enumerate(stores)}
+    partitions = tuple(stored(each, numbers) for each in _in_order(state.partitions))
     stored_retired = state.retired.in_blocks()
     manifest = Manifest(
         state.chain_id,
@@ -159,11 +165,12 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         slices,
         objects,
         _packed(_in_order(state.topics), prepared, known),
-        _packed(_in_order(state.partitions), prepared, known),
+        _packed(partitions, prepared, known),
         _table_chunks(state.results.in_blocks().blocks, prepared, known),
         _packed(small, prepared, known),
         _table_chunks(stored_retired.blocks, prepared, known),
         stored_retired.topics,
+        stores,
     )
     return Prepared(manifest, prepared)
 
@@ -297,7 +304,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         slices = pool.map(lambda chunk: _block(store, manifest.n, chunk, slice_table.DTYPES), manifest.slices)
         objects = pool.map(lambda chunk: _block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
         topics = _unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
-        partitions = _unpacked(store, manifest.n, manifest.partitions, tuple[Partition, ...])
+        partitions = _unpacked(store, manifest.n, manifest.partitions, tuple[StoredPartition, ...])
         results = _results(pool, store, manifest)
         small = _unpacked(store, manifest.n, manifest.small, SmallState)
         return ClusterState(
@@ -309,7 +316,9 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             stores=CopyOnWriteMap({each.store: each for each in small.stores}),
             topics=CopyOnWriteMap({each.topic_id: each for each in topics}),
             topic_ids=CopyOnWriteMap({each.name: each.topic_id for each in topics}),
-            partitions=CopyOnWriteMap({TopicPartition(each.topic_id, each.partition): each for each in partitions}),
+            partitions=CopyOnWriteMap(
+                {TopicPartition(each.topic_id, each.partition): restored(each, manifest.stores) for each in partitions}
+            ),
             slices=SliceTable(slices),
             objects=ObjectTable(objects, manifest.holder_sets),
             released=CopyOnWriteMap(small.released),

@@ -111,12 +111,12 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
     topic = state.topics[state.topic_ids[name]]
     config = state.topic_config(topic)
     partitions = state.partitions_of(topic)
-    stores = {store for isr in {partition.isr for partition in partitions} for store in isr}
+    stores = {store for isr in {partition.replication.isr for partition in partitions} for store in isr}
     return PlannedTopic(
         topic.topic_id,
         name,
         topic.partitions,
-        tuple(partition.leader_epoch for partition in partitions),
+        tuple(partition.replication.leader_epoch for partition in partitions),
         tuple(Holder(store, state.stores[store].registration) for store in sorted(stores)),
         config.max_message_bytes,
         config.compression_type or compression or "zstd",

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from sparklog.core.column_blocks import Column
-from sparklog.core.leader_epochs import trimmed_from_start
+from sparklog.core.partition_change import changed_by
 from sparklog.core.producers import by_producer, joined, with_batches
 from sparklog.core.records import (
     Appended,
@@ -33,7 +33,10 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
-from sparklog.core.replicas import Assignment, high_watermark
+from sparklog.core.replicas import Assignment
+from sparklog.core.replication.append import at_end
+from sparklog.core.replication.partition import created
+from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere
 from sparklog.core.result_table import AppliedBy, label_hash
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import (
@@ -47,7 +50,6 @@ from sparklog.core.state import (
 )
 from sparklog.core.types import (
     EntryNumber,
-    LeaderEpoch,
     NamedObject,
     ObjectNumber,
     Offset,
@@ -159,24 +161,10 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
 
 
 def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment) -> None:
-    zero = Offset(0)
     added = {}
     for index, replicas in enumerate(assignment, first):
         key = TopicPartition(topic_id, PartitionIndex(index))
-        added[key] = Partition(
-            topic_id,
-            key.partition,
-            replicas,
-            replicas[0],
-            LeaderEpoch(0),
-            0,
-            replicas,
-            (zero,) * len(replicas),
-            zero,
-            zero,
-            zero,
-            ((LeaderEpoch(0), zero),),
-        )
+        added[key] = Partition(topic_id, key.partition, created(replicas))
     state.partitions.put_all(added)
 
 
@@ -186,30 +174,18 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     after = {}
     keys = [TopicPartition(each.topic_id, each.partition) for each in record.ranges]
     for each, key, before in zip(record.ranges, keys, state.partitions.get_all(keys), strict=True):
-        log_ends, high = _ends_after(before, each.end)
-        after[key] = msgspec.structs.replace(
-            before,
-            next_offset=each.end,
-            log_ends=log_ends,
-            high_watermark=high,
-            size_bytes=before.size_bytes + each.size_bytes,
+        replication = at_end(before.replication, each.end)
+        after[key] = Partition(key.topic_id, key.partition, replication, before.size_bytes + each.size_bytes)
+    for change in record.changes:
+        plain = after[change.topic_partition]
+        after[change.topic_partition] = msgspec.structs.replace(
+            plain, replication=changed_by(change, plain.replication)
         )
     state.partitions.put_all(after)
     _remember_producers(state, record, at)
     if record.application is not None:
         result = _append_result(record, EntryNumber(at.n), at)
         state.applications[record.application.app_id] = ApplicationState(record.application.version, result)
-
-
-def _ends_after(partition: Partition, end: Offset) -> tuple[tuple[Offset, ...], Offset]:
-    """Log ends and high watermark once all in-sync replicas hold the log up to `end`."""
-    replicas, isr = partition.replicas, partition.isr
-    if isr == replicas:  # nearly always
-        return (end,) * len(replicas), end
-    log_ends = tuple(
-        end if store in isr else log_end for store, log_end in zip(replicas, partition.log_ends, strict=True)
-    )
-    return log_ends, high_watermark(dict(zip(replicas, log_ends, strict=True)), isr)
 
 
 def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
@@ -265,7 +241,10 @@ def _swap(state: ClusterState, record: SlicesSwapped) -> None:
     _release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id].name)
     before = state.partitions[key]
     size_bytes = before.size_bytes - _bytes(removed) + sum(each.length for each in record.slices)
-    state.partitions[key] = msgspec.structs.replace(before, version=before.version + 1, size_bytes=size_bytes)
+    replication = rewritten_everywhere(before.replication)
+    if record.change is not None:
+        replication = changed_by(record.change, replication)
+    state.partitions[key] = Partition(key.topic_id, key.partition, replication, size_bytes)
 
 
 def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
@@ -273,11 +252,11 @@ def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
     removed = state.slices.remove(key, OffsetRange(Offset(0), record.to))
     _release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id].name)
     before = state.partitions[key]
-    state.partitions[key] = msgspec.structs.replace(
-        before,
-        log_start=record.to,
-        epochs=trimmed_from_start(before.epochs, record.to),
-        size_bytes=before.size_bytes - _bytes(removed),
+    state.partitions[key] = Partition(
+        key.topic_id,
+        key.partition,
+        move_log_start(before.replication, record.to),
+        before.size_bytes - _bytes(removed),
     )
 
 

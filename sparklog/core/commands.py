@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sparklog.core.replication.append import Acks
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -98,6 +99,10 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
 
     Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched. `keyless`
     are the topics among whose records some have no key.
+
+    `pull`: its author reached only the leaders' stores; followers fetch the rest, and the records become visible then.
+    `take_over`: where the leader's store does not hold the objects, an in-sync replica that lacks nothing and holds
+    them becomes the leader in the same entry (rule E8).
     """
 
     objects: tuple[NewObject, ...]
@@ -106,6 +111,9 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     application: Application | None = None
     label: str = ""
     keyless: tuple[TopicId, ...] = ()
+    acks: Acks = Acks.ALL
+    pull: bool = False
+    take_over: bool = False
 
 
 class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):

@@ -114,6 +114,12 @@ class RecordTooLarge(InvalidInput):
     code = "RECORD_TOO_LARGE"
 
 
+class InvalidRequiredAcks(InvalidInput):
+    """A write that is to land as a whole needs acks=all; nothing of it was appended."""
+
+    code = "INVALID_REQUIRED_ACKS"
+
+
 class UnsupportedVersion(InvalidInput):
     """The cluster, an entry or an object has a format that this version of sparklog does not read."""
 

@@ -6,6 +6,7 @@ import msgspec
 
 from sparklog.core.commands import Application
 from sparklog.core.numbering import records_between
+from sparklog.core.partition_change import PartitionChange
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -84,13 +85,17 @@ class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Appended(msgspec.Struct, frozen=True, tag="appended"):
-    """Objects were named and their slices got offsets. One range per partition, in order of first appearance."""
+    """Objects were named and their slices got offsets. One range per partition, in order of first appearance.
+
+    Every member of the ISR of each partition has them, and HW has passed them, but for what `changes` says.
+    """
 
     objects: tuple[NamedObject, ...]
     slices: tuple[Slice, ...]
     ranges: tuple[AppendedRange, ...]
     application: Application | None = None
     label: str = ""
+    changes: tuple[PartitionChange, ...] = ()
 
 
 class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-reference"):
@@ -106,10 +111,14 @@ class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-referenc
     ranges: tuple[AppendedRange, ...]
     application: Application | None = None
     label: str = ""
+    changes: tuple[PartitionChange, ...] = ()
 
 
 class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
-    """`slices` cover [start, end) of the partition from now on, in place of those that did."""
+    """`slices` cover [start, end) of the partition from now on, in place of those that did.
+
+    `change`: what differs if some replica lacks them.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -118,6 +127,7 @@ class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
     objects: tuple[NamedObject, ...]
     slices: tuple[Slice, ...]
     delete_after_ms: int
+    change: PartitionChange | None = None
 
 
 class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):

@@ -213,7 +213,7 @@ def _target(state: ClusterState, segment: SegmentToRoll) -> SegmentTarget:
         key.partition,
         segment.leader_epoch,
         EntryNumber(state.n),
-        tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].isr),
+        tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].replication.isr),
         config.segment_bytes,
         config.compression_type or "zstd",
     )
@@ -240,5 +240,5 @@ def _planned(segment: SegmentToRoll, segment_bytes: int) -> Work:
     """What rolling the segment will take, about: each slice in an object of its own, and stored bytes as they are."""
     outputs = max(1, -(-segment.size_bytes // segment_bytes))
     reads = 2 * segment.slices + segment.size_bytes // RANGED_READ_BYTES
-    writes = 2 * outputs * len(segment.partition.isr)
+    writes = 2 * outputs * len(segment.partition.replication.isr)
     return Work(outputs, segment.records, segment.size_bytes, reads + writes + _CHAIN_REQUESTS)

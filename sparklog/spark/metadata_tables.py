@@ -157,7 +157,7 @@ def _topics(state: ClusterState) -> Iterator[Row]:
             topic.name,
             topic.topic_id,
             topic.partitions,
-            len(parts[0].replicas) if parts else 0,
+            len(parts[0].replication.replicas) if parts else 0,
             sum(each.records for each in parts),
             sum(each.size_bytes for each in parts),
             sum(len(_slices(state, each)) for each in parts),
@@ -173,10 +173,10 @@ def _partitions(state: ClusterState) -> Iterator[Row]:
             yield (
                 topic.name,
                 each.partition,
-                each.leader,
-                each.leader_epoch,
-                list(each.replicas),
-                list(each.isr),
+                each.replication.leader,
+                each.replication.leader_epoch,
+                list(each.replication.replicas),
+                list(each.replication.isr),
                 each.log_start,
                 each.high_watermark,
                 each.next_offset,
@@ -185,7 +185,7 @@ def _partitions(state: ClusterState) -> Iterator[Row]:
                 len(slices),
                 int(slices.columns["min_timestamp_us"].min()) if len(slices) else None,
                 int(slices.columns["max_timestamp_us"].max()) if len(slices) else None,
-                each.version,
+                each.replication.version,
             )
 
 

@@ -24,6 +24,7 @@ from sparklog.core.commands import (
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.invariants import check
 from sparklog.core.records import AppliedCommand, At, CommandResult
+from sparklog.core.replication.partition import Replication
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
@@ -189,6 +190,12 @@ class DecidedLog:
 
     def partition(self, partition: int = 0) -> Partition:
         return self.state.partitions[place(partition)]
+
+    def become(self, replication: Replication, partition: int = 0) -> None:
+        """Replicas of a partition by hand, where commands would take long to lead to them."""
+        before = self.partition(partition)
+        after = msgspec.structs.replace(before, replication=replication)
+        self.state.partitions[place(partition)] = after
 
     def slices(self, partition: int = 0, start: int = 0, end: int = 1 << 40) -> SliceColumns:
         return self.state.slices.find(place(partition), OffsetRange(Offset(start), Offset(end)))

@@ -87,7 +87,7 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
         )
     _check_count(command.total)
     more = command.total - topic.partitions
-    factor = len(state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))].replicas)
+    factor = len(state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))].replication.replicas)
     if command.assignment is not None:
         _check_assignment(state, command.assignment)
         if len(command.assignment) != more:

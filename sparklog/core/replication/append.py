@@ -34,6 +34,24 @@ class HeldSlice(msgspec.Struct, frozen=True):
     holders: frozenset[StoreId]
 
 
+def is_level(value: Replication) -> bool:
+    """Whether all replicas are in sync and have the whole log, under a leader: nearly always they are.
+
+    An append on all of them then leads to `at_end`, whatever its acks.
+    """
+    return value.high_watermark == value.next_offset and value.isr == value.replicas and value.leader is not None
+
+
+def at_end(value: Replication, end: Offset) -> Replication:
+    """The log goes up to `end`, and every member of the ISR has all of it."""
+    if value.isr == value.replicas:
+        log_ends = (end,) * len(value.replicas)
+    else:
+        ends = zip(value.replicas, value.log_ends, strict=True)
+        log_ends = tuple(end if store in value.isr else log_end for store, log_end in ends)
+    return msgspec.structs.replace(value, next_offset=end, log_ends=log_ends, high_watermark=end)
+
+
 def append(
     value: Replication,
     slices: Sequence[HeldSlice],

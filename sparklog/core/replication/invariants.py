@@ -43,6 +43,9 @@ def broken(value: Replication, min_isr: int) -> Iterator[str]:
     if not replicas or len(set(replicas)) != len(replicas) or len(value.log_ends) != len(replicas):
         yield f"1: replicas {replicas} with LEOs {value.log_ends}"
         return
+    if not {*value.isr, *value.elr} | ({value.leader} - {None}) <= set(replicas):
+        yield f"1: leader {value.leader}, ISR {value.isr} and ELR {value.elr} of replicas {replicas}"
+        return
     for name, stores in (("ISR", value.isr), ("ELR", value.elr)):
         if stores != tuple(store for store in replicas if store in stores):
             yield f"1: {name} {stores} of replicas {replicas}"

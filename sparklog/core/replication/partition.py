@@ -7,7 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from sparklog.core.errors import FencedLeaderEpoch, InvalidUpdateVersion, NotLeaderOrFollower, UnknownLeaderEpoch
-from sparklog.core.leader_epochs import EpochHistory
+from sparklog.core.replication.epoch_history import EpochHistory
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 
 

@@ -7,10 +7,15 @@ from collections.abc import Collection
 import msgspec
 
 from sparklog.core.errors import NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower
-from sparklog.core.leader_epochs import trimmed_from_start
 from sparklog.core.readable import counted
+from sparklog.core.replication.epoch_history import trimmed_from_start
 from sparklog.core.replication.partition import Replication, settled, still_arriving
 from sparklog.core.types import Offset, OffsetRange, StoreId
+
+
+def rewritten_everywhere(value: Replication) -> Replication:
+    """After a rewrite that every replica has which had what it was made from."""
+    return msgspec.structs.replace(value, version=value.version + 1)
 
 
 def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId], min_isr: int) -> Replication:

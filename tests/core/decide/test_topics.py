@@ -173,7 +173,7 @@ def test_what_is_not_legal_is_refused(
 def test_a_manual_assignment_is_taken_as_it_is(log: DecidedLog) -> None:  # M: N-03
     log.submit(CreateTopic("t", assignment=((B, A), (A, B))))
     log.submit(AddPartitions(TopicId(2), 3, ((B, A),)))
-    found = [each.replicas for key, each in log.state.partitions.items() if key.topic_id == 2]
+    found = [each.replication.replicas for key, each in log.state.partitions.items() if key.topic_id == 2]
     assert found == [(B, A), (A, B), (B, A)]
 
 

@@ -1,11 +1,16 @@
-"""Epoch histories: elections open and cut them (E3, E6), and consumers ask them (E5)."""
+"""Epoch histories: elections open and cut them (E3, E6), retention trims them, and consumers ask them (E5)."""
 
 from __future__ import annotations
 
 import pytest
 
-from sparklog.core.leader_epochs import EpochHistory
-from sparklog.core.replication.epoch_history import end_of_epoch, opened, truncated
+from sparklog.core.replication.epoch_history import (
+    EpochHistory,
+    end_of_epoch,
+    opened,
+    trimmed_from_start,
+    truncated,
+)
 from sparklog.core.types import LeaderEpoch, Offset
 
 
@@ -38,3 +43,22 @@ def test_e5_the_end_of_an_epoch(epoch: int, found: tuple[int, int] | None) -> No
 
 def test_e5_an_epoch_older_than_the_history_ends_where_the_history_starts() -> None:
     assert end_of_epoch(LONG[1:], Offset(30), LeaderEpoch(1)) == (1, 10)
+
+
+# M: L-07
+@pytest.mark.parametrize(
+    ("log_start", "left"),
+    [
+        (0, [(0, 0), (2, 10), (3, 20)]),
+        (5, [(0, 5), (2, 10), (3, 20)]),
+        (10, [(2, 10), (3, 20)]),
+        (11, [(2, 11), (3, 20)]),
+        (25, [(3, 25)]),
+    ],
+)
+def test_the_epoch_of_the_first_record_left_starts_there(log_start: int, left: list[tuple[int, int]]) -> None:
+    assert trimmed_from_start(history((0, 0), (2, 10), (3, 20)), Offset(log_start)) == history(*left)
+
+
+def test_a_history_that_begins_later_stays() -> None:
+    assert trimmed_from_start(history((4, 9)), Offset(3)) == history((4, 9))

@@ -25,6 +25,7 @@ def test_a_new_partition_is_led_by_its_first_replica_with_all_in_sync() -> None:
     check(value, 3)
 
 
+# M: L-02
 @pytest.mark.parametrize(("isr", "hw"), [("abc", 5), ("ac", 7), ("a", 9)])
 def test_h1_hw_is_the_smallest_leo_in_the_isr(isr: str, hw: int) -> None:
     assert with_isr(partition(THREE, "abc", hw=5), isr, 1).high_watermark == hw
