@@ -442,7 +442,11 @@ def _block(store: ObjectStore, n: int, chunk: TableChunk, dtypes: Mapping[str, s
     import pyarrow as pa
 
     batch: Any = pa.ipc.open_file(pa.py_buffer(_body(store, n, chunk))).get_batch(0)
-    columns = {name: batch.column(name).to_numpy(zero_copy_only=True) for name in dtypes}
+    there = set(batch.schema.names)
+    columns = {
+        name: batch.column(name).to_numpy(zero_copy_only=True) if name in there else np.full(chunk.rows, -1, dtype)
+        for name, dtype in dtypes.items()  # -1: the chunk is older than the column
+    }
     dead = None
     if chunk.dead:
         dead = np.zeros(chunk.rows, dtype=np.bool_)

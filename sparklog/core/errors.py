@@ -174,6 +174,12 @@ class ClusterNotFound(NotFound):
     code = "CLUSTER_NOT_FOUND"
 
 
+class BrokerIdNotRegistered(NotFound):
+    """No store of this id is registered."""
+
+    code = "BROKER_ID_NOT_REGISTERED"
+
+
 class KeyNotFound(NotFound):
     """No object is under this key of a store."""
 
@@ -238,6 +244,12 @@ class StaleBrokerEpoch(Conflict):
     """The store was registered again since: its registration number is stale."""
 
     code = "STALE_BROKER_EPOCH"
+
+
+class DuplicateBrokerRegistration(Conflict):
+    """The store is registered already: under this id, or with its INCARNATION under another one."""
+
+    code = "DUPLICATE_BROKER_REGISTRATION"
 
 
 class InvalidUpdateVersion(Conflict):

@@ -29,13 +29,46 @@ class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster-created"):
 
 
 class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
-    """A store is a home of replicas from now on, under this registration number. `zone` is not used yet: ""."""
+    """A store is a home of replicas from now on, under this registration number. `zone` is not used yet: "".
+
+    One of the same id that is there already has a new number, and is not fenced any more.
+    """
 
     store: StoreId
     registration: int
     url: str
     incarnation: str
     zone: str
+
+
+class StoreFenced(msgspec.Struct, frozen=True, tag="store-fenced"):
+    """The store takes part in nothing until it is registered again; what names it by an older number is stale."""
+
+    store: StoreId
+    registration: int
+
+
+class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
+    """The store is no home of replicas any more."""
+
+    store: StoreId
+
+
+class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
+    """The agent of a store came up, or fell silent."""
+
+    store: StoreId
+    up: bool
+
+
+class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions-changed"):
+    """The replicas of these partitions are other ones from now on, each partition at most once.
+
+    Objects that no slice names any more, because slices were forgotten, may go from `delete_after_ms` on.
+    """
+
+    changes: tuple[PartitionChange, ...]
+    delete_after_ms: int | None = None
 
 
 class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
@@ -191,6 +224,10 @@ Record = (
     | ApplicationsForgotten
     | ProducerAllocated
     | JobRan
+    | StoreFenced
+    | StoreRemoved
+    | AgentChanged
+    | PartitionsChanged
 )
 
 

@@ -1,6 +1,6 @@
 """Which commands the chain has applied, and by which entry: blocks of columns plus a small tail.
 
-A row costs 40 bytes in a block, so a million commands cost about 40 MB. What a command led to is not kept: it is read
+A row costs 48 bytes in a block, so a million commands cost about 48 MB. What a command led to is not kept: it is read
 back from its entry when somebody asks. Blocks stay in the order of the chain, so FLOOR drops the oldest whole.
 """
 
@@ -27,19 +27,22 @@ DTYPES: Mapping[str, str] = {
     "n": "i8",
     "n0": "i8",
     "label": "u8",  # see `label_hash`
+    "first_object": "i8",
 }
+NO_OBJECT = -1
 
 
 class AppliedBy(NamedTuple):
     """A command that the chain has applied: the entry that did it, and the position its author had read before.
 
-    `label` is the `label_hash` of what a write called itself.
+    `label` is the `label_hash` of what a write called itself; `first_object` that of its first slice, or NO_OBJECT.
     """
 
     command_id: CommandId
     n: EntryNumber
     n0: EntryNumber
     label: int = 0
+    first_object: int = NO_OBJECT
 
 
 def label_hash(label: str) -> int:
@@ -102,6 +105,20 @@ class ResultTable:
             del self._tail[command_id]
         self.blocks = tuple(block for block in self.blocks if block.columns["n0"].max() >= floor)
 
+    def forget(self, objects: Column) -> None:
+        """Forget the commands whose first object is among these. Looks at every row."""
+        wanted = set(objects.tolist())
+        for command_id in [each.command_id for each in self._tail.values() if each.first_object in wanted]:
+            del self._tail[command_id]
+        kept = []
+        for block in self.blocks:
+            stays = ~np.isin(block.columns["first_object"], objects)
+            if stays.all():
+                kept.append(block)
+            elif stays.any():
+                kept.append(make_block({name: column[stays] for name, column in block.columns.items()}, ORDER))
+        self.blocks = tuple(kept)
+
     def __iter__(self) -> Iterator[AppliedBy]:
         """All that are known, in no order that means anything."""
         for block in self.blocks:
@@ -123,16 +140,24 @@ class ResultTable:
 
     def _rows(self, block: Block, rows: Column) -> Iterator[AppliedBy]:
         """Those of the rows of a block that are known."""
-        for high, low, n, n0, label in zip(*(block.columns[name][rows].tolist() for name in DTYPES), strict=True):
+        columns = (block.columns[name][rows].tolist() for name in DTYPES)
+        for high, low, n, n0, label, first in zip(*columns, strict=True):
             if n0 >= self.floor:
-                yield AppliedBy(CommandId(f"{high:016x}{low:016x}"), EntryNumber(n), EntryNumber(n0), label)
+                yield AppliedBy(CommandId(f"{high:016x}{low:016x}"), EntryNumber(n), EntryNumber(n0), label, first)
 
     def _tail_block(self) -> tuple[Block, ...]:
         """The tail as a block, if there is any."""
         if not self._tail:
             return ()
         rows = [
-            (int(each.command_id[:16], 16), int(each.command_id[16:], 16), each.n, each.n0, each.label)
+            (
+                int(each.command_id[:16], 16),
+                int(each.command_id[16:], 16),
+                each.n,
+                each.n0,
+                each.label,
+                each.first_object,
+            )
             for each in self._tail.values()
         ]
         columns = zip(DTYPES.items(), zip(*rows, strict=True), strict=True)

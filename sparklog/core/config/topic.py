@@ -248,9 +248,7 @@ _DECLARED: Final = (
         "unclean.leader.election.enable",
         _BOOL,
         False,
-        "Whether a replica that may lack acknowledged records may lead when no other can. Without effect in this "
-        "version: a partition has one replica.",
-        effect=False,
+        "Whether a replica that may lack acknowledged records may lead when no other can.",
     ),
 )
 
@@ -285,6 +283,7 @@ class TopicConfig(msgspec.Struct, frozen=True):
     rewrite_delete_delay_ms: int
     segment_bytes: int
     segment_ms: int
+    unclean_leader_election_enable: bool
 
 
 def topic_key(name: str) -> ConfigKey:
@@ -367,6 +366,7 @@ def _typed(values: Mapping[str, ConfigValue]) -> TopicConfig:
         rewrite_delete_delay_ms=_integer(values, "rewrite.delete.delay.ms"),
         segment_bytes=_integer(values, "segment.bytes"),
         segment_ms=_integer(values, "segment.ms"),
+        unclean_leader_election_enable=values["unclean.leader.election.enable"] is True,
     )
 
 

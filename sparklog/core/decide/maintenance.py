@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.append import check_holder, existing_partition, placed, where
-from sparklog.core.decide.topics import delay_begins_ms
+from sparklog.core.decide.changes import delay_begins_ms
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, SwapRefused
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import change_from
