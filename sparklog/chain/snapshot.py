@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -35,6 +35,7 @@ from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
+    Partition,
     Producer,
     SequencedBatch,
     Store,
@@ -47,6 +48,7 @@ from sparklog.core.types import (
     ObjectNumber,
     ProducerId,
     StoreId,
+    TopicId,
     TopicPartition,
 )
 from sparklog.storage.keys import SNAPSHOTS, chunk_key, entry_key, parse_snapshot_key, snapshot_key
@@ -115,6 +117,7 @@ class Manifest(msgspec.Struct, frozen=True):
     retired: tuple[TableChunk, ...] = ()
     retired_topics: tuple[str, ...] = ()
     stores: tuple[StoreId, ...] = ()
+    retired_stores: tuple[tuple[StoreId, ...], ...] = ()
 
 
 _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration")
@@ -171,6 +174,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, TableChunk]) 
         _table_chunks(stored_retired.blocks, prepared, known),
         stored_retired.topics,
         stores,
+        stored_retired.store_sets,
     )
     return Prepared(manifest, prepared)
 
@@ -304,7 +308,11 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         slices = pool.map(lambda chunk: _block(store, manifest.n, chunk, slice_table.DTYPES), manifest.slices)
         objects = pool.map(lambda chunk: _block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
         topics = _unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
-        partitions = _unpacked(store, manifest.n, manifest.partitions, tuple[StoredPartition, ...])
+        partitions = [
+            restored(each, manifest.stores)
+            for each in _unpacked(store, manifest.n, manifest.partitions, tuple[StoredPartition, ...])
+        ]
+        topics = _with_stores(topics, partitions)
         results = _results(pool, store, manifest)
         small = _unpacked(store, manifest.n, manifest.small, SmallState)
         return ClusterState(
@@ -316,9 +324,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             stores=CopyOnWriteMap({each.store: each for each in small.stores}),
             topics=CopyOnWriteMap({each.topic_id: each for each in topics}),
             topic_ids=CopyOnWriteMap({each.name: each.topic_id for each in topics}),
-            partitions=CopyOnWriteMap(
-                {TopicPartition(each.topic_id, each.partition): restored(each, manifest.stores) for each in partitions}
-            ),
+            partitions=CopyOnWriteMap({TopicPartition(each.topic_id, each.partition): each for each in partitions}),
             slices=SliceTable(slices),
             objects=ObjectTable(objects, manifest.holder_sets),
             released=CopyOnWriteMap(small.released),
@@ -337,6 +343,14 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         )
 
 
+def _with_stores(topics: Iterable[Topic], partitions: Iterable[Partition]) -> tuple[Topic, ...]:
+    """The topics with the stores of their replicas, which format 1 did not name: there, no replica ever moved."""
+    stores: dict[TopicId, set[StoreId]] = {}
+    for each in partitions:
+        stores.setdefault(each.topic_id, set()).update(each.replication.replicas)
+    return tuple(each if each.stores else each.on(stores.get(each.topic_id, ())) for each in topics)
+
+
 def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -> ResultTable:
     chunks = manifest.results
     if isinstance(chunks, tuple):
@@ -350,9 +364,9 @@ def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -
 
 def _retired(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest, small: SmallState) -> RetiredTable:
     blocks = pool.map(lambda chunk: _block(store, manifest.n, chunk, retired_table.DTYPES), manifest.retired)
-    table = RetiredTable(blocks, manifest.retired_topics)
+    table = RetiredTable(blocks, manifest.retired_topics, manifest.retired_stores)
     for each in small.retired:
-        table.add_all(np.array([each.number], dtype=np.int64), each.delete_after_ms, each.topic)
+        table.add_all(np.array([each.number], dtype=np.int64), each.delete_after_ms, each.topic, each.stores)
     return table
 
 

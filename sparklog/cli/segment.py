@@ -58,7 +58,7 @@ def list_segments(
                         "oldest_ms": each.slice.min_timestamp_us // 1000,
                         "newest_ms": each.slice.max_timestamp_us // 1000,
                         "kind": named.kind.name.lower(),
-                        "stores": [holder.store for holder in named.holders],
+                        "stores": list(each.stores),
                         "object": data_key(named, topic),
                     }
                 )
@@ -137,14 +137,13 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
     """The slices of a partition from the one on that holds `offset`, with their objects."""
-    from sparklog.core.plan import SliceToRead, named_object
+    from sparklog.core.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
     key = TopicPartition(partition.topic_id, partition.partition)
     start = Offset(min(max(offset, partition.log_start), partition.next_offset))
     found = state.slices.find(key, OffsetRange(start, partition.next_offset))
-    for each in found if most is None else found.rows(0, most):
-        yield SliceToRead(each, named_object(state, each))
+    yield from slices_to_read(state, partition, found if most is None else found.rows(0, most))
 
 
 def _batches(
@@ -159,7 +158,7 @@ def _batches(
 
     with cluster.connection.follower.current() as state:
         stores = cluster.connection.stores(state)
-    holders = stores.holding(part.object)
+    holders = stores.holding(part)
     last = {"store": holders[-1] if holders else None, "object": data_key(part.object.object, topic)}
     try:
         index = first_answer(stores, part, topic, part.slice.start, partial(_index, part))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 import msgspec
+from msgspec import UNSET
 
 from sparklog.core.forgetting import forget, release, stored_bytes
 from sparklog.core.partition_change import changed_by
@@ -154,9 +155,8 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
         case PartitionsChanged():
             _change_partitions(state, record)
         case TopicCreated():
-            state.topics[record.topic_id] = Topic(
-                record.topic_id, record.name, len(record.assignment), record.config, at.time_ms
-            )
+            topic = Topic(record.topic_id, record.name, len(record.assignment), record.config, at.time_ms)
+            state.topics[record.topic_id] = topic.on(store for replicas in record.assignment for store in replicas)
             state.topic_ids[record.name] = record.topic_id
             state.next_topic_id = record.topic_id + 1
             _add_partitions(state, record.topic_id, 0, record.assignment)
@@ -166,7 +166,8 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
         case PartitionsAdded():
             topic = state.topics[record.topic_id]
             total = record.first + len(record.assignment)
-            state.topics[record.topic_id] = msgspec.structs.replace(topic, partitions=total)
+            wider = msgspec.structs.replace(topic, partitions=total)
+            state.topics[record.topic_id] = wider.on(store for replicas in record.assignment for store in replicas)
             _add_partitions(state, record.topic_id, record.first, record.assignment)
         case TopicDeleted():
             _delete_topic(state, record)
@@ -197,6 +198,8 @@ def _change_partitions(state: ClusterState, record: PartitionsChanged) -> None:
         before = state.partitions[key]
         size_bytes = before.size_bytes - forgotten.get(key, 0)
         after[key] = Partition(key.topic_id, key.partition, changed_by(change, before.replication), size_bytes)
+        if change.replicas is not UNSET:
+            state.topics[key.topic_id] = state.topics[key.topic_id].on(change.replicas)
     state.partitions.put_all(after)
 
 
@@ -270,7 +273,7 @@ def _swap(state: ClusterState, record: SlicesSwapped) -> None:
     removed = state.slices.remove(key, OffsetRange(record.start, record.end))
     _name_objects(state, record.objects, record.slices)
     state.slices.add(record.slices)
-    release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id].name)
+    release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id])
     before = state.partitions[key]
     size_bytes = before.size_bytes - stored_bytes(removed) + sum(each.length for each in record.slices)
     replication = rewritten_everywhere(before.replication)
@@ -282,7 +285,7 @@ def _swap(state: ClusterState, record: SlicesSwapped) -> None:
 def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
     key = TopicPartition(record.topic_id, record.partition)
     removed = state.slices.remove(key, OffsetRange(Offset(0), record.to))
-    release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id].name)
+    release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id])
     before = state.partitions[key]
     state.partitions[key] = Partition(
         key.topic_id,
@@ -294,7 +297,7 @@ def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
 
 def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
     topic = state.topics[record.topic_id]
-    release(state, state.slices.remove_topic(record.topic_id), record.delete_after_ms, topic.name)
+    release(state, state.slices.remove_topic(record.topic_id), record.delete_after_ms, topic)
     for index in range(topic.partitions):
         del state.partitions[TopicPartition(record.topic_id, PartitionIndex(index))]
     del state.topics[record.topic_id]

@@ -14,7 +14,7 @@ import numpy as np
 from sparklog.core.column_blocks import Column
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.slice_table import SliceColumns
-from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch
+from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartition
 
 
@@ -31,7 +31,7 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange], delete_after
         end = state.partitions[key].next_offset
         removed = state.slices.remove(key, OffsetRange(change.forgotten_from, end))
         sizes[key] = stored_bytes(removed)
-        topic = state.topics[key.topic_id].name
+        topic = state.topics[key.topic_id]
         gone.append(release(state, removed.columns["object_number"], delete_after_ms, topic))
     if starts:
         state.results.forget(np.concatenate(gone))
@@ -40,7 +40,7 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange], delete_after
     return sizes
 
 
-def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: str) -> Column:
+def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: Topic) -> Column:
     """Count the forgotten slices, given by the objects they named; retire the objects that no slice names any more.
 
     Returns these.
@@ -55,7 +55,7 @@ def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, t
     some = zip(numbers[~is_gone].tolist(), counts[~is_gone].tolist(), strict=True)
     state.released.put_all({ObjectNumber(number): count for number, count in some})
     gone: Column = numbers[is_gone]
-    state.retired.add_all(gone, delete_after_ms, topic)
+    state.retired.add_all(gone, delete_after_ms, topic.name, topic.stores)
     return gone
 
 

@@ -60,13 +60,22 @@ class Store(msgspec.Struct, frozen=True):
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """A topic; `config` holds the explicitly set keys only."""
+    """A topic; `config` holds the explicitly set keys only.
+
+    `stores` have replicas of it, or had once: copies of its objects may be there.
+    """
 
     topic_id: TopicId
     name: str
     partitions: int
     config: dict[str, str]
     created_ms: int
+    stores: tuple[StoreId, ...] = ()
+
+    def on(self, stores: Iterable[StoreId]) -> Topic:
+        """The topic once these stores have replicas of it, too."""
+        new = set(stores).difference(self.stores)
+        return msgspec.structs.replace(self, stores=(*self.stores, *sorted(new))) if new else self
 
 
 class Partition(msgspec.Struct, frozen=True, array_like=True):

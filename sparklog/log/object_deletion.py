@@ -13,7 +13,7 @@ from sparklog.storage.keys import index_key
 
 
 class ObjectToDelete(msgspec.Struct, frozen=True, array_like=True):
-    """A retired object: its key, the stores that held it and still are the same ones, its bytes with the index."""
+    """A retired object: its key, the stores that may have a copy, its bytes with the index."""
 
     number: ObjectNumber
     key: str

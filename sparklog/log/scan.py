@@ -101,7 +101,7 @@ class _SlicesAhead:
             size_bytes += min(part.slice.length, BYTES_AHEAD)
             if size_bytes > BYTES_AHEAD and index > number:
                 return
-            holders = self._stores.holding(part.object)
+            holders = self._stores.holding(part)
             if not holders:
                 return  # the slice's turn will come, after the records before it
             try:

@@ -10,7 +10,7 @@ import msgspec
 from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import Submission, Swap
 from sparklog.core.errors import SparklogError, SwapRefused, UnknownTopicOrPartition
-from sparklog.core.plan import SliceToRead, named_object
+from sparklog.core.plan import SliceToRead, slices_to_read
 from sparklog.core.rolling import MOST_SLICES, SegmentToRoll, plan_roll
 from sparklog.core.slice_table import digest
 from sparklog.core.state import ClusterState
@@ -196,12 +196,13 @@ def _packed(segments: Sequence[SegmentToRoll]) -> list[list[SegmentToRoll]]:
 
 def _slices(state: ClusterState, segment: SegmentToRoll) -> tuple[SliceToRead, ...] | None:
     """The slices that were planned, or None if others are there by now."""
-    if state.partitions.get(_key(segment)) is None:
+    partition = state.partitions.get(_key(segment))
+    if partition is None:
         return None
     found = state.slices.find(_key(segment), OffsetRange(segment.start, segment.end))
     if digest(found) != segment.digest:
         return None
-    return tuple(SliceToRead(each, named_object(state, each)) for each in found)
+    return slices_to_read(state, partition, found)
 
 
 def _target(state: ClusterState, segment: SegmentToRoll) -> SegmentTarget:

@@ -27,10 +27,11 @@ from sparklog.chain.entry import Entry
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.topic import topic_values
+from sparklog.core.held_slices import Holding
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.types import ObjectNumber, OffsetRange, TopicPartition
+from sparklog.core.types import Holder, ObjectNumber, OffsetRange, TopicPartition
 from sparklog.storage.keys import data_key
 
 _INT, _LONG, _STRING, _TIME = IntegerType(), LongType(), StringType(), TimestampType()
@@ -197,8 +198,9 @@ def _segments(state: ClusterState) -> Iterator[Row]:
                 number: _object_fields(state.objects, ObjectNumber(number), topic.name)
                 for number in np.unique(slices.columns["object_number"]).tolist()
             }
+            holding = Holding(state, each)
             for one in slices:
-                kind, key, object_size_bytes, stores = objects[one.object_number]
+                kind, key, object_size_bytes, named = objects[one.object_number]
                 yield (
                     topic.name,
                     one.partition,
@@ -215,7 +217,7 @@ def _segments(state: ClusterState) -> Iterator[Row]:
                     key,
                     object_size_bytes,
                     one.position,
-                    stores,
+                    list(holding.of(one.end, named)),
                 )
 
 
@@ -235,7 +237,7 @@ def _slices(state: ClusterState, partition: Partition) -> SliceColumns:
     return state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset))
 
 
-def _object_fields(objects: ObjectTable, number: ObjectNumber, topic: str) -> tuple[str, str, int, list[str]]:
+def _object_fields(objects: ObjectTable, number: ObjectNumber, topic: str) -> tuple[str, str, int, tuple[Holder, ...]]:
     found = objects.get(number)
     if found is None:
         raise AssertionError(f"a slice names object {number}, which the state does not have")
@@ -243,5 +245,5 @@ def _object_fields(objects: ObjectTable, number: ObjectNumber, topic: str) -> tu
         found.kind.name.lower(),
         data_key(found, topic),
         found.size_bytes,
-        [holder.store for holder in found.holders],
+        found.holders,
     )

@@ -43,6 +43,7 @@ def test_what_the_golden_cluster_applied_and_retired_is_known(golden: Path, tmp_
     with connect(str(tmp_path / "cluster")) as cluster:
         follower = cluster.connection.follower
         assert follower.snapshot_n > 0
+        assert all(topic.stores for topic in follower.state.topics.values())  # format 1 did not say
         every = list(results_in(follower.entries(EntryNumber(n) for n in range(follower.state.n + 1))))
         *known, by_producer = [(command.command_id, result) for command, result in every]
         assert list(follower.results(list(follower.state.results))) == known

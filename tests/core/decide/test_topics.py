@@ -202,8 +202,8 @@ def test_a_deleted_topic_leaves_nothing_but_retired_objects_with_its_name(log: D
     assert len(log.state.slices) == 0
     due_ms = log.now_ms + 60_000
     assert [msgspec.structs.astuple(each) for each in log.state.retired] == [
-        (0, due_ms, "orders"),
-        (1, due_ms, "orders"),
+        (0, due_ms, "orders", (A,)),
+        (1, due_ms, "orders", (A,)),
     ]
     log.submit(CreateTopic("orders", 1, 1))
     assert log.state.topic_ids == {"orders": 2}
