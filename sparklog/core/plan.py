@@ -37,7 +37,7 @@ class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
 class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of one partition, and the slices that cover them, ascending.
 
-    `position` is the chain position of the plan.
+    `position` is the chain position of the plan. `lost`: what of the range an unclean election gave up.
     """
 
     topic: str
@@ -47,6 +47,7 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     end: Offset
     slices: tuple[SliceToRead, ...]
     position: int
+    lost: tuple[OffsetRange, ...] = ()
 
 
 class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
@@ -114,6 +115,11 @@ def plan_range(state: ClusterState, topic: Topic, partition: int, offsets: Offse
         offsets.end,
         slices_to_read(state, state.partitions[key], found),
         state.n,
+        tuple(
+            each
+            for each in state.partitions[key].replication.lost
+            if each.start < offsets.end and each.end > offsets.start
+        ),
     )
 
 

@@ -40,10 +40,13 @@ def scan(
     """The records of the plan as batches of `columns` of the read schema, ascending by offset.
 
     `replan` asks the chain again; what it gives may begin later than asked, if the log start has risen by then.
-    Raises DataLoss if records are gone and `fail_on_data_loss` is true, Damaged if bytes are not what the chain says.
+    If `fail_on_data_loss` is true, it raises DataLoss where records are gone or were given up. Raises Damaged if bytes
+    are not what the chain says.
     """
     at = plan.start
     while at < plan.end:
+        if plan.lost and fail_on_data_loss:
+            raise _lost(plan)
         failed: NoHolderAnswers | None = None
         with closing(_SlicesAhead(plan, stores, columns)) as ahead:
             for number, part in enumerate(plan.slices):
@@ -133,6 +136,14 @@ def _read(
         return read_slice(store, key, part.object, part.slice, rest, topic, columns, there)
 
     return from_first_holder(stores, part, topic, max(offsets.start, part.slice.start), read)
+
+
+def _lost(plan: RangeToRead) -> DataLoss:
+    shown = ", ".join(f"[{each.start}, {each.end})" for each in plan.lost)
+    return DataLoss(
+        f"{plan.topic}-{plan.partition}: records {shown} were lost in an unclean election; "
+        "set failOnDataLoss=false to go on with those that are left"
+    )
 
 
 def _plan_again(

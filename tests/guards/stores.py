@@ -270,4 +270,15 @@ GUARDS: Final = (
         "[holder.store for holder in named.holders]",
         ("tests/client/test_replicas.py::test_a_copy_that_a_store_reports_is_read_and_deleted_with_the_others",),
     ),
+    Guard(
+        "lost-is-told",
+        "Records that an unclean election gave up are not passed over in silence.",
+        "sparklog/log/scan.py",
+        "        if plan.lost and fail_on_data_loss:",
+        "        if False:",
+        (
+            "tests/client/test_replicas.py::"
+            "test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence",
+        ),
+    ),
 )

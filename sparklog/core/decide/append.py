@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from msgspec import UNSET
@@ -26,12 +26,11 @@ from sparklog.core.readable import numbered
 from sparklog.core.records import Appended, AppendedRange, At, CommandResult
 from sparklog.core.replication.append import Acks, HeldSlice, append, at_end, committed, is_level
 from sparklog.core.replication.election import take_over
-from sparklog.core.replication.partition import Replication
+from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
     EntryNumber,
     Holder,
-    LeaderEpoch,
     NamedObject,
     NewObject,
     NewSlice,
@@ -85,9 +84,10 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 def decide_append(state: ClusterState, command: Append, at: At) -> Appended:
     """The record of an append: the offsets that its slices get, and the replicas that it leads to."""
     _check_shape(command)
+    found = _partitions(state, command)
     for each in command.objects:
         _check_holders(state, each)
-    changes = _replicas_after(state, command)
+    changes = _replicas_after(state, command, found)
     _check_keys(state, command)
     appended = assign_offsets(state, command, at, changes)
     last = max((written.end for written in appended.ranges), default=0)
@@ -201,59 +201,63 @@ def check_holder(state: ClusterState, holder: Holder) -> None:
         raise StaleBrokerEpoch(f"an object names store {holder.store} as {holder.registration}, the store is {found}")
 
 
-def _replicas_after(state: ClusterState, command: Append) -> tuple[PartitionChange, ...]:
-    """Check that each partition exists and takes the write; what differs from all replicas at its end, in order."""
+def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Replication]:
+    """The partitions of the slices. Each exists, and is written under its current epoch."""
     epochs = {TopicPartition(each.topic_id, each.partition): each.leader_epoch for each in command.epochs}
-    holders = [frozenset(holder.store for holder in each.holders) for each in command.objects]
     found: dict[TopicPartition, Replication] = {}
-    unusual: dict[TopicPartition, Replication] = {}
     for each in command.slices:
         topic_partition = TopicPartition(each.topic_id, each.partition)
-        replicas = found.get(topic_partition)
-        if replicas is None:
-            replicas = found[topic_partition] = existing_partition(state, topic_partition).replication
-            epoch = epochs.get(topic_partition)
-            if epoch is None:
-                raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")
-            if epoch != replicas.leader_epoch or not is_level(replicas):
-                unusual[topic_partition] = replicas
-        if not holders[each.object_index].issuperset(replicas.replicas):
-            unusual[topic_partition] = replicas
+        if topic_partition in found:
+            continue
+        replicas = found[topic_partition] = existing_partition(state, topic_partition).replication
+        epoch = epochs.get(topic_partition)
+        if epoch is None:
+            raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")
+        if epoch != replicas.leader_epoch:
+            with placed(where(state, topic_partition)):
+                check_epoch(replicas, epoch)
+    return found
+
+
+def _replicas_after(
+    state: ClusterState, command: Append, found: Mapping[TopicPartition, Replication]
+) -> tuple[PartitionChange, ...]:
+    """What differs from all replicas at the end of their partition, in order. Raises if one does not take the write."""
     if (command.acks is not Acks.ALL or command.pull) and (command.application is not None or len(found) > 1):
         raise InvalidRequiredAcks(
             "a write with txnAppId, or to several partitions at once, needs acks=all on every in-sync store, so that "
             f"an election can't undo a part of it; found acks={command.acks.name.lower()}"
             + (" with replication=pull" if command.pull else "")
         )
+    holders = [frozenset(holder.store for holder in each.holders) for each in command.objects]
+    unusual = {key: None for key, replicas in found.items() if not is_level(replicas)}
+    everywhere = frozenset.intersection(*holders) if holders else frozenset()
+    if not all(everywhere.issuperset(each) for each in {replicas.replicas for replicas in found.values()}):
+        for new in command.slices:  # slow, so only if some object is not everywhere
+            topic_partition = TopicPartition(new.topic_id, new.partition)
+            if not holders[new.object_index].issuperset(found[topic_partition].replicas):
+                unusual[topic_partition] = None
     changes = []
-    for topic_partition, before in unusual.items():
+    for topic_partition in unusual:
+        before = found[topic_partition]
         held = [
             HeldSlice(each.records, holders[each.object_index])
             for each in command.slices
             if (each.topic_id, each.partition) == (topic_partition.topic_id, topic_partition.partition)
         ]
         with placed(where(state, topic_partition)):
-            after = _appended(state, command, before, held, epochs[topic_partition], topic_partition.topic_id)
+            after = _appended(command, before, held, min_isr_of(state, topic_partition.topic_id))
         change = change_from(at_end(before, after.next_offset), after, topic_partition)
         changes += [change] if change is not None else []
     return tuple(changes)
 
 
-def _appended(
-    state: ClusterState,
-    command: Append,
-    before: Replication,
-    held: Sequence[HeldSlice],
-    epoch: LeaderEpoch,
-    topic_id: TopicId,
-) -> Replication:
+def _appended(command: Append, before: Replication, held: Sequence[HeldSlice], min_isr: int) -> Replication:
     """The replicas of one partition after its slices, by the rules."""
-    min_isr = min_isr_of(state, topic_id)
     everywhere = frozenset.intersection(*(each.holders for each in held))
-    if command.take_over and epoch == before.leader_epoch and before.leader not in everywhere:
+    if command.take_over and before.leader not in everywhere:
         before = take_over(before, everywhere, min_isr)
-        epoch = before.leader_epoch
-    return append(before, held, command.acks, epoch, min_isr, pull=command.pull)
+    return append(before, held, command.acks, before.leader_epoch, min_isr, pull=command.pull)
 
 
 def min_isr_of(state: ClusterState, topic_id: TopicId) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, PartitionEpoch
+from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, FenceStore, PartitionEpoch
 from sparklog.core.decide import append as subject
 from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.errors import (
@@ -30,7 +30,6 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import violations
 from sparklog.core.records import Appended, At
-from sparklog.core.replication import append as replicas
 from sparklog.core.replication.append import Acks, at_end
 from sparklog.core.replication.epoch_history import opened
 from sparklog.core.types import (
@@ -264,7 +263,7 @@ def test_without_the_epoch_check_a_deposed_leaders_write_would_land(
 ) -> None:
     command = log.append_of(2)
     fence(log)
-    monkeypatch.setattr(replicas, "check_epoch", lambda value, epoch: None)
+    monkeypatch.setattr(subject, "check_epoch", lambda value, epoch: None)
     log.submit(command)
     assert log.bounds() == [(0, 2)]
 
@@ -504,6 +503,18 @@ def test_what_lands_as_a_whole_needs_acks_all(log: DecidedLog) -> None:
             with pytest.raises(InvalidRequiredAcks, match="needs acks=all"):
                 log.decide(changed)
         assert log.decide(each).records
+
+
+def test_of_a_write_to_a_deposed_leader_the_epoch_is_told_before_its_holders(log: DecidedLog) -> None:
+    """Its author asks for the new leader, and names the holders as they are then."""
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
+    planned = object_with(log.append_of(2), holders=BOTH)
+    log.submit(FenceStore(A))
+    with pytest.raises(FencedLeaderEpoch):
+        log.submit(planned)
+    with pytest.raises(StaleBrokerEpoch):
+        log.submit(epoch_of(planned, 1))
+    log.submit(object_with(epoch_of(planned, 1), holders=ON_B))
 
 
 def test_a_fenced_store_holds_nothing_that_is_written(log: DecidedLog) -> None:
