@@ -20,6 +20,7 @@ from sparklog.core.errors import (
     InvalidInput,
     InvalidRecord,
     KeyExists,
+    NoReplicaOnline,
     OutcomeUnknown,
     StoreUnavailable,
     UnknownTopicOrPartition,
@@ -228,6 +229,8 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
 
 
 def _writer(plan: WritePlan, planned: PlannedTopic, stores: Stores, task: int) -> ObjectWriter:
+    if not planned.holders:
+        raise NoReplicaOnline(f"no partition of topic {planned.name} was in sync on any store when this write began")
     target = WriteTarget(
         planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0, planned.holders
     )

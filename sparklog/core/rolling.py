@@ -46,8 +46,11 @@ def plan_roll(
     MOST_SLICES: they are due. What is left is due when it has reached `segment.bytes`, when its first slice was
     appended `segment.ms` ago, when something follows that it can't be joined with, or with `everything`. Sealed
     segments, gaps, a change of leader epoch and of timestamp source end a segment. What the log start cuts stays as
-    it is (a swap keeps whole slices), and so does what is not below the high watermark.
+    it is (a swap keeps whole slices), and so does what is not below the high watermark. Without
+    a leader nothing is due: no store could take the segments.
     """
+    if partition.replication.leader is None:
+        return []
     config = state.topic_config(topic)
     key = TopicPartition(topic.topic_id, partition.partition)
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))

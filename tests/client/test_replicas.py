@@ -28,7 +28,7 @@ from sparklog.core.commands import (
     ReportReplicas,
     Submission,
 )
-from sparklog.core.errors import DataLoss
+from sparklog.core.errors import DataLoss, NoReplicaOnline
 from sparklog.core.plan import plan_range
 from sparklog.core.records import AppendedByReference, CommandResult
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId
@@ -111,6 +111,15 @@ def test_writes_go_on_without_a_store_that_was_fenced(cluster: Cluster) -> None:
     assert replicas(cluster) == "b:bc a3 b4 c4"
     assert len(objects(cluster, "a")) == 2
     assert values(cluster) == ["0", "1", "2", "3"]
+
+
+def test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_has_nothing_to_roll(cluster: Cluster) -> None:
+    for each in "abc":
+        submit(cluster, FenceStore(StoreId(each)))
+    with pytest.raises(NoReplicaOnline, match="no partition of topic t was in sync on any store"):
+        write(cluster, "3")
+    assert run_roll(cluster.connection.url, everything=True).exit_code == 0
+    assert values(cluster) == ["0", "1", "2"]
 
 
 def test_a_copy_that_a_store_reports_is_read_and_deleted_with_the_others(cluster: Cluster) -> None:

@@ -281,4 +281,22 @@ GUARDS: Final = (
             "test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence",
         ),
     ),
+    Guard(
+        "roll-leader",
+        "Nothing is rewritten that no store can take.",
+        "sparklog/core/rolling.py",
+        "    if partition.replication.leader is None:",
+        "    if False:",
+        ("tests/core/test_rolling.py::test_nothing_is_due_while_nobody_leads",),
+    ),
+    Guard(
+        "write-holders",
+        "Rows are not uploaded to no store at all.",
+        "sparklog/client/write_plan.py",
+        "    if not planned.holders:",
+        "    if False:",
+        (
+            "tests/client/test_replicas.py::test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_has_nothing_to_roll",
+        ),
+    ),
 )

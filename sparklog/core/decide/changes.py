@@ -82,11 +82,13 @@ def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
 
     `end` is at most the next offset.
     """
+    next_offset = state.partitions[key].next_offset
+    if end == next_offset:
+        return end
     across = state.slices.find(key, OffsetRange(end, Offset(end + 1))).columns["start"]
     if len(across):
         return Offset(across.item(0))
-    next_offset = state.partitions[key].next_offset
-    behind = state.slices.find(key, OffsetRange(end, max(end, next_offset))).columns["start"]
+    behind = state.slices.find(key, OffsetRange(end, next_offset)).columns["start"]
     return Offset(behind.item(0)) if len(behind) else next_offset
 
 
