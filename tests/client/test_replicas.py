@@ -143,7 +143,7 @@ def test_a_copy_that_a_store_reports_is_read_and_deleted_with_the_others(cluster
     assert [objects(cluster, each) for each in "abc"] == [[], [], []]
 
 
-def test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence(cluster: Cluster) -> None:  # M: L-06
+def test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence(cluster: Cluster) -> None:
     for each in "bc":
         submit(cluster, FenceStore(StoreId(each)))
     write(cluster, "3", "4")

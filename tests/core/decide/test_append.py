@@ -434,7 +434,6 @@ def test_a_write_on_all_replicas_says_nothing_of_them(log: DecidedLog) -> None:
     assert replicas_of(log) == "a:ab a2 b2 hw2"
 
 
-# M: L-03
 def test_a_member_of_the_isr_that_lacks_the_objects_leaves_it_in_the_same_entry(log: DecidedLog) -> None:
     replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
     log.submit(object_with(log.append_of(2), holders=ON_A))
@@ -449,6 +448,7 @@ def test_nothing_is_written_if_too_few_would_stay_in_sync(log: DecidedLog) -> No
     assert replicas_of(log) == "a:ab a0 b0 hw0"
 
 
+# M: P-03 P-05
 def test_acks_1_is_durable_on_the_leader_and_readable_once_the_others_have_it(log: DecidedLog) -> None:
     replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
     log.submit(acks(object_with(log.append_of(2), holders=ON_A), Acks.LEADER))

@@ -153,7 +153,7 @@ def lagging(log: ReplicatedLog, *names: str) -> LaggingReplicas:
     return LaggingReplicas(TOPIC, PartitionIndex(0), value.leader_epoch, value.version, stores(*names))
 
 
-# M: L-03
+# M: P-01 P-02
 def test_a_replica_that_lags_leaves_the_isr_and_comes_back_when_it_has_all(log: ReplicatedLog) -> None:
     log.report("b", 4)
     log.submit(DropLagging((lagging(log, "c"),)))
@@ -217,7 +217,7 @@ def test_an_unreachable_replica_is_not_elected(log: ReplicatedLog) -> None:
         log.elect("b")
 
 
-# M: L-06
+# M: P-06
 def test_only_an_unclean_election_gives_up_committed_records(log: ReplicatedLog) -> None:
     log.write("a", 1)
     log.fence("a")
@@ -252,6 +252,7 @@ def wide() -> ReplicatedLog:
     return made
 
 
+# M: P-11
 def test_a_move_is_done_when_the_new_replica_is_in_sync(wide: ReplicatedLog) -> None:
     wide.move("dbc")
     assert wide.replicas() == "a:bca d0 b4 c4 a4 hw4"
@@ -321,6 +322,7 @@ def test_replicas_of_a_topic_that_was_deleted_are_nobodys(log: ReplicatedLog, co
         log.submit(command)
 
 
+# M: L-04
 def test_a_report_under_an_older_epoch_is_fenced(log: ReplicatedLog) -> None:
     before = log.report_of("c", 2)
     log.report("b", 4)
@@ -329,6 +331,7 @@ def test_a_report_under_an_older_epoch_is_fenced(log: ReplicatedLog) -> None:
         log.submit(before)
 
 
+# M: P-05
 def test_too_few_in_sync_take_no_write_until_a_follower_is_back(log: ReplicatedLog) -> None:
     log.configure(min_insync_replicas="2")
     for each in "bc":

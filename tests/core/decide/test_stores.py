@@ -82,7 +82,7 @@ def test_an_unknown_store_is_named(log: ReplicatedLog, command: FenceStore) -> N
 # ---- fencing and return -------------------------------------------------------------------------------
 
 
-# M: L-04
+# M: P-06
 def test_fencing_the_leaders_store_elects_another_in_the_same_entry(log: ReplicatedLog) -> None:
     log.write("abc", 4)
     log.fence("a")
@@ -118,6 +118,7 @@ def test_a_fenced_store_is_given_no_partition(log: ReplicatedLog) -> None:
         log.submit(AddPartitions(TOPIC, 2))
 
 
+# M: P-02
 def test_a_store_that_is_back_keeps_what_it_had_and_joins_when_it_has_all(log: ReplicatedLog) -> None:
     log.write("abc", 4)
     log.fence("a")
