@@ -68,6 +68,7 @@ class CommandBody(msgspec.Struct, frozen=True):
             appended.ranges,
             appended.application,
             appended.label,
+            appended.changes,
         )
 
 

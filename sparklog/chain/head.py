@@ -65,6 +65,8 @@ def _expanded(state: ClusterState, command: AppliedCommand, at: At, append: Appe
     """The command with its append by reference written out in full. Offsets follow from the state before it."""
     if append is None:
         return command
-    full = assign_offsets(state, append, at)
-    records = tuple(full if isinstance(record, AppendedByReference) else record for record in command.records)
+    records = tuple(
+        assign_offsets(state, append, at, record.changes) if isinstance(record, AppendedByReference) else record
+        for record in command.records
+    )
     return msgspec.structs.replace(command, records=records)

@@ -10,7 +10,7 @@ rows that have died since. So a snapshot costs only what changed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ import numpy as np
 from sparklog.chain.chunks import Chunk, packed, put_chunk, read_block, refused_as_taken, table_chunks, unpacked
 from sparklog.chain.damage import damage
 from sparklog.chain.framing import frame, unframe
+from sparklog.chain.stored_partition import StoredPartition, restored, stored
 from sparklog.core import object_table, result_table, retired_table, slice_table
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
@@ -44,6 +45,8 @@ from sparklog.core.types import (
     Holder,
     ObjectNumber,
     ProducerId,
+    StoreId,
+    TopicId,
     TopicPartition,
 )
 from sparklog.storage.keys import SNAPSHOTS, chunk_key, entry_key, parse_snapshot_key, snapshot_key
@@ -81,7 +84,8 @@ class SmallState(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n.
 
-    `results` are chunks of the table of commands. Older versions wrote one chunk with all results in full.
+    `results` are chunks of the table of commands. Older versions wrote one chunk with all results in full. Partitions
+    name a store by its position in `stores`.
     """
 
     chain_id: str
@@ -100,6 +104,8 @@ class Manifest(msgspec.Struct, frozen=True):
     small: Chunk
     retired: tuple[Chunk, ...] = ()
     retired_topics: tuple[str, ...] = ()
+    stores: tuple[StoreId, ...] = ()
+    retired_stores: tuple[tuple[StoreId, ...], ...] = ()
 
 
 _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration")
@@ -137,6 +143,9 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         tuple(state.jobs.values()),
         dict(state.released.items()),
     )
+    stores = tuple(sorted(state.stores))
+    numbers = {store: number for number, store in enumerate(stores)}
+    partitions = tuple(stored(each, numbers) for each in _in_order(state.partitions))
     stored_retired = state.retired.in_blocks()
     manifest = Manifest(
         state.chain_id,
@@ -150,11 +159,13 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         slices,
         objects,
         packed(_in_order(state.topics), prepared, known),
-        packed(_in_order(state.partitions), prepared, known),
+        packed(partitions, prepared, known),
         table_chunks(state.results.in_blocks().blocks, prepared, known),
         packed(small, prepared, known),
         table_chunks(stored_retired.blocks, prepared, known),
         stored_retired.topics,
+        stores,
+        stored_retired.store_sets,
     )
     return Prepared(manifest, prepared)
 
@@ -269,7 +280,11 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         slices = pool.map(lambda chunk: read_block(store, manifest.n, chunk, slice_table.DTYPES), manifest.slices)
         objects = pool.map(lambda chunk: read_block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
         topics = unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
-        partitions = unpacked(store, manifest.n, manifest.partitions, tuple[Partition, ...])
+        partitions = [
+            restored(each, manifest.stores)
+            for each in unpacked(store, manifest.n, manifest.partitions, tuple[StoredPartition, ...])
+        ]
+        topics = _with_stores(topics, partitions)
         results = _results(pool, store, manifest)
         small = unpacked(store, manifest.n, manifest.small, SmallState)
         return ClusterState(
@@ -300,10 +315,21 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         )
 
 
+def _with_stores(topics: Iterable[Topic], partitions: Iterable[Partition]) -> tuple[Topic, ...]:
+    """The topics with the stores of their replicas, which format 1 did not name: there, no replica ever moved."""
+    stores: dict[TopicId, set[StoreId]] = {}
+    for each in partitions:
+        stores.setdefault(each.topic_id, set()).update(each.replication.replicas)
+    return tuple(each if each.stores else each.on(stores.get(each.topic_id, ())) for each in topics)
+
+
 def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -> ResultTable:
     chunks = manifest.results
     if isinstance(chunks, tuple):
-        blocks = pool.map(lambda chunk: read_block(store, manifest.n, chunk, result_table.DTYPES), chunks)
+        blocks = pool.map(
+            lambda chunk: read_block(store, manifest.n, chunk, result_table.DTYPES, result_table.NOT_IN_FORMAT_1),
+            chunks,
+        )
         return ResultTable(blocks, manifest.floor)
     table = ResultTable((), manifest.floor)
     for command_id, result in unpacked(store, manifest.n, chunks, dict[CommandId, CommandResult]).items():
@@ -312,10 +338,13 @@ def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -
 
 
 def _retired(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest, small: SmallState) -> RetiredTable:
-    blocks = pool.map(lambda chunk: read_block(store, manifest.n, chunk, retired_table.DTYPES), manifest.retired)
-    table = RetiredTable(blocks, manifest.retired_topics)
+    blocks = pool.map(
+        lambda chunk: read_block(store, manifest.n, chunk, retired_table.DTYPES, retired_table.NOT_IN_FORMAT_1),
+        manifest.retired,
+    )
+    table = RetiredTable(blocks, manifest.retired_topics, manifest.retired_stores)
     for each in small.retired:
-        table.add_all(np.array([each.number], dtype=np.int64), each.delete_after_ms, each.topic)
+        table.add_all(np.array([each.number], dtype=np.int64), each.delete_after_ms, each.topic, each.stores)
     return table
 
 

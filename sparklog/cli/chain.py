@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
+from msgspec import UNSET
 
 from sparklog.cli.output import (
     connect,
@@ -21,7 +22,7 @@ from sparklog.core.readable import amount, counted
 
 if TYPE_CHECKING:
     from sparklog.chain.entry import Entry
-    from sparklog.core.records import CommandResult, Record
+    from sparklog.core.records import CommandResult, PartitionsChanged, Record
     from sparklog.core.state import ClusterState
 
 app = typer.Typer(help="Look into the metadata chain.", no_args_is_help=True)
@@ -90,6 +91,14 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             return f"cluster {record.chain_id} created"
         case records.StoreRegistered():
             return f"store {record.store} registered at {record.url}"
+        case records.StoreFenced():
+            return f"store {record.store} fenced"
+        case records.StoreRemoved():
+            return f"store {record.store} removed"
+        case records.AgentChanged():
+            return f"agent of store {record.store} {'up' if record.up else 'down'}"
+        case records.PartitionsChanged():
+            return _changed(record, place)
         case records.TopicCreated():
             return f"topic {record.name} created with {counted(len(record.assignment), 'partition')}"
         case records.TopicAltered():
@@ -124,6 +133,18 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             return f"job {record.job} ran" + (
                 f", {record.failed_partitions} failed" if record.failed_partitions else ""
             )
+
+
+def _changed(record: PartitionsChanged, place: Callable[[int, int], str]) -> str:
+    """Which partitions changed: the leader, or else who is in sync, of the first; and how many there are."""
+    first, *more = record.changes
+    what = ""
+    if first.leader is not UNSET:
+        what = f": led by {first.leader}" if first.leader is not None else ": without a leader"
+    elif first.isr is not UNSET:
+        what = f": in sync on {', '.join(first.isr) or 'none'}"
+    where = f"{place(first.topic_id, first.partition)}{what}"
+    return f"replicas of {where}" + (f" and {counted(len(more), 'more partition')}" if more else "")
 
 
 @app.command(epilog=ending("sparklog chain state", "sparklog chain state --format json"))

@@ -60,7 +60,7 @@ def list_segments(
                         "oldest_ms": part.slice.min_timestamp_us // 1000,
                         "newest_ms": part.slice.max_timestamp_us // 1000,
                         "kind": named.kind.name.lower(),
-                        "stores": [holder.store for holder in named.holders],
+                        "stores": list(part.stores),
                         "object": data_key(named, topic),
                     }
                 )
@@ -143,14 +143,13 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
     """The slices of a partition with their objects, starting with the slice that holds `offset`."""
-    from sparklog.core.plan import SliceToRead, named_object
+    from sparklog.core.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
     key = TopicPartition(partition.topic_id, partition.partition)
     start = Offset(min(max(offset, partition.log_start), partition.next_offset))
     slices = state.slices.find(key, OffsetRange(start, partition.next_offset))
-    for slice_ in slices if most is None else slices.rows(0, most):
-        yield SliceToRead(slice_, named_object(state, slice_))
+    yield from slices_to_read(state, partition, slices if most is None else slices.rows(0, most))
 
 
 def _batches(
@@ -165,7 +164,7 @@ def _batches(
 
     with cluster.connection.follower.current() as state:
         stores = cluster.connection.stores(state)
-    holders = stores.holding(part.object)
+    holders = stores.holding(part)
     last = {"store": holders[-1] if holders else None, "object": data_key(part.object.object, topic)}
     try:
         index = first_answer(stores, part, topic, part.slice.start, partial(_index, part))

@@ -92,7 +92,7 @@ def list_topics() -> None:
                     "topic": name,
                     "id": topic.topic_id,
                     "partitions": len(partitions),
-                    "replicas": len(partitions[0].replicas),
+                    "replicas": len(partitions[0].replication.replicas),
                     "records": sum(partition.records for partition in partitions),
                     "size_bytes": sum(partition.size_bytes for partition in partitions),
                 }
@@ -153,10 +153,10 @@ def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_m
         cuts_ms.append(at_ms)
     return {
         "partition": partition.partition,
-        "leader": partition.leader,
-        "epoch": partition.leader_epoch,
-        "replicas": partition.replicas,
-        "isr": partition.isr,
+        "leader": partition.replication.leader,
+        "epoch": partition.replication.leader_epoch,
+        "replicas": partition.replication.replicas,
+        "isr": partition.replication.isr,
         "log_start": partition.log_start,
         "high_watermark": partition.high_watermark,
         "log_end": partition.next_offset,

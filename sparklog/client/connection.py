@@ -16,7 +16,7 @@ from sparklog.core.decide.append import existing_partition
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
-from sparklog.core.types import Offset, OffsetRange, TopicPartition
+from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.stores import StorePlaces, Stores, open_metadata, places_to_carry
 from sparklog.storage.config_file import settings_here
@@ -48,16 +48,14 @@ class Connection:
         self.follower.open()
         self.committer = Committer(self.follower, author or default_author())
         self._stores: Stores | None = None
-        self._registered: tuple[object, ...] = ()
+        self._urls: dict[StoreId, str] = {}
 
     def stores(self, state: ClusterState) -> Stores:
         """The cluster's stores, as registered in `state`."""
-        registered = tuple(state.stores.values())
-        if self._stores is None or registered != self._registered:
-            self._stores = Stores(
-                StorePlaces(self.url, {store.store: store.url for store in registered}, self._settings)
-            )
-            self._registered = registered
+        urls = {store.store: store.url for store in state.stores.values()}
+        if self._stores is None or urls != self._urls:
+            self._stores = Stores(StorePlaces(self.url, urls, self._settings))
+            self._urls = urls
         return self._stores
 
     def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:

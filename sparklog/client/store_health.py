@@ -144,7 +144,7 @@ def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
 
 
 def _is_held(sample: ObjectSample, store: StoreId) -> bool:
-    return any(holder.store == store for holder in sample.object.object.holders)
+    return store in sample.stores
 
 
 def _data_folders(samples: list[ObjectSample]) -> list[str]:

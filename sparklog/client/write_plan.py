@@ -20,6 +20,7 @@ from sparklog.core.errors import (
     InvalidInput,
     InvalidRecord,
     KeyExists,
+    NoReplicaOnline,
     OutcomeUnknown,
     StoreUnavailable,
     UnknownTopicOrPartition,
@@ -111,12 +112,12 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
     topic = state.topics[state.topic_ids[name]]
     config = state.topic_config(topic)
     partitions = state.partitions_of(topic)
-    stores = {store for isr in {partition.isr for partition in partitions} for store in isr}
+    stores = {store for isr in {partition.replication.isr for partition in partitions} for store in isr}
     return PlannedTopic(
         topic.topic_id,
         name,
         topic.partitions,
-        tuple(partition.leader_epoch for partition in partitions),
+        tuple(partition.replication.leader_epoch for partition in partitions),
         tuple(Holder(store, state.stores[store].registration) for store in sorted(stores)),
         config.max_message_bytes,
         config.compression_type or compression or "zstd",
@@ -228,6 +229,8 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
 
 
 def _writer(plan: WritePlan, planned: PlannedTopic, stores: Stores, task: int) -> ObjectWriter:
+    if not planned.holders:
+        raise NoReplicaOnline(f"no partition of topic {planned.name} was in sync on any store when this write began")
     target = WriteTarget(
         planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0, planned.holders
     )

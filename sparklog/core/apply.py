@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from typing import assert_never
 
 import msgspec
-import numpy as np
+from msgspec import UNSET
 
-from sparklog.core.column_blocks import Column
-from sparklog.core.leader_epochs import trimmed_from_start
+from sparklog.core.forgetting import forget, release, stored_bytes
+from sparklog.core.partition_change import changed_by
 from sparklog.core.producers import by_producer, joined, with_batches
 from sparklog.core.records import (
+    AgentChanged,
     Appended,
     AppendedByReference,
     ApplicationsForgotten,
@@ -25,17 +26,22 @@ from sparklog.core.records import (
     LogStartMoved,
     ObjectsDeleted,
     PartitionsAdded,
+    PartitionsChanged,
     ProducerAllocated,
     Record,
     SlicesSwapped,
+    StoreFenced,
     StoreRegistered,
+    StoreRemoved,
     TopicAltered,
     TopicCreated,
     TopicDeleted,
 )
-from sparklog.core.replicas import Assignment, high_watermark
-from sparklog.core.result_table import AppliedBy, label_hash
-from sparklog.core.slice_table import SliceColumns
+from sparklog.core.replicas import Assignment
+from sparklog.core.replication.append import at_end
+from sparklog.core.replication.partition import created
+from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere
+from sparklog.core.result_table import NO_OBJECT, AppliedBy, label_hash
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
@@ -47,9 +53,7 @@ from sparklog.core.state import (
 )
 from sparklog.core.types import (
     EntryNumber,
-    LeaderEpoch,
     NamedObject,
-    ObjectNumber,
     Offset,
     OffsetRange,
     PartitionIndex,
@@ -77,7 +81,8 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
     for record in command.records:
         apply(state, record, at)
     if not any(isinstance(record, Appended) and by_producer(record.slices) for record in command.records):
-        state.results.add(AppliedBy(command.command_id, at.n, command.n0, label_hash(_label(command))))
+        first = _first_object(command)
+        state.results.add(AppliedBy(command.command_id, at.n, command.n0, label_hash(_label(command)), first))
 
 
 def result_of(command: AppliedCommand, at: At) -> CommandResult:
@@ -106,6 +111,14 @@ def _label(command: AppliedCommand) -> str:
     return ""
 
 
+def _first_object(command: AppliedCommand) -> int:
+    """The object of the first slice that the command appended: with it, all that the command wrote is forgotten."""
+    for record in command.records:
+        if isinstance(record, Appended) and record.slices:
+            return record.slices[0].object_number
+    return NO_OBJECT
+
+
 def apply(state: ClusterState, record: Record, at: At) -> None:
     """Apply one record of entry `at` to `state`. An `AppendedByReference` must have been expanded before."""
     match record:
@@ -130,10 +143,20 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
                 record.store, record.registration, record.url, record.incarnation, record.zone
             )
             state.next_registration = record.registration + 1
+        case StoreFenced():
+            store = state.stores[record.store]
+            state.stores[record.store] = msgspec.structs.replace(store, registration=record.registration, fenced=True)
+            state.next_registration = record.registration + 1
+        case StoreRemoved():
+            del state.stores[record.store]
+        case AgentChanged():
+            store = state.stores[record.store]
+            state.stores[record.store] = msgspec.structs.replace(store, agent_up=record.up)
+        case PartitionsChanged():
+            _change_partitions(state, record)
         case TopicCreated():
-            state.topics[record.topic_id] = Topic(
-                record.topic_id, record.name, len(record.assignment), record.config, at.time_ms
-            )
+            topic = Topic(record.topic_id, record.name, len(record.assignment), record.config, at.time_ms)
+            state.topics[record.topic_id] = topic.on(store for replicas in record.assignment for store in replicas)
             state.topic_ids[record.name] = record.topic_id
             state.next_topic_id = record.topic_id + 1
             _add_partitions(state, record.topic_id, 0, record.assignment)
@@ -143,7 +166,8 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
         case PartitionsAdded():
             topic = state.topics[record.topic_id]
             total = record.first + len(record.assignment)
-            state.topics[record.topic_id] = msgspec.structs.replace(topic, partitions=total)
+            wider = msgspec.structs.replace(topic, partitions=total)
+            state.topics[record.topic_id] = wider.on(store for replicas in record.assignment for store in replicas)
             _add_partitions(state, record.topic_id, record.first, record.assignment)
         case TopicDeleted():
             _delete_topic(state, record)
@@ -159,25 +183,24 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
 
 
 def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment) -> None:
-    zero = Offset(0)
     added = {}
     for index, replicas in enumerate(assignment, first):
         key = TopicPartition(topic_id, PartitionIndex(index))
-        added[key] = Partition(
-            topic_id,
-            key.partition,
-            replicas,
-            replicas[0],
-            LeaderEpoch(0),
-            0,
-            replicas,
-            (zero,) * len(replicas),
-            zero,
-            zero,
-            zero,
-            ((LeaderEpoch(0), zero),),
-        )
+        added[key] = Partition(topic_id, key.partition, created(replicas))
     state.partitions.put_all(added)
+
+
+def _change_partitions(state: ClusterState, record: PartitionsChanged) -> None:
+    forgotten = forget(state, record.changes, record.delete_after_ms or 0)
+    after = {}
+    for change in record.changes:
+        key = change.topic_partition
+        before = state.partitions[key]
+        size_bytes = before.size_bytes - forgotten.get(key, 0)
+        after[key] = Partition(key.topic_id, key.partition, changed_by(change, before.replication), size_bytes)
+        if change.replicas is not UNSET:
+            state.topics[key.topic_id] = state.topics[key.topic_id].on(change.replicas)
+    state.partitions.put_all(after)
 
 
 def _append(state: ClusterState, record: Appended, at: At) -> None:
@@ -186,30 +209,18 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     after = {}
     keys = [TopicPartition(each.topic_id, each.partition) for each in record.ranges]
     for each, key, before in zip(record.ranges, keys, state.partitions.get_all(keys), strict=True):
-        log_ends, high = _ends_after(before, each.end)
-        after[key] = msgspec.structs.replace(
-            before,
-            next_offset=each.end,
-            log_ends=log_ends,
-            high_watermark=high,
-            size_bytes=before.size_bytes + each.size_bytes,
+        replication = at_end(before.replication, each.end)
+        after[key] = Partition(key.topic_id, key.partition, replication, before.size_bytes + each.size_bytes)
+    for change in record.changes:
+        plain = after[change.topic_partition]
+        after[change.topic_partition] = msgspec.structs.replace(
+            plain, replication=changed_by(change, plain.replication)
         )
     state.partitions.put_all(after)
     _remember_producers(state, record, at)
     if record.application is not None:
         result = _append_result(record, EntryNumber(at.n), at)
         state.applications[record.application.app_id] = ApplicationState(record.application.version, result)
-
-
-def _ends_after(partition: Partition, end: Offset) -> tuple[tuple[Offset, ...], Offset]:
-    """Log ends and high watermark once all in-sync replicas hold the log up to `end`."""
-    replicas, isr = partition.replicas, partition.isr
-    if isr == replicas:  # nearly always
-        return (end,) * len(replicas), end
-    log_ends = tuple(
-        end if store in isr else log_end for store, log_end in zip(replicas, partition.log_ends, strict=True)
-    )
-    return log_ends, high_watermark(dict(zip(replicas, log_ends, strict=True)), isr)
 
 
 def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
@@ -262,28 +273,31 @@ def _swap(state: ClusterState, record: SlicesSwapped) -> None:
     removed = state.slices.remove(key, OffsetRange(record.start, record.end))
     _name_objects(state, record.objects, record.slices)
     state.slices.add(record.slices)
-    _release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id].name)
+    release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id])
     before = state.partitions[key]
-    size_bytes = before.size_bytes - _bytes(removed) + sum(each.length for each in record.slices)
-    state.partitions[key] = msgspec.structs.replace(before, version=before.version + 1, size_bytes=size_bytes)
+    size_bytes = before.size_bytes - stored_bytes(removed) + sum(each.length for each in record.slices)
+    replication = rewritten_everywhere(before.replication)
+    if record.change is not None:
+        replication = changed_by(record.change, replication)
+    state.partitions[key] = Partition(key.topic_id, key.partition, replication, size_bytes)
 
 
 def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
     key = TopicPartition(record.topic_id, record.partition)
     removed = state.slices.remove(key, OffsetRange(Offset(0), record.to))
-    _release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id].name)
+    release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id])
     before = state.partitions[key]
-    state.partitions[key] = msgspec.structs.replace(
-        before,
-        log_start=record.to,
-        epochs=trimmed_from_start(before.epochs, record.to),
-        size_bytes=before.size_bytes - _bytes(removed),
+    state.partitions[key] = Partition(
+        key.topic_id,
+        key.partition,
+        move_log_start(before.replication, record.to),
+        before.size_bytes - stored_bytes(removed),
     )
 
 
 def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
     topic = state.topics[record.topic_id]
-    _release(state, state.slices.remove_topic(record.topic_id), record.delete_after_ms, topic.name)
+    release(state, state.slices.remove_topic(record.topic_id), record.delete_after_ms, topic)
     for index in range(topic.partitions):
         del state.partitions[TopicPartition(record.topic_id, PartitionIndex(index))]
     del state.topics[record.topic_id]
@@ -294,39 +308,8 @@ def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
             state.producers[producer.producer_id] = msgspec.structs.replace(producer, batches=kept)
 
 
-def _release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: str) -> None:
-    """Count the forgotten slices (one object number each), and retire the objects that no slice names any more."""
-    numbers, counts = np.unique(object_numbers, return_counts=True)
-    firsts = state.objects.slice_counts(numbers)
-    before = _released(state, numbers)
-    counts += before
-    is_gone = counts >= firsts
-    for number in numbers[is_gone & (before > 0)].tolist():
-        del state.released[ObjectNumber(number)]
-    some = zip(numbers[~is_gone].tolist(), counts[~is_gone].tolist(), strict=True)
-    state.released.put_all({ObjectNumber(number): count for number, count in some})
-    state.retired.add_all(numbers[is_gone], delete_after_ms, topic)
-
-
-def _released(state: ClusterState, numbers: Column) -> Column:
-    """How many slices of each of these objects (ascending) were forgotten earlier."""
-    found = np.zeros(len(numbers), dtype=np.int64)
-    if len(numbers) <= len(state.released):
-        found[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]
-    else:
-        for number, count in state.released.items():
-            at = int(numbers.searchsorted(number))
-            if at < len(numbers) and numbers[at] == number:
-                found[at] = count
-    return found
-
-
 def _raise_floor(state: ClusterState, record: FloorRaised) -> None:
     state.floor = record.floor
     state.results.drop_below(record.floor)
     for producer_id in record.expired_producers:
         state.producers.pop(producer_id, None)
-
-
-def _bytes(slices: SliceColumns) -> int:
-    return int(slices.columns["length"].sum())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sparklog.core.replication.append import Acks
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -102,6 +103,10 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
 
     Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched.
     `keyless`: the topics that get records without a key.
+
+    `pull`: its author reached only the leaders' stores; followers fetch the rest, and the records become visible then.
+    `take_over`: where the leader's store does not hold the objects, an in-sync replica that lacks nothing and holds
+    them becomes the leader in the same entry (rule E8).
     """
 
     objects: tuple[NewObject, ...]
@@ -110,6 +115,9 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     application: Application | None = None
     label: str = ""
     keyless: tuple[TopicId, ...] = ()
+    acks: Acks = Acks.ALL
+    pull: bool = False
+    take_over: bool = False
 
 
 class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -181,6 +189,126 @@ class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
     report: str
 
 
+class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
+    """A new home of replicas; or, under a known id and with the INCARNATION it had, a fenced store that is back."""
+
+    store: NewStore
+
+
+class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):
+    """The store takes part in nothing until it is registered again; where it led, another replica does."""
+
+    store: StoreId
+
+
+class RemoveStore(msgspec.Struct, frozen=True, tag="remove-store"):
+    """Forget a store that has no replica."""
+
+    store: StoreId
+
+
+class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A store holds the log of a partition up to `end`, and lacks something behind it."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    end: Offset
+
+
+class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
+    """Objects that the chain says a store holds are not there (rules F2, S1): `held` is where what is there ends.
+
+    A partition that is not named lost nothing; if the store was `wiped`, everything. `incarnation` is the one in its
+    INCARNATION now.
+    """
+
+    store: StoreId
+    registration: int
+    incarnation: str
+    held: tuple[HeldEnd, ...] = ()
+    wiped: bool = False
+
+
+class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
+    """The agent of a store is at work, so the store can be reached."""
+
+    store: StoreId
+    registration: int
+
+
+class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
+    """The agent of a store is silent, and no write has reached the store meanwhile either (rule E8)."""
+
+    store: StoreId
+    registration: int
+
+
+class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An agent checked that its store holds the log up to `log_end`, as it was at this leader epoch and version."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    leader_epoch: LeaderEpoch
+    version: int
+    log_end: Offset
+
+
+class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
+    """What the replicas on a store hold. Partitions that changed since they were looked at are passed over."""
+
+    store: StoreId
+    registration: int
+    replicas: tuple[ReplicaReport, ...]
+
+
+class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
+    """Stores that were not caught up with a partition for `replica.lag.time.max.ms`."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    leader_epoch: LeaderEpoch
+    version: int
+    stores: tuple[StoreId, ...]
+
+
+class DropLagging(msgspec.Struct, frozen=True, tag="drop-lagging"):
+    """Take lagging replicas out of the ISR (rule I2). Partitions that changed meanwhile are passed over."""
+
+    lagging: tuple[LaggingReplicas, ...]
+
+
+class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An election in one partition: of `store`, or of whoever is first by rule E1."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    store: StoreId | None = None
+
+
+class ElectLeaders(msgspec.Struct, frozen=True, tag="elect-leaders"):
+    """Elect leaders. Partitions where there is nothing to elect are passed over, unless none is left.
+
+    `unclean`: a replica that lacks committed records may lead if no other can; they are lost.
+    """
+
+    elections: tuple[Election, ...]
+    unclean: bool = False
+
+
+class Move(msgspec.Struct, frozen=True, array_like=True):
+    """The stores that a partition is to have its replicas on, the preferred leader first."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    replicas: tuple[StoreId, ...]
+
+
+class MoveReplicas(msgspec.Struct, frozen=True, tag="move-replicas"):
+    """Move replicas of partitions: all of these moves begin, or none."""
+
+    moves: tuple[Move, ...]
+
+
 Command = (
     CreateCluster
     | CreateTopic
@@ -195,6 +323,16 @@ Command = (
     | ForgetApplications
     | AllocateProducer
     | ReportJob
+    | RegisterStore
+    | FenceStore
+    | RemoveStore
+    | ReportLoss
+    | AgentUp
+    | AgentDown
+    | ReportReplicas
+    | DropLagging
+    | ElectLeaders
+    | MoveReplicas
 )
 
 

@@ -96,6 +96,12 @@ class InvalidReplicaAssignment(InvalidInput):
     code = "INVALID_REPLICA_ASSIGNMENT"
 
 
+class IneligibleReplica(InvalidInput):
+    """The store has no replica of the partition, so it can't lead it."""
+
+    code = "INELIGIBLE_REPLICA"
+
+
 class InvalidRecord(InvalidInput):
     """A record does not fit its topic, or a row to produce can't be read; nothing of its write was appended."""
 
@@ -106,6 +112,12 @@ class RecordTooLarge(InvalidInput):
     """A record is larger than `max.message.bytes`; nothing of its write was appended."""
 
     code = "RECORD_TOO_LARGE"
+
+
+class InvalidRequiredAcks(InvalidInput):
+    """A write that is to land as a whole needs acks=all; nothing of it was appended."""
+
+    code = "INVALID_REQUIRED_ACKS"
 
 
 class UnsupportedVersion(InvalidInput):
@@ -160,6 +172,12 @@ class ClusterNotFound(NotFound):
     """There is no metadata chain at the address."""
 
     code = "CLUSTER_NOT_FOUND"
+
+
+class BrokerIdNotRegistered(NotFound):
+    """No store of this id is registered."""
+
+    code = "BROKER_ID_NOT_REGISTERED"
 
 
 class KeyNotFound(NotFound):
@@ -228,6 +246,24 @@ class StaleBrokerEpoch(Conflict):
     code = "STALE_BROKER_EPOCH"
 
 
+class DuplicateBrokerRegistration(Conflict):
+    """The store is registered already: under this id, or with its INCARNATION under another one."""
+
+    code = "DUPLICATE_BROKER_REGISTRATION"
+
+
+class InvalidUpdateVersion(Conflict):
+    """The partition changed since this was planned: plan it again on its new version."""
+
+    code = "INVALID_UPDATE_VERSION"
+
+
+class ElectionNotNeeded(Conflict):
+    """The partition already has the leader that was wanted, or one that lives."""
+
+    code = "ELECTION_NOT_NEEDED"
+
+
 class InvalidProducerEpoch(Conflict):
     """A newer instance of this producer is active."""
 
@@ -260,6 +296,39 @@ class NotEnoughReplicas(TryAgain):
     """Fewer stores are in sync than `min.insync.replicas`; nothing was written."""
 
     code = "NOT_ENOUGH_REPLICAS"
+
+
+class NotEnoughReplicasAfterAppend(TryAgain):
+    """It was written, but fewer stores are in sync by now than `min.insync.replicas`: readers do not see it yet."""
+
+    code = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+
+    def __init__(self, message: str, *, landed: Landed = Landed.YES) -> None:
+        super().__init__(message, landed=landed)
+
+
+class NotLeaderOrFollower(TryAgain):
+    """The leader's store does not hold what was to be written: upload it there, or find the new leader."""
+
+    code = "NOT_LEADER_OR_FOLLOWER"
+
+
+class NoReplicaOnline(TryAgain):
+    """The partition has no leader: no replica that may lead it can be reached."""
+
+    code = "NO_REPLICA_ONLINE"
+
+
+class EligibleLeadersNotAvailable(TryAgain):
+    """No replica that has every committed record can be reached, so none was elected."""
+
+    code = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+
+
+class PreferredLeaderNotAvailable(TryAgain):
+    """The wanted leader can't be reached, is not in sync, or lacks records that the present leader has."""
+
+    code = "PREFERRED_LEADER_NOT_AVAILABLE"
 
 
 class RequestTimedOut(TryAgain):

@@ -3,11 +3,11 @@
  1. FLOOR is at most the end of the chain; results belong to existing entries, and to commands begun at or above it.
  2. Topic names and ids match one to one; every id given out is below the counter.
  3. A topic of k partitions has exactly the partitions 0 to k - 1.
- 4. Replicas are different registered stores; the ISR is a non-empty subset of them that contains the leader.
- 5. 0 <= log start <= high watermark <= next offset; HW = min(LEO over ISR); no LEO is above the next offset.
- 6. The epoch history ascends in epoch and offset and ends with the leader epoch.
- 7. The slices of a partition ascend, disjoint and without a gap, from the log start to the next offset; none lies
-    wholly below the log start.
+ 4. Replicas are registered stores; none that is fenced is in sync.
+ 5. The replicas of each partition are as `replication/invariants.py` says, whose number comes after this one.
+ 6. No LEO lies inside a slice.
+ 7. The slices of a partition ascend, disjoint, from the log start to the next offset; a gap ends where a leader epoch
+    begins. None lies wholly below the log start.
  8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists.
  9. A slice names a live object of its topic (and of its partition, if the object is sealed) and lies inside its size.
 10. An object that no slice names is retired, and one that a slice names is not. The slices released and the slices
@@ -27,7 +27,7 @@ import numpy as np
 from sparklog.core.column_blocks import Column
 from sparklog.core.numbering import records_between
 from sparklog.core.producers import KEPT_BATCHES, SEQUENCES, sequence_after
-from sparklog.core.replicas import high_watermark
+from sparklog.core.replication.invariants import broken
 from sparklog.core.slice_table import partition_key
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import NewObject, ObjectKind, ObjectNumber, PartitionIndex, TopicPartition
@@ -79,35 +79,41 @@ def _topics(state: ClusterState) -> Iterator[str]:
 
 
 def _partition(state: ClusterState, each: Partition) -> Iterator[str]:
-    place = f"{each.topic_id}-{each.partition}"
-    if len(set(each.replicas)) != len(each.replicas) or not set(each.replicas) <= set(state.stores):
-        yield f"4: {place} has replicas {each.replicas} of stores {list(state.stores)}"
-    in_sync = each.leader in each.isr and set(each.isr) <= set(each.replicas)
-    if not in_sync:
-        yield f"4: {place} has leader {each.leader}, ISR {each.isr}, replicas {each.replicas}"
-    if len(each.log_ends) != len(each.replicas) or max(each.log_ends, default=0) > each.next_offset:
-        yield f"5: {place} has LEOs {each.log_ends} for {each.replicas}, next offset {each.next_offset}"
-    elif in_sync and each.high_watermark != high_watermark(
-        dict(zip(each.replicas, each.log_ends, strict=True)), each.isr
-    ):
-        yield f"5: {place} has HW {each.high_watermark}, LEOs {each.log_ends}, ISR {each.isr}"
-    if not 0 <= each.log_start <= each.high_watermark <= each.next_offset:
-        yield f"5: {place} has log start {each.log_start}, HW {each.high_watermark}, next {each.next_offset}"
-    ascends = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(each.epochs))
-    if not each.epochs or each.epochs[-1][0] != each.leader_epoch or not ascends:
-        yield f"6: {place} is at epoch {each.leader_epoch} with the history {each.epochs}"
+    place, replicas = f"{each.topic_id}-{each.partition}", each.replication
+    if not set(replicas.replicas) <= set(state.stores):
+        yield f"4: {place} has replicas {replicas.replicas} of stores {list(state.stores)}"
+    fenced = [store for store in replicas.isr if store in state.stores and state.stores[store].fenced]
+    if fenced:
+        yield f"4: {place} is in sync on {replicas.isr}, of which {fenced} are fenced"
+    topic = state.topics.get(each.topic_id)
+    if topic is not None:
+        for line in broken(replicas, state.topic_config(topic).min_insync_replicas):
+            yield f"5.{line} in {place}"
 
 
 def _slices(state: ClusterState) -> Iterator[str]:
     columns = state.slices.everything().columns
     keys, starts, ends = columns["partition_key"], columns["start"], columns["end"]
+    epoch_starts = {
+        partition_key(key): {start for _, start in each.replication.epochs} for key, each in state.partitions.items()
+    }
     wrong = (columns["records"] < 1) | (columns["records"] > ends - starts)
     if wrong.any():
         yield f"8: slices {_shown(columns, wrong)} have too many or too few records"
     same = keys[1:] == keys[:-1]
-    torn = np.concatenate(([False], same & (starts[1:] != ends[:-1]))) if len(keys) else np.zeros(0, dtype=np.bool_)
+    begun = np.zeros(len(keys), dtype=np.bool_)  # where an epoch begins
+    for row, (key, start) in enumerate(zip(keys.tolist(), starts.tolist(), strict=True)):
+        begun[row] = start in epoch_starts.get(key, ())
+    torn = np.zeros(len(keys), dtype=np.bool_)
+    torn[1:] = same & (starts[1:] != ends[:-1]) & ((starts[1:] < ends[:-1]) | ~begun[1:])
     if torn.any():
         yield f"7: slices {_shown(columns, torn)} do not begin where the one before ends"
+    for topic_partition, each in state.partitions.items():
+        of = slice(*np.searchsorted(keys, [partition_key(topic_partition), partition_key(topic_partition) + 1]))
+        for store, log_end in zip(each.replication.replicas, each.replication.log_ends, strict=True):
+            inside = (starts[of] < log_end) & (log_end < ends[of]) & (log_end != each.log_start)
+            if inside.any():
+                yield f"6: the LEO {log_end} of {store} in {topic_partition} lies inside a slice"
     firsts = {int(key): row for row, key in reversed(list(enumerate(keys.tolist())))} if len(keys) else {}
     lasts = {int(key): row for row, key in enumerate(keys.tolist())}
     sums = {int(key): 0 for key in firsts}
@@ -119,9 +125,13 @@ def _slices(state: ClusterState) -> Iterator[str]:
         if each.size_bytes != sums.get(key, 0):
             yield f"11: {topic_partition} says {each.size_bytes} bytes, its slices have {sums.get(key, 0)}"
         if first is None or last is None:
-            if each.log_start != each.next_offset:
+            if each.log_start != each.next_offset and each.next_offset not in epoch_starts[key]:
                 yield f"7: {topic_partition} has no slice, log start {each.log_start}, next offset {each.next_offset}"
-        elif not starts[first] <= each.log_start < ends[first] or ends[last] != each.next_offset:
+        elif not (
+            each.log_start < ends[first]
+            and (starts[first] <= each.log_start or int(starts[first]) in epoch_starts[key])
+            and (ends[last] == each.next_offset or each.next_offset in epoch_starts[key])
+        ):
             yield (
                 f"7: {topic_partition} has slices from [{starts[first]}, {ends[first]}) to {ends[last]}, "
                 f"log start {each.log_start}, next offset {each.next_offset}"

@@ -7,17 +7,19 @@ from itertools import count
 
 import msgspec
 
+from sparklog.core.held_slices import Holding
 from sparklog.core.plan import named_object
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, Slice, TopicPartition
+from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, Slice, StoreId, TopicPartition
 
 
 class ObjectSample(msgspec.Struct, frozen=True):
-    """An object, and a slice that lies in it."""
+    """An object, a slice that lies in it, and the stores that hold this."""
 
     topic: str
     slice: Slice
     object: NamedObject
+    stores: tuple[StoreId, ...]
 
 
 def sampled_objects(state: ClusterState, most: int) -> list[ObjectSample]:
@@ -49,14 +51,15 @@ def _of_topic(state: ClusterState, topic: Topic) -> Iterator[ObjectSample]:
         key = TopicPartition(topic.topic_id, partition.partition)
         slices = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset))
         if len(slices):
-            partitions.append(slices)
+            partitions.append((slices, Holding(state, partition)))
     for depth in count():
-        open_ = [slices for slices in partitions if 2 * depth < len(slices)]
+        open_ = [(slices, holding) for slices, holding in partitions if 2 * depth < len(slices)]
         if not open_:
             return
         for at_newest in (True, False):
-            for slices in open_:
+            for slices, holding in open_:
                 at = len(slices) - 1 - depth if at_newest else depth
                 if at_newest or at < len(slices) - 1 - depth:
                     (slice_,) = slices.rows(at, at + 1)
-                    yield ObjectSample(topic.name, slice_, named_object(state, slice_))
+                    named = named_object(state, slice_)
+                    yield ObjectSample(topic.name, slice_, named, holding.of(slice_.end, named.object.holders))

@@ -9,24 +9,35 @@ import msgspec
 
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.held_slices import Holding
 from sparklog.core.numbering import records_between
 from sparklog.core.readable import numbered
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.types import NamedObject, Offset, OffsetRange, PartitionIndex, Slice, TopicId, TopicPartition
+from sparklog.core.types import (
+    NamedObject,
+    Offset,
+    OffsetRange,
+    PartitionIndex,
+    Slice,
+    StoreId,
+    TopicId,
+    TopicPartition,
+)
 
 
 class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
-    """A slice, and the object it lies in."""
+    """A slice, the object it lies in, and the stores that hold it, the first one to be tried first."""
 
     slice: Slice
     object: NamedObject
+    stores: tuple[StoreId, ...]
 
 
 class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of one partition, and the slices that cover them, ascending.
 
-    `position` is the chain position of the plan.
+    `position` is the chain position of the plan. `lost`: what of the range an unclean election gave up.
     """
 
     topic: str
@@ -36,6 +47,7 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     end: Offset
     slices: tuple[SliceToRead, ...]
     position: int
+    lost: tuple[OffsetRange, ...] = ()
 
 
 class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
@@ -101,9 +113,24 @@ def plan_range(state: ClusterState, topic: Topic, partition: int, offsets: Offse
         key.partition,
         offsets.start,
         offsets.end,
-        tuple(SliceToRead(slice_, named_object(state, slice_)) for slice_ in slices),
+        slices_to_read(state, state.partitions[key], slices),
         state.n,
+        tuple(
+            each
+            for each in state.partitions[key].replication.lost
+            if each.start < offsets.end and each.end > offsets.start
+        ),
     )
+
+
+def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[Slice]) -> tuple[SliceToRead, ...]:
+    """Slices of a partition with their objects, and where these can be read."""
+    holding = Holding(state, partition)
+    found = []
+    for each in slices:
+        named = named_object(state, each)
+        found.append(SliceToRead(each, named, holding.of(each.end, named.object.holders)))
+    return tuple(found)
 
 
 def named_object(state: ClusterState, each: Slice) -> NamedObject:

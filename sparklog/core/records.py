@@ -6,6 +6,7 @@ import msgspec
 
 from sparklog.core.commands import Application
 from sparklog.core.numbering import records_between
+from sparklog.core.partition_change import PartitionChange
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -28,13 +29,46 @@ class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster-created"):
 
 
 class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
-    """From now on a store can hold replicas, under this registration number. `zone` is not used yet: ""."""
+    """From now on a store can hold replicas, under this registration number. `zone` is not used yet: "".
+
+    A store of the same id that is already registered gets this number, and is not fenced any more.
+    """
 
     store: StoreId
     registration: int
     url: str
     incarnation: str
     zone: str
+
+
+class StoreFenced(msgspec.Struct, frozen=True, tag="store-fenced"):
+    """The store takes part in nothing until it is registered again; what names it by an older number is stale."""
+
+    store: StoreId
+    registration: int
+
+
+class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
+    """The store is no home of replicas any more."""
+
+    store: StoreId
+
+
+class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
+    """The agent of a store came up, or fell silent."""
+
+    store: StoreId
+    up: bool
+
+
+class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions-changed"):
+    """The replicas of these partitions are other ones from now on, each partition at most once.
+
+    Objects that no slice names any more, because slices were forgotten, may go from `delete_after_ms` on.
+    """
+
+    changes: tuple[PartitionChange, ...]
+    delete_after_ms: int | None = None
 
 
 class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
@@ -84,13 +118,17 @@ class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Appended(msgspec.Struct, frozen=True, tag="appended"):
-    """Objects were named and their slices got offsets. One range per partition, in order of first appearance."""
+    """Objects were named and their slices got offsets. One range per partition, in order of first appearance.
+
+    Every member of the ISR of each partition has them, and HW has passed them, but for what `changes` says.
+    """
 
     objects: tuple[NamedObject, ...]
     slices: tuple[Slice, ...]
     ranges: tuple[AppendedRange, ...]
     application: Application | None = None
     label: str = ""
+    changes: tuple[PartitionChange, ...] = ()
 
 
 class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-reference"):
@@ -106,10 +144,14 @@ class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-referenc
     ranges: tuple[AppendedRange, ...]
     application: Application | None = None
     label: str = ""
+    changes: tuple[PartitionChange, ...] = ()
 
 
 class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
-    """From now on `slices` cover [start, end) of the partition, in place of those that did before."""
+    """From now on `slices` cover [start, end) of the partition, in place of those that did before.
+
+    `change`: what differs if some replica lacks them.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -118,6 +160,7 @@ class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
     objects: tuple[NamedObject, ...]
     slices: tuple[Slice, ...]
     delete_after_ms: int
+    change: PartitionChange | None = None
 
 
 class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):
@@ -181,6 +224,10 @@ Record = (
     | ApplicationsForgotten
     | ProducerAllocated
     | JobRan
+    | StoreFenced
+    | StoreRemoved
+    | AgentChanged
+    | PartitionsChanged
 )
 
 

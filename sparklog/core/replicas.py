@@ -1,16 +1,8 @@
-"""LEO, ISR and HW of a partition: a record is committed once every in-sync replica has it."""
+"""Which stores new partitions are put on."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-
-from sparklog.core.types import Offset, StoreId
-
-
-def high_watermark(log_ends: Mapping[StoreId, Offset], isr: Collection[StoreId]) -> Offset:
-    """Smallest log end in the ISR: every offset below it is on every in-sync replica (rule H1)."""
-    return min(log_ends[store] for store in isr)
-
+from sparklog.core.types import StoreId
 
 Assignment = tuple[tuple[StoreId, ...], ...]  # the stores of each partition, the preferred leader first
 

@@ -1,6 +1,6 @@
 """Which commands the chain has applied, and which entry applied each: blocks of columns plus a small tail.
 
-A row costs 40 bytes in a block, so a million commands cost about 40 MB. Results are not kept: a command's result is
+A row costs 48 bytes in a block, so a million commands cost about 48 MB. Results are not kept: a command's result is
 read back from its entry when somebody asks. Blocks stay in chain order, so FLOOR drops the oldest ones whole.
 """
 
@@ -27,19 +27,23 @@ DTYPES: Mapping[str, str] = {
     "n": "i8",
     "n0": "i8",
     "label": "u8",  # see `label_hash`
+    "first_object": "i8",
 }
+NO_OBJECT = -1
+NOT_IN_FORMAT_1 = frozenset({"first_object"})  # -1 in each row of an older block
 
 
 class AppliedBy(NamedTuple):
     """A command that entry `n` of the chain has applied. Its author had read the chain up to `n0` when it began.
 
-    `label` is the `label_hash` of the write's label.
+    `label` is the `label_hash` of the write's label; `first_object` the object of its first slice, or NO_OBJECT.
     """
 
     command_id: CommandId
     n: EntryNumber
     n0: EntryNumber
     label: int = 0
+    first_object: int = NO_OBJECT
 
 
 def label_hash(label: str) -> int:
@@ -103,6 +107,20 @@ class ResultTable:
             del self._tail[command_id]
         self.blocks = tuple(block for block in self.blocks if block.columns["n0"].max() >= floor)
 
+    def forget(self, objects: Column) -> None:
+        """Forget the commands whose first object is among these. Looks at every row."""
+        wanted = set(objects.tolist())
+        for command_id in [each.command_id for each in self._tail.values() if each.first_object in wanted]:
+            del self._tail[command_id]
+        kept = []
+        for block in self.blocks:
+            stays = ~np.isin(block.columns["first_object"], objects)
+            if stays.all():
+                kept.append(block)
+            elif stays.any():
+                kept.append(make_block({name: column[stays] for name, column in block.columns.items()}, ORDER))
+        self.blocks = tuple(kept)
+
     def __iter__(self) -> Iterator[AppliedBy]:
         """All known commands, in arbitrary order."""
         for block in self.blocks:
@@ -124,16 +142,24 @@ class ResultTable:
 
     def _rows(self, block: Block, rows: Column) -> Iterator[AppliedBy]:
         """The commands in these rows of a block, without those below FLOOR."""
-        for high, low, n, n0, label in zip(*(block.columns[name][rows].tolist() for name in DTYPES), strict=True):
+        columns = (block.columns[name][rows].tolist() for name in DTYPES)
+        for high, low, n, n0, label, first in zip(*columns, strict=True):
             if n0 >= self.floor:
-                yield AppliedBy(CommandId(f"{high:016x}{low:016x}"), EntryNumber(n), EntryNumber(n0), label)
+                yield AppliedBy(CommandId(f"{high:016x}{low:016x}"), EntryNumber(n), EntryNumber(n0), label, first)
 
     def _tail_block(self) -> tuple[Block, ...]:
         """The tail as a block; nothing if the tail is empty."""
         if not self._tail:
             return ()
         rows = [
-            (int(each.command_id[:16], 16), int(each.command_id[16:], 16), each.n, each.n0, each.label)
+            (
+                int(each.command_id[:16], 16),
+                int(each.command_id[16:], 16),
+                each.n,
+                each.n0,
+                each.label,
+                each.first_object,
+            )
             for each in self._tail.values()
         ]
         columns = zip(DTYPES.items(), zip(*rows, strict=True), strict=True)

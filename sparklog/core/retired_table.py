@@ -12,7 +12,7 @@ import numpy as np
 
 from sparklog.core.column_blocks import MAX_BLOCK_ROWS, Block, Column, live_columns, make_block, tidied, without_rows
 from sparklog.core.copy_on_write import CopyOnWriteMap
-from sparklog.core.types import ObjectNumber
+from sparklog.core.types import ObjectNumber, StoreId
 
 TAIL_ROWS = 1024
 ORDER = ("number",)
@@ -21,34 +21,42 @@ DTYPES: Mapping[str, str] = {
     "number": "i8",
     "delete_after_ms": "i8",
     "topic": "i4",  # row of `topics`
+    "stores": "i4",  # row of `store_sets`, or -1: none is known
 }
+NOT_IN_FORMAT_1 = frozenset({"stores"})  # -1 in each row of an older block
+StoreSets = tuple[tuple[StoreId, ...], ...]
 
 
 class Retired(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An object that no slice names any more. Its bytes may be deleted from `delete_after_ms` on.
 
-    `topic` is part of the object's name.
+    `topic` is part of the object's name. `stores` may have a copy, beside those that held it when it was named.
     """
 
     number: ObjectNumber
     delete_after_ms: int
     topic: str
+    stores: tuple[StoreId, ...] = ()
 
 
 class RetiredTable:
     """Retired objects by number."""
 
-    __slots__ = ("_tail", "blocks", "topics")
+    __slots__ = ("_tail", "blocks", "store_sets", "topics")
 
-    def __init__(self, blocks: Iterable[Block] = (), topics: Iterable[str] = ()) -> None:
+    def __init__(
+        self, blocks: Iterable[Block] = (), topics: Iterable[str] = (), store_sets: Iterable[tuple[StoreId, ...]] = ()
+    ) -> None:
         self.blocks: tuple[Block, ...] = tuple(blocks)
         self.topics: tuple[str, ...] = tuple(topics)  # names of topics that have retired objects, or had
+        self.store_sets: StoreSets = tuple(store_sets)
         self._tail: CopyOnWriteMap[ObjectNumber, Retired] = CopyOnWriteMap()
 
     def fork(self) -> RetiredTable:
         """A table that starts equal; changes to it are seen in no other."""
         other = RetiredTable.__new__(RetiredTable)
-        other.blocks, other.topics, other._tail = self.blocks, self.topics, self._tail.fork()
+        other.blocks, other.topics, other.store_sets = self.blocks, self.topics, self.store_sets
+        other._tail = self._tail.fork()
         return other
 
     def __len__(self) -> int:
@@ -72,23 +80,27 @@ class RetiredTable:
             found += self._rows({name: column[is_due] for name, column in columns.items()})
         return sorted(found, key=lambda each: each.number)
 
-    def add_all(self, numbers: Column, delete_after_ms: int, topic: str) -> None:
+    def add_all(self, numbers: Column, delete_after_ms: int, topic: str, stores: tuple[StoreId, ...] = ()) -> None:
         """Add objects of a topic by their numbers (int64, ascending), none of which is in the table yet."""
         if len(numbers) <= TAIL_ROWS:
             self._tail.put_all(
-                {number: Retired(number, delete_after_ms, topic) for number in map(ObjectNumber, numbers.tolist())}
+                {
+                    number: Retired(number, delete_after_ms, topic, stores)
+                    for number in map(ObjectNumber, numbers.tolist())
+                }
             )
             if len(self._tail) > TAIL_ROWS:
                 self.seal()
             return
         self.seal()
-        row = self._topic_row(topic)
+        row, stores_row = self._topic_row(topic), self._stores_row(stores)
         for low in range(0, len(numbers), MAX_BLOCK_ROWS):
             part = numbers[low : low + MAX_BLOCK_ROWS].astype(DTYPES["number"])
             columns = {
                 "number": part,
                 "delete_after_ms": np.full(len(part), delete_after_ms, dtype=DTYPES["delete_after_ms"]),
                 "topic": np.full(len(part), row, dtype=DTYPES["topic"]),
+                "stores": np.full(len(part), stores_row, dtype=DTYPES["stores"]),
             }
             self.blocks = tuple(tidied((*self.blocks, make_block(columns, ORDER)), ORDER))
 
@@ -107,7 +119,7 @@ class RetiredTable:
             kept.append(without_rows(block, rows) if len(rows) else block)
         self.blocks = tuple(kept)
         if not len(self):
-            self.blocks, self.topics = (), ()
+            self.blocks, self.topics, self.store_sets = (), (), ()
 
     def seal(self) -> None:
         """Move the tail into the blocks, and tidy the blocks."""
@@ -122,14 +134,19 @@ class RetiredTable:
         return other
 
     def _rows(self, columns: Mapping[str, Column]) -> Iterator[Retired]:
-        for number, delete_after_ms, topic in zip(*(columns[name].tolist() for name in DTYPES), strict=True):
-            yield Retired(ObjectNumber(number), delete_after_ms, self.topics[topic])
+        rows = zip(*(columns[name].tolist() for name in DTYPES), strict=True)
+        for number, delete_after_ms, topic, stores in rows:
+            known = self.store_sets[stores] if stores >= 0 else ()
+            yield Retired(ObjectNumber(number), delete_after_ms, self.topics[topic], known)
 
     def _tail_block(self) -> tuple[Block, ...]:
-        """The tail as a block; nothing if the tail is empty. Adds the topics it needs to `topics`."""
+        """The tail as a block; nothing if the tail is empty. Adds the topics and sets of stores that it needs."""
         if not self._tail:
             return ()
-        rows = [(each.number, each.delete_after_ms, self._topic_row(each.topic)) for each in self._tail.values()]
+        rows = [
+            (each.number, each.delete_after_ms, self._topic_row(each.topic), self._stores_row(each.stores))
+            for each in self._tail.values()
+        ]
         columns = zip(DTYPES.items(), zip(*rows, strict=True), strict=True)
         return (make_block({name: np.array(column, dtype=dtype) for (name, dtype), column in columns}, ORDER),)
 
@@ -137,6 +154,13 @@ class RetiredTable:
         if topic not in self.topics:
             self.topics = (*self.topics, topic)
         return self.topics.index(topic)
+
+    def _stores_row(self, stores: tuple[StoreId, ...]) -> int:
+        if not stores:
+            return -1
+        if stores not in self.store_sets:
+            self.store_sets = (*self.store_sets, stores)
+        return self.store_sets.index(stores)
 
 
 def _row(block: Block, number: int) -> int | None:

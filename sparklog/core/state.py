@@ -20,12 +20,12 @@ from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.numbering import records_between
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan
+from sparklog.core.replication.partition import Replication
 from sparklog.core.result_table import ResultTable
 from sparklog.core.retired_table import RetiredTable
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.types import (
     EntryNumber,
-    LeaderEpoch,
     ObjectNumber,
     Offset,
     PartitionIndex,
@@ -35,53 +35,71 @@ from sparklog.core.types import (
     TopicPartition,
 )
 
-FORMAT = 1  # version of entries, snapshots and objects; a cluster with another one is refused by name
+FORMAT = 2  # version of entries and snapshots; older ones are read, a newer one is refused by name
 
 
 class Store(msgspec.Struct, frozen=True):
-    """A registered store. `url` is "." for the cluster's own root; `zone` is not used yet: ""."""
+    """A registered store. `url` is "." for the cluster's own root; `zone` is not used yet: "".
+
+    A `fenced` one takes part in nothing until it is registered again. `agent_up`: None if it has no agent, and so
+    nobody who says whether it can be reached.
+    """
 
     store: StoreId
     registration: int
     url: str
     incarnation: str
     zone: str
+    fenced: bool = False
+    agent_up: bool | None = None
+
+    @property
+    def reachable(self) -> bool:
+        """Whether its replicas may lead, as far as the chain knows."""
+        return not self.fenced and self.agent_up is not False
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """A topic; `config` holds the explicitly set keys only."""
+    """A topic; `config` holds the explicitly set keys only.
+
+    `stores` have replicas of it, or had once: copies of its objects may be there.
+    """
 
     topic_id: TopicId
     name: str
     partitions: int
     config: dict[str, str]
     created_ms: int
+    stores: tuple[StoreId, ...] = ()
+
+    def on(self, stores: Iterable[StoreId]) -> Topic:
+        """The topic once these stores have replicas of it, too."""
+        new = set(stores).difference(self.stores)
+        return msgspec.structs.replace(self, stores=(*self.stores, *sorted(new))) if new else self
 
 
 class Partition(msgspec.Struct, frozen=True, array_like=True):
-    """A partition: who holds it, under which epoch, and how far it goes.
-
-    `log_ends[i]` is the LEO of `replicas[i]`. `epochs` is the leader epoch history: (epoch, start offset).
-    `version` rises at every swap, truncation, loss, assignment or ISR change.
-    """
+    """A partition: its replicas and how far it goes, and the stored bytes of its slices."""
 
     topic_id: TopicId
     partition: PartitionIndex
-    replicas: tuple[StoreId, ...]
-    leader: StoreId
-    leader_epoch: LeaderEpoch
-    version: int
-    isr: tuple[StoreId, ...]
-    log_ends: tuple[Offset, ...]
-    next_offset: Offset
-    high_watermark: Offset
-    log_start: Offset
-    epochs: tuple[tuple[LeaderEpoch, Offset], ...]
+    replication: Replication
     size_bytes: int = 0
 
-    def log_end(self, store: StoreId) -> Offset:
-        """LEO of one replica. Raises ValueError if the store is not one of `replicas`."""
-        return self.log_ends[self.replicas.index(store)]
+    @property
+    def next_offset(self) -> Offset:
+        """Where the next record goes."""
+        return self.replication.next_offset
+
+    @property
+    def high_watermark(self) -> Offset:
+        """The end of what can be read."""
+        return self.replication.high_watermark
+
+    @property
+    def log_start(self) -> Offset:
+        """The first offset that retention left."""
+        return self.replication.log_start
 
     @property
     def records(self) -> int:
@@ -165,6 +183,10 @@ class ClusterState:
             next_producer_id=self.next_producer_id,
             next_registration=self.next_registration,
         )
+
+    def registrations(self) -> dict[StoreId, int]:
+        """The numbers under which stores are registered that are not fenced."""
+        return {each.store: each.registration for each in self.stores.values() if not each.fenced}
 
     def topic_config(self, topic: Topic) -> TopicConfig:
         """The config values in force for a topic."""

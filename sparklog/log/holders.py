@@ -1,4 +1,4 @@
-"""Ask the stores that hold an object, in the order of its chain record, until one can answer."""
+"""Ask the stores that hold an object, in the order in which its plan names them, until one can answer."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def from_first_holder(
     at = start
     failures: list[HolderFailure] = []
     key = data_key(part.object.object, topic)
-    for store_id in stores.holding(part.object):
+    for store_id in stores.holding(part):
         try:
             store = stores.get(store_id)
         except SparklogError as error:

@@ -15,7 +15,7 @@ from sparklog.storage.keys import index_key
 class ObjectToDelete(msgspec.Struct, frozen=True, array_like=True):
     """A retired object to delete.
 
-    `stores`: those that held the object and have not been replaced since. `size_bytes` includes the index.
+    `stores`: those that may have a copy. `size_bytes` includes the index.
     """
 
     number: ObjectNumber

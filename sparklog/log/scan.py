@@ -41,12 +41,14 @@ def scan(
     """The records of the plan as batches of `columns` of the read schema, ascending by offset.
 
     `replan` asks the chain again. Its plan may begin later than asked for, if the log start has risen since. Raises
-    InvalidInput for unknown columns, DataLoss if records are gone and `fail_on_data_loss` is true, Damaged if bytes
-    differ from what the chain says.
+    InvalidInput for unknown columns, DataLoss if records are gone or were given up and `fail_on_data_loss` is true,
+    Damaged if bytes differ from what the chain says.
     """
     read_schema(columns)  # wrong columns are wrong at every holder
     at = plan.start
     while at < plan.end:
+        if plan.lost and fail_on_data_loss:
+            raise _lost(plan)
         failed: NoHolderAnswers | None = None
         with closing(_SlicesAhead(plan, stores, columns)) as ahead:
             for number, part in enumerate(plan.slices):
@@ -104,7 +106,7 @@ class _SlicesAhead:
             size_bytes += min(part.slice.length, BYTES_AHEAD)
             if size_bytes > BYTES_AHEAD and index > number:
                 return
-            holders = self._stores.holding(part.object)
+            holders = self._stores.holding(part)
             if not holders:
                 return  # the reader reports it when it gets there, after the records before it
             try:
@@ -136,6 +138,14 @@ def _read(
         return read_slice(store, key, part.object, part.slice, rest, topic, columns, bodies)
 
     return from_first_holder(stores, part, topic, max(offsets.start, part.slice.start), read)
+
+
+def _lost(plan: RangeToRead) -> DataLoss:
+    shown = ", ".join(f"[{each.start}, {each.end})" for each in plan.lost)
+    return DataLoss(
+        f"{plan.topic}-{plan.partition}: records {shown} were lost in an unclean election; "
+        "set failOnDataLoss=false to go on with those that are left"
+    )
 
 
 def _plan_again(

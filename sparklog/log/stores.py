@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from sparklog.core.config.storage import METADATA_STORE, StorageSettings
-from sparklog.core.types import NamedObject, StoreId
+from sparklog.core.plan import SliceToRead
+from sparklog.core.types import StoreId
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import is_relative, join_url, open_store
@@ -71,9 +72,9 @@ class Stores:
         """The id of a store that was opened here, or None."""
         return next((store_id for store_id, opened in self._open.items() if opened is store), None)
 
-    def holding(self, named: NamedObject) -> list[StoreId]:
-        """The stores that held the object when it was named and are still known, in the order to try them."""
-        return [holder.store for holder in named.object.holders if holder.store in self._places.urls]
+    def holding(self, part: SliceToRead) -> list[StoreId]:
+        """The stores that hold the slice and are known here, in the order to try them."""
+        return [store for store in part.stores if store in self._places.urls]
 
 
 def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from sparklog.core.numbering import numbered_by_chain, within
-from sparklog.core.plan import SliceToRead, named_object, partition_of, topic_of
+from sparklog.core.plan import SliceToRead, partition_of, slices_to_read, topic_of
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource, TopicPartition
 from sparklog.log.batch import timestamps_us
@@ -76,11 +76,8 @@ def candidates(
         return []
     slices = state.slices.find(key, OffsetRange(start, partition.high_watermark))
     rows = np.flatnonzero(slices.columns["max_timestamp_us"] >= timestamp_us)[:CANDIDATES]
-    return [
-        SliceToRead(slice_, named_object(state, slice_))
-        for row in rows.tolist()
-        for slice_ in slices.rows(row, row + 1)
-    ]
+    first = [slice_ for row in rows.tolist() for slice_ in slices.rows(row, row + 1)]
+    return list(slices_to_read(state, partition, first))
 
 
 def first_in(

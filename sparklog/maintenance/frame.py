@@ -31,6 +31,7 @@ from sparklog.core.plan import topic_of
 from sparklog.core.readable import point_in_time
 from sparklog.core.records import CommandResult
 from sparklog.core.retention import due_for_deletion
+from sparklog.core.retired_table import Retired
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
@@ -165,7 +166,7 @@ class JobFrame:
         """The retired objects whose delay has passed by the machine's clock."""
         with self.connection.follower.current() as state:
             due = due_for_deletion(state, self.clock.now_ms(), self.topics)
-            return [self._to_delete(state, retired.number, retired.topic) for retired in due]
+            return [self._to_delete(state, retired) for retired in due]
 
     def delete_due(self) -> DeletionResult:
         """Delete these objects from their stores, and record that in the chain, group by group."""
@@ -188,17 +189,15 @@ class JobFrame:
         done = [retired for retired in due if retired.number in gone]
         return DeletionResult(_deletion_work(due), _deletion_work(done), len(due) - len(done), tuple(messages))
 
-    def _to_delete(self, state: ClusterState, number: int, topic: str) -> ObjectToDelete:
-        retired = state.objects.get(number)  # type: ignore[arg-type]
-        if retired is None:
-            raise AssertionError(f"object {number} is retired, so the state names it until a DELETED record")
-        stores = tuple(
-            holder.store
-            for holder in retired.holders
-            if holder.store in state.stores and state.stores[holder.store].registration == holder.registration
-        )
-        size_bytes = retired.size_bytes + retired.index_size_bytes
-        return ObjectToDelete(number, data_key(retired, topic), stores, size_bytes)  # type: ignore[arg-type]
+    def _to_delete(self, state: ClusterState, retired: Retired) -> ObjectToDelete:
+        """It goes from every store that may have a copy: by name, under whatever registration, or by a replica."""
+        named = state.objects.get(retired.number)
+        if named is None:
+            raise AssertionError(f"object {retired.number} is retired, so the state names it until a DELETED record")
+        may_hold = dict.fromkeys([*(holder.store for holder in named.holders), *retired.stores])
+        stores = tuple(store for store in may_hold if store in state.stores)
+        size_bytes = named.size_bytes + named.index_size_bytes
+        return ObjectToDelete(retired.number, data_key(named, retired.topic), stores, size_bytes)
 
 
 def run_job(job: Job, cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:

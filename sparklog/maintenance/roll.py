@@ -10,7 +10,7 @@ import msgspec
 from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import Submission, Swap
 from sparklog.core.errors import SparklogError, SwapRefused, UnknownTopicOrPartition
-from sparklog.core.plan import SliceToRead, named_object
+from sparklog.core.plan import SliceToRead, slices_to_read
 from sparklog.core.rolling import MOST_SLICES, SegmentToRoll, plan_roll
 from sparklog.core.slice_table import digest
 from sparklog.core.state import ClusterState
@@ -199,12 +199,13 @@ def _packed(segments: Sequence[SegmentToRoll]) -> list[list[SegmentToRoll]]:
 
 def _slices(state: ClusterState, segment: SegmentToRoll) -> tuple[SliceToRead, ...] | None:
     """The planned slices, or None if they have changed since."""
-    if state.partitions.get(_key(segment)) is None:
+    partition = state.partitions.get(_key(segment))
+    if partition is None:
         return None
     slices = state.slices.find(_key(segment), OffsetRange(segment.start, segment.end))
     if digest(slices) != segment.digest:
         return None
-    return tuple(SliceToRead(slice_, named_object(state, slice_)) for slice_ in slices)
+    return slices_to_read(state, partition, slices)
 
 
 def _target(state: ClusterState, segment: SegmentToRoll) -> SegmentTarget:
@@ -216,7 +217,7 @@ def _target(state: ClusterState, segment: SegmentToRoll) -> SegmentTarget:
         key.partition,
         segment.leader_epoch,
         EntryNumber(state.n),
-        tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].isr),
+        tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].replication.isr),
         config.segment_bytes,
         config.compression_type or "zstd",
     )
@@ -243,5 +244,5 @@ def _planned(segment: SegmentToRoll, segment_bytes: int) -> Work:
     """An estimate of the work to roll the segment, assuming one object per slice and unchanged stored bytes."""
     outputs = max(1, -(-segment.size_bytes // segment_bytes))
     reads = 2 * segment.slices + segment.size_bytes // RANGED_READ_BYTES
-    writes = 2 * outputs * len(segment.partition.isr)
+    writes = 2 * outputs * len(segment.partition.replication.isr)
     return Work(outputs, segment.records, segment.size_bytes, reads + writes + _CHAIN_REQUESTS)

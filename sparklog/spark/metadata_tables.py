@@ -27,10 +27,11 @@ from sparklog.chain.entry import Entry
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.topic import topic_values
+from sparklog.core.held_slices import Holding
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.types import ObjectNumber, OffsetRange, TopicPartition
+from sparklog.core.types import Holder, ObjectNumber, OffsetRange, TopicPartition
 from sparklog.storage.keys import data_key
 
 _INT, _LONG, _STRING, _TIME = IntegerType(), LongType(), StringType(), TimestampType()
@@ -157,7 +158,7 @@ def _topics(state: ClusterState) -> Iterator[Row]:
             topic.name,
             topic.topic_id,
             topic.partitions,
-            len(parts[0].replicas) if parts else 0,
+            len(parts[0].replication.replicas) if parts else 0,
             sum(part.records for part in parts),
             sum(part.size_bytes for part in parts),
             sum(len(_slices(state, part)) for part in parts),
@@ -173,10 +174,10 @@ def _partitions(state: ClusterState) -> Iterator[Row]:
             yield (
                 topic.name,
                 partition.partition,
-                partition.leader,
-                partition.leader_epoch,
-                list(partition.replicas),
-                list(partition.isr),
+                partition.replication.leader,
+                partition.replication.leader_epoch,
+                list(partition.replication.replicas),
+                list(partition.replication.isr),
                 partition.log_start,
                 partition.high_watermark,
                 partition.next_offset,
@@ -185,7 +186,7 @@ def _partitions(state: ClusterState) -> Iterator[Row]:
                 len(slices),
                 int(slices.columns["min_timestamp_us"].min()) if len(slices) else None,
                 int(slices.columns["max_timestamp_us"].max()) if len(slices) else None,
-                partition.version,
+                partition.replication.version,
             )
 
 
@@ -197,8 +198,9 @@ def _segments(state: ClusterState) -> Iterator[Row]:
                 number: _object_fields(state.objects, ObjectNumber(number), topic.name)
                 for number in np.unique(slices.columns["object_number"]).tolist()
             }
+            holding = Holding(state, partition)
             for slice_ in slices:
-                kind, key, object_size_bytes, stores = objects[slice_.object_number]
+                kind, key, object_size_bytes, holders = objects[slice_.object_number]
                 yield (
                     topic.name,
                     slice_.partition,
@@ -215,7 +217,7 @@ def _segments(state: ClusterState) -> Iterator[Row]:
                     key,
                     object_size_bytes,
                     slice_.position,
-                    stores,
+                    list(holding.of(slice_.end, holders)),
                 )
 
 
@@ -235,7 +237,7 @@ def _slices(state: ClusterState, partition: Partition) -> SliceColumns:
     return state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset))
 
 
-def _object_fields(objects: ObjectTable, number: ObjectNumber, topic: str) -> tuple[str, str, int, list[str]]:
+def _object_fields(objects: ObjectTable, number: ObjectNumber, topic: str) -> tuple[str, str, int, tuple[Holder, ...]]:
     named = objects.get(number)
     if named is None:
         raise AssertionError(f"a slice names object {number}, which the state does not have")
@@ -243,5 +245,5 @@ def _object_fields(objects: ObjectTable, number: ObjectNumber, topic: str) -> tu
         named.kind.name.lower(),
         data_key(named, topic),
         named.size_bytes,
-        [holder.store for holder in named.holders],
+        named.holders,
     )

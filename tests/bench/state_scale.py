@@ -20,6 +20,8 @@ from sparklog.core.column_blocks import MAX_BLOCK_ROWS, Block, make_block
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.plan import plan_range
+from sparklog.core.replication.append import at_end
+from sparklog.core.replication.partition import created
 from sparklog.core.result_table import AppliedBy, ResultTable
 from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import ClusterState, Partition, Topic
@@ -55,16 +57,7 @@ def large_state(segments: int) -> ClusterState:
         TopicPartition(topic.topic_id, PartitionIndex(at)): Partition(
             topic.topic_id,
             PartitionIndex(at),
-            (store,),
-            store,
-            LeaderEpoch(0),
-            0,
-            (store,),
-            (end,),
-            end,
-            end,
-            Offset(0),
-            ((LeaderEpoch(0), Offset(0)),),
+            at_end(created((store,)), end),
         )
         for at in range(PARTITIONS)
     }

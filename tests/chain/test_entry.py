@@ -67,8 +67,19 @@ def test_an_entry_in_another_slot_is_damage() -> None:
 
 
 def test_an_entry_of_a_newer_format_says_so() -> None:
-    body = encode_entry(ENTRY).replace(b"sparklog-entry 1 ", b"sparklog-entry 2 ", 1)
-    with pytest.raises(UnsupportedVersion, match="reads format 1, found format 2"):
+    body = encode_entry(ENTRY).replace(b"sparklog-entry 2 ", b"sparklog-entry 3 ", 1)
+    with pytest.raises(UnsupportedVersion, match="reads formats up to 2, found format 3"):
+        decode_entry(7, body)
+
+
+def test_an_entry_of_the_older_format_is_read() -> None:
+    body = encode_entry(ENTRY).replace(b"sparklog-entry 2 ", b"sparklog-entry 1 ", 1)
+    assert decode_entry(7, body) == ENTRY
+
+
+def test_there_was_no_format_before_the_first() -> None:
+    body = encode_entry(ENTRY).replace(b"sparklog-entry 2 ", b"sparklog-entry 0 ", 1)
+    with pytest.raises(ChainDamaged, match="wanted a format from 1 to 2, found '0'"):
         decode_entry(7, body)
 
 

@@ -150,7 +150,9 @@ def test_dump_does_not_follow_an_index_that_says_something_else_than_the_chain(
 ) -> None:
     def of_other_batches(*given: Any) -> Iterator[SliceToRead]:
         for part in slices(*given):
-            yield SliceToRead(msgspec.structs.replace(part.slice, position=part.slice.position + 1), part.object)
+            yield SliceToRead(
+                msgspec.structs.replace(part.slice, position=part.slice.position + 1), part.object, part.stores
+            )
 
     slices = segment._slices
     monkeypatch.setattr(segment, "_slices", of_other_batches)

@@ -114,8 +114,8 @@ def test_an_address_of_another_kind_is_refused(address: str) -> None:
 def test_a_cluster_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
     init_cluster(str(tmp_path))
     path = tmp_path / entry_key(0)
-    path.write_bytes(path.read_bytes().replace(b"sparklog-entry 1 ", b"sparklog-entry 2 ", 1))
-    with pytest.raises(UnsupportedVersion, match="format 2"):
+    path.write_bytes(path.read_bytes().replace(b"sparklog-entry 2 ", b"sparklog-entry 3 ", 1))
+    with pytest.raises(UnsupportedVersion, match="format 3"):
         connect(str(tmp_path))
 
 

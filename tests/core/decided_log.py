@@ -24,6 +24,8 @@ from sparklog.core.commands import (
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.invariants import check
 from sparklog.core.records import AppliedCommand, At, CommandResult
+from sparklog.core.replication.invariants import check_step
+from sparklog.core.replication.partition import Replication
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
@@ -98,9 +100,16 @@ class DecidedLog:
         applied = AppliedCommand(submission.command_id, submission.n0, decision.records)
         if decision.records:
             self.entries[at.n] = applied, at
+            before = dict(self.state.partitions)
             apply_entry(self.state, [applied], at)
             check(self.state)
+            self._check_steps(before)
         return result_of(applied, at)
+
+    def _check_steps(self, before: dict[TopicPartition, Partition]) -> None:
+        for key in before.keys() & self.state.partitions.keys():
+            min_isr = self.state.topic_config(self.state.topics[key.topic_id]).min_insync_replicas
+            check_step(before[key].replication, self.state.partitions[key].replication, min_isr)
 
     # ---- commands -------------------------------------------------------------------------------
 
@@ -189,6 +198,12 @@ class DecidedLog:
 
     def partition(self, partition: int = 0) -> Partition:
         return self.state.partitions[place(partition)]
+
+    def become(self, replication: Replication, partition: int = 0) -> None:
+        """Replicas of a partition by hand, where commands would take long to lead to them."""
+        before = self.partition(partition)
+        after = msgspec.structs.replace(before, replication=replication)
+        self.state.partitions[place(partition)] = after
 
     def slices(self, partition: int = 0, start: int = 0, end: int = 1 << 40) -> SliceColumns:
         return self.state.slices.find(place(partition), OffsetRange(Offset(start), Offset(end)))

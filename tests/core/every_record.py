@@ -5,7 +5,9 @@ from __future__ import annotations
 import typing
 
 from sparklog.core.commands import Application
+from sparklog.core.partition_change import PartitionChange
 from sparklog.core.records import (
+    AgentChanged,
     Appended,
     AppendedByReference,
     AppendedRange,
@@ -16,10 +18,13 @@ from sparklog.core.records import (
     LogStartMoved,
     ObjectsDeleted,
     PartitionsAdded,
+    PartitionsChanged,
     ProducerAllocated,
     Record,
     SlicesSwapped,
+    StoreFenced,
     StoreRegistered,
+    StoreRemoved,
     TopicAltered,
     TopicCreated,
     TopicDeleted,
@@ -33,6 +38,7 @@ from sparklog.core.types import (
     ObjectKind,
     ObjectNumber,
     Offset,
+    OffsetRange,
     PartitionIndex,
     ProducerId,
     ProducerSpan,
@@ -83,6 +89,24 @@ _SLICE = Slice(
     producer=_SPAN,
 )
 _RANGES = (AppendedRange(_TOPIC, _PARTITION, Offset(3), Offset(6), 100),)
+_CHANGE = PartitionChange(
+    _TOPIC,
+    _PARTITION,
+    replicas=(_STORE, StoreId("ö")),
+    leader=None,
+    leader_epoch=LeaderEpoch(7),
+    version=8,
+    isr=(),
+    log_ends=(Offset(3), Offset(0)),
+    high_watermark=Offset(2**60),
+    epochs=((LeaderEpoch(7), Offset(3)),),
+    elr=(_STORE,),
+    adding=(StoreId("ö"),),
+    removing=(_STORE,),
+    lost=(OffsetRange(Offset(1), Offset(2)),),
+    arrived=((_STORE, Offset(9)),),
+    forgotten_from=Offset(3),
+)
 _APPLICATION = Application("app", 2**53)
 
 EVERY_RECORD: tuple[Record, ...] = (
@@ -92,15 +116,19 @@ EVERY_RECORD: tuple[Record, ...] = (
     TopicAltered(_TOPIC, {}),
     PartitionsAdded(_TOPIC, PartitionIndex(1), ((_STORE,),)),
     TopicDeleted(_TOPIC, 17),
-    Appended((_OBJECT,), (_SLICE,), _RANGES, _APPLICATION, "label ö"),
+    Appended((_OBJECT,), (_SLICE,), _RANGES, _APPLICATION, "label ö", (_CHANGE,)),
     AppendedByReference("f" * 64, 1, 2, 3, _RANGES, None, ""),
-    SlicesSwapped(_TOPIC, _PARTITION, Offset(3), Offset(6), (_OBJECT,), (_SLICE,), 18),
+    SlicesSwapped(_TOPIC, _PARTITION, Offset(3), Offset(6), (_OBJECT,), (_SLICE,), 18, _CHANGE),
     LogStartMoved(_TOPIC, _PARTITION, Offset(4), 19),
     ObjectsDeleted((ObjectNumber(1), ObjectNumber(2))),
     FloorRaised(EntryNumber(5), (ProducerId(4),)),
     ProducerAllocated(ProducerId(4), 5),
     ApplicationsForgotten(("app", "other")),
     JobRan("roll", 1, 2, 0, '{"a": 1}'),
+    StoreFenced(_STORE, 7),
+    StoreRemoved(_STORE),
+    AgentChanged(_STORE, up=False),
+    PartitionsChanged((_CHANGE, PartitionChange(_TOPIC, _PARTITION)), 19),
 )
 
 if {type(each) for each in EVERY_RECORD} != set(typing.get_args(Record)):

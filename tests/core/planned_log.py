@@ -10,7 +10,7 @@ from sparklog.core.commands import Append, CreateCluster, CreateTopic, NewStore,
 from sparklog.core.records import CommandResult
 from sparklog.core.state import Topic
 from sparklog.core.types import PartitionIndex
-from tests.core.decided_log import TOPIC, A, DecidedLog, place
+from tests.core.decided_log import TOPIC, A, DecidedLog
 
 
 class PlannedLog(DecidedLog):
@@ -32,12 +32,12 @@ class PlannedLog(DecidedLog):
         """One slice of `length` bytes in an object of its own."""
         written_us = timestamp_ms * 1000
         part = self.part(records, length=length, min_timestamp_us=written_us, max_timestamp_us=written_us)
-        epochs = (PartitionEpoch(TOPIC, PartitionIndex(0), self.partition().leader_epoch),)
+        epochs = (PartitionEpoch(TOPIC, PartitionIndex(0), self.partition().replication.leader_epoch),)
         return self.submit(Append((self.uploaded(length + 100),), (part,), epochs))
 
     def replace_partition(self, **changes: Any) -> None:
         """Change partition 0 as no command of today does: another leader epoch, a follower that lags."""
-        self.state.partitions[place()] = msgspec.structs.replace(self.partition(), **changes)
+        self.become(msgspec.structs.replace(self.partition().replication, **changes))
 
     def seal(self, start: int, end: int) -> CommandResult:
         """Swap [start, end) for one sealed segment."""

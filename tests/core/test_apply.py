@@ -20,7 +20,7 @@ from sparklog.core.commands import (
     RaiseFloor,
 )
 from sparklog.core.records import AppendedByReference, AppliedCommand, At, CommandResult, FloorRaised
-from sparklog.core.state import ClusterState, Partition
+from sparklog.core.state import ClusterState
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -30,7 +30,8 @@ from sparklog.core.types import (
     PartitionIndex,
     TopicPartition,
 )
-from tests.core.decided_log import TOPIC, A, B, DecidedLog, place, span
+from tests.core.decided_log import TOPIC, B, DecidedLog, place, span
+from tests.core.replication.example_partition import partition
 from tests.core.state_contents import contents
 
 AT = At(EntryNumber(7), 70)
@@ -56,30 +57,16 @@ def retired(log: DecidedLog) -> set[int]:
 def test_an_append_moves_next_offset_log_ends_and_high_watermark(log: DecidedLog) -> None:
     log.append(3)
     found = log.partition()
-    assert (found.next_offset, found.log_ends, found.high_watermark, found.size_bytes) == (3, (3,), 3, 30)
+    assert (found.next_offset, found.replication.log_ends, found.high_watermark, found.size_bytes) == (3, (3,), 3, 30)
     assert log.partition(1).next_offset == 0
 
 
 # M: L-01
 def test_a_replica_outside_the_isr_stays_where_it_was(log: DecidedLog) -> None:
-    before = log.partition()
-    log.state.partitions[place()] = Partition(
-        before.topic_id,
-        before.partition,
-        (A, B),
-        A,
-        LeaderEpoch(0),
-        0,
-        (A,),
-        (Offset(0), Offset(0)),
-        Offset(0),
-        Offset(0),
-        Offset(0),
-        before.epochs,
-    )
+    log.become(partition({"a": 0, "b": 0}, "a", hw=0))
     log.append(3)
-    assert (log.partition().log_ends, log.partition().high_watermark) == ((3, 0), 3)
-    assert log.partition().log_end(B) == 0
+    assert (log.partition().replication.log_ends, log.partition().high_watermark) == ((3, 0), 3)
+    assert log.partition().replication.log_end(B) == 0
 
 
 def test_an_append_by_reference_is_expanded_before(log: DecidedLog) -> None:
@@ -140,7 +127,7 @@ def test_a_log_start_inside_a_slice_keeps_the_slice(log: DecidedLog) -> None:
 def test_a_log_start_cuts_the_history_of_epochs(log: DecidedLog) -> None:
     log.append(10)
     log.submit(move_to(4))
-    assert log.partition().epochs == ((0, 4),)
+    assert log.partition().replication.epochs == ((0, 4),)
 
 
 # M: I-02

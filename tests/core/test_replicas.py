@@ -1,19 +1,13 @@
-"""High watermark and assignment."""
+"""Assignment of new partitions."""
 
 from __future__ import annotations
 
 import pytest
 
-from sparklog.core.replicas import assign, high_watermark
-from sparklog.core.types import Offset, StoreId
+from sparklog.core.replicas import assign
+from sparklog.core.types import StoreId
 
 A, B, C = StoreId("a"), StoreId("b"), StoreId("c")
-
-
-# M: L-02
-def test_the_high_watermark_is_the_smallest_log_end_in_the_isr() -> None:
-    ends = {A: Offset(9), B: Offset(5), C: Offset(0)}
-    assert [high_watermark(ends, isr) for isr in ([A], [A, B], [A, B, C])] == [9, 5, 0]
 
 
 @pytest.mark.parametrize("first", [0, 1, 7])

@@ -140,5 +140,5 @@ def test_what_is_added_below_floor_is_unknown_in_the_tail_as_in_a_block() -> Non
         assert [each.n0 for each in found] == [5]
 
 
-def test_a_row_costs_40_bytes() -> None:
-    assert sum(np.dtype(dtype).itemsize for dtype in DTYPES.values()) == 40
+def test_a_row_costs_48_bytes() -> None:
+    assert sum(np.dtype(dtype).itemsize for dtype in DTYPES.values()) == 48

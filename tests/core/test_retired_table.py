@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparklog.core import column_blocks, retired_table
 from sparklog.core.retired_table import Retired, RetiredTable
-from sparklog.core.types import ObjectNumber
+from sparklog.core.types import ObjectNumber, StoreId
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["add"] * 4 + ["remove", "remove", "fork", "seal", "store"]), st.integers(0, 9)),
@@ -35,8 +35,9 @@ def test_every_version_knows_what_a_plain_dict_knows(
             table, model = versions[-1 - value % min(3, len(versions))]
             if what == "add":
                 added = numbers(100 * at, value)  # a deleted topic's may be more than a tail or a block
-                table.add_all(added, value, f"t{value % 3}")
-                model |= {each: Retired(ObjectNumber(each), value, f"t{value % 3}") for each in added.tolist()}
+                stores = tuple(StoreId(each) for each in "abc"[: value % 4])
+                table.add_all(added, value, f"t{value % 3}", stores)
+                model |= {each: Retired(ObjectNumber(each), value, f"t{value % 3}", stores) for each in added.tolist()}
             elif what == "remove":
                 gone = [ObjectNumber(each) for each in [*list(model)[:value], 7]]
                 table.remove_many(gone)
@@ -48,7 +49,7 @@ def test_every_version_knows_what_a_plain_dict_knows(
                 table.seal()
             else:
                 found = table.in_blocks()
-                versions.append((RetiredTable(found.blocks, found.topics), dict(model)))
+                versions.append((RetiredTable(found.blocks, found.topics, found.store_sets), dict(model)))
         for table, model in versions:
             assert {each.number: each for each in table} == model
             assert len(table) == len(model)

@@ -11,11 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.core.state import FORMAT
+from sparklog.core.commands import FenceStore, NewStore, RegisterStore
+from sparklog.core.state import FORMAT, ClusterState
+from sparklog.core.types import StoreId
 from sparklog.maintenance.roll import run_roll
 
 GOLDEN = Path(__file__).parent / f"format-{FORMAT}"
@@ -41,7 +44,9 @@ def rows(first: int, count: int) -> pa.Table:
 
 
 def make(root: Path) -> None:
-    """A cluster with all that this format has: sealed segments, append objects, a snapshot, producers, applications."""
+    """A cluster with all that this format has: sealed segments, append objects, a snapshot, producers, applications,
+    replicas on three stores under their second leader.
+    """
     url = str(root / "cluster")
     init_cluster(url)
     with connect(url) as cluster:
@@ -54,9 +59,38 @@ def make(root: Path) -> None:
         cluster.connection.follower.catch_up()
         cluster.connection.committer.write_snapshot()
         cluster.append("golden", rows(120, 40), compression="none")
+        replicate(cluster)
         producer = cluster.allocate_producer()
         cluster.append("golden", rows(160, 1), producer=(*producer, 0))
         (root / "expected.json").write_text(json.dumps(contents(cluster), indent=1) + "\n")
+
+
+def replicate(cluster: Cluster) -> None:
+    """A topic on three stores, of which one that led was fenced and is back; in a snapshot, and in entries after it."""
+    committer = cluster.connection.committer
+    others = [NewStore(StoreId(each), each, f"{each * 32}") for each in "bc"]
+    for each in others:
+        committer.submit(committer.begin(RegisterStore(each)))
+    cluster.create_topic("replicated", assignment=[["b", "local", "c"]], config={"min.insync.replicas": 2})
+    cluster.append("replicated", pa.table({"value": ["1", "2", "3"]}))
+    committer.submit(committer.begin(FenceStore(StoreId("b"))))
+    cluster.append("replicated", pa.table({"value": ["4", "5"]}))
+    cluster.connection.follower.catch_up()
+    committer.write_snapshot()
+    committer.submit(committer.begin(RegisterStore(others[0])))
+    committer.submit(committer.begin(FenceStore(StoreId("c"))))
+
+
+def replicas(state: ClusterState) -> dict[str, object]:
+    """The replicas of partitions that have several, as plain values."""
+    found = {
+        f"{state.topics[key.topic_id].name}-{key.partition}": msgspec.to_builtins(
+            msgspec.structs.asdict(each.replication)
+        )
+        for key, each in sorted(state.partitions.items())
+        if len(each.replication.replicas) > 1
+    }
+    return {"replicas": json.loads(json.dumps(found))} if found else {}
 
 
 def contents(cluster: Cluster) -> dict[str, object]:
@@ -68,6 +102,7 @@ def contents(cluster: Cluster) -> dict[str, object]:
             "applications": {name: each.version for name, each in state.applications.items()},
             "producers": {str(each.producer_id): each.producer_epoch for each in state.producers.values()},
             "segments": len(state.slices),
+            **replicas(state),
         }
     records = {}
     for topic in cluster.topics():

@@ -17,19 +17,33 @@ from sparklog.core.state import FORMAT
 from sparklog.core.types import EntryNumber
 from tests.golden.make_golden import GOLDEN, contents, make, rows
 
+FORMATS = sorted(Path(__file__).parent.glob("format-*"))
 
-def test_the_golden_cluster_reads_as_it_was_written(tmp_path: Path) -> None:
-    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+
+@pytest.fixture(params=FORMATS, ids=[each.name for each in FORMATS])
+def golden(request: pytest.FixtureRequest) -> Path:
+    """The golden cluster of each format that there ever was."""
+    found: Path = request.param
+    return found
+
+
+def test_the_present_format_has_a_golden_cluster() -> None:
+    assert GOLDEN in FORMATS
+
+
+def test_the_golden_cluster_reads_as_it_was_written(golden: Path, tmp_path: Path) -> None:
+    shutil.copytree(golden / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
-        assert contents(cluster) == json.loads((GOLDEN / "expected.json").read_text())
+        assert contents(cluster) == json.loads((golden / "expected.json").read_text())
 
 
-def test_what_the_golden_cluster_applied_and_retired_is_known(tmp_path: Path) -> None:
-    """Its snapshot holds results in full, in one chunk, and retired objects among the small things."""
-    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+def test_what_the_golden_cluster_applied_and_retired_is_known(golden: Path, tmp_path: Path) -> None:
+    """Of format 1, the snapshot holds results in full, in one chunk, and retired objects among the small things."""
+    shutil.copytree(golden / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
         follower = cluster.connection.follower
         assert follower.snapshot_n > 0
+        assert all(topic.stores for topic in follower.state.topics.values())  # format 1 did not say
         every = list(results_in(follower.entries(EntryNumber(n) for n in range(follower.state.n + 1))))
         *known, by_producer = [(command.command_id, result) for command, result in every]
         assert list(follower.results(list(follower.state.results))) == known
@@ -38,8 +52,8 @@ def test_what_the_golden_cluster_applied_and_retired_is_known(tmp_path: Path) ->
         assert [(each.number, each.topic) for each in follower.state.retired] == [(0, "golden"), (1, "golden")]
 
 
-def test_the_golden_cluster_can_be_written_to(tmp_path: Path) -> None:
-    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+def test_the_golden_cluster_can_be_written_to(golden: Path, tmp_path: Path) -> None:
+    shutil.copytree(golden / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
         assert cluster.append("golden", rows(0, 3), application=("app", 7)).records > 3  # version 7 was written
         assert cluster.append("golden", rows(0, 3), application=("app", 8)).records == 3
@@ -72,10 +86,11 @@ def test_segments_list_in_offset_order_from_their_names() -> None:  # M: S-02
     assert len(starts) > 1
 
 
-def test_an_object_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
-    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+def test_an_entry_of_a_newer_format_is_refused_by_name(golden: Path, tmp_path: Path) -> None:
+    shutil.copytree(golden / "cluster", tmp_path / "cluster")
     entry = sorted((tmp_path / "cluster" / "meta" / "log").rglob("*"))[-1]
-    body = entry.read_bytes().replace(f"entry {FORMAT} ".encode(), f"entry {FORMAT + 1} ".encode(), 1)
-    entry.write_bytes(body)
+    head, _, payload = entry.read_bytes().partition(b"\n")
+    words = head.split(b" ")
+    entry.write_bytes(b" ".join([words[0], b"%d" % (FORMAT + 1), *words[2:]]) + b"\n" + payload)
     with pytest.raises(UnsupportedVersion, match=f"format {FORMAT + 1}"):
         connect(str(tmp_path / "cluster"))

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.guards import chain, core, log, spark, storage
+from tests.guards import chain, core, log, replication, spark, storage, stores
 from tests.guards.guard import Guard
 
-GUARDS: Final[tuple[Guard, ...]] = (*core.GUARDS, *chain.GUARDS, *log.GUARDS, *storage.GUARDS, *spark.GUARDS)
+GUARDS: Final[tuple[Guard, ...]] = (
+    *core.GUARDS,
+    *replication.GUARDS,
+    *stores.GUARDS,
+    *chain.GUARDS,
+    *log.GUARDS,
+    *storage.GUARDS,
+    *spark.GUARDS,
+)

@@ -38,7 +38,7 @@ from sparklog.log.segment_roll import SegmentTarget, rewrite
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
-from tests.log.written_log import WrittenLog, empty_store, parts_of, stores_of, upload_ids, write
+from tests.log.written_log import WrittenLog, empty_store, part_of, parts_of, stores_of, upload_ids, write
 
 RECORDS = 120
 VALUES = [b"%030d" % number for number in range(RECORDS)]
@@ -64,9 +64,7 @@ def held_by(log: WrittenLog, holders: str) -> list[SliceToRead]:
     """The slices, as if these stores had held their objects when they were named."""
     held = tuple(Holder(StoreId(each), 1) for each in holders)
     return [
-        SliceToRead(
-            part.slice, NamedObject(part.object.number, msgspec.structs.replace(part.object.object, holders=held))
-        )
+        part_of(part.slice, NamedObject(part.object.number, msgspec.structs.replace(part.object.object, holders=held)))
         for part in parts_of(log)
     ]
 
@@ -206,7 +204,7 @@ def test_a_scan_asks_the_chain_again_if_any_holder_has_lost_the_object(log: Writ
         asked_at.append(at)
         parts = held_by(log, "a")
         number = ObjectNumber(100)
-        return plan_of([SliceToRead(each.slice, NamedObject(number, each.object.object)) for each in parts])
+        return plan_of([part_of(each.slice, NamedObject(number, each.object.object)) for each in parts])
 
     found = scan(plan_of(held_by(log, "cb")), stores, ["value"], replaced)
     assert [value for each in found for value in each["value"].to_pylist()] == VALUES

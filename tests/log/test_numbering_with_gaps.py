@@ -33,7 +33,7 @@ from sparklog.log.records_schema import read_schema
 from sparklog.log.scan import scan
 from sparklog.log.time_lookup import first_in
 from sparklog.storage.memory import MemoryStore
-from tests.log.written_log import APPEND_TIME_MS, WrittenLog, parts_of, stores_of, times_log
+from tests.log.written_log import APPEND_TIME_MS, WrittenLog, part_of, parts_of, stores_of, times_log
 
 TIMES = [(7 * each) % 40 for each in range(40)]
 OFFSETS = [2 * each for each in range(40)]
@@ -98,9 +98,7 @@ def other_numbering(monkeypatch: pytest.MonkeyPatch) -> None:
 def held_by(log: WrittenLog, holders: str) -> tuple[SliceToRead, ...]:
     held = tuple(Holder(StoreId(each), 1) for each in holders)
     return tuple(
-        SliceToRead(
-            part.slice, NamedObject(part.object.number, msgspec.structs.replace(part.object.object, holders=held))
-        )
+        part_of(part.slice, NamedObject(part.object.number, msgspec.structs.replace(part.object.object, holders=held)))
         for part in parts_of(log)
     )
 

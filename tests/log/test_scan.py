@@ -15,7 +15,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.core.plan import SliceToRead
-from sparklog.core.types import NamedObject, Offset, OffsetRange, PartitionIndex, StoreId, TopicId, TopicPartition
+from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId, TopicPartition
 from sparklog.log import scan
 from sparklog.log.holders import HolderFailure, NoHolderAnswers
 from sparklog.log.stores import Stores
@@ -108,8 +108,8 @@ def test_an_object_that_no_store_holds_is_named_when_its_turn_comes(
 ) -> None:
     holding = Stores.holding
 
-    def lost(stores: Stores, named: NamedObject) -> list[StoreId]:
-        return [] if named.number == 4 else holding(stores, named)
+    def lost(stores: Stores, part: SliceToRead) -> list[StoreId]:
+        return [] if part.object.number == 4 else holding(stores, part)
 
     monkeypatch.setattr(Stores, "holding", lost)
     reading = iter(cluster.scan("t", partition=0))

@@ -24,12 +24,12 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnknownTopicOrPartition,
 )
-from sparklog.core.plan import RangeToRead, SliceToRead
+from sparklog.core.plan import RangeToRead
 from sparklog.core.types import Holder, NamedObject, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
 from sparklog.log import ranged_reads
 from sparklog.log.scan import Replan, scan
 from sparklog.storage.memory import MemoryStore
-from tests.log.written_log import WrittenLog, empty_store, parts_of, stores_of, write
+from tests.log.written_log import WrittenLog, empty_store, part_of, parts_of, stores_of, write
 
 RECORDS = 120
 COLUMNS = ("offset", "value")
@@ -66,7 +66,7 @@ def plan_of(log: WrittenLog, start: int = 0, *, holders: str = "a", first_number
     """[start, end of the log), held by these stores; objects are numbered from `first_number` on."""
     held = tuple(Holder(StoreId(each), 1) for each in holders)
     slices = tuple(
-        SliceToRead(
+        part_of(
             part.slice,
             NamedObject(
                 ObjectNumber(first_number + part.object.number),

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
-from sparklog.core.plan import SliceToRead
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -40,7 +39,16 @@ from sparklog.storage.keys import data_key, parse_data_key
 from sparklog.storage.memory import MemoryStore
 from tests.log.failing_store import WatchedStore
 from tests.log.record_strategies import batches
-from tests.log.written_log import APPEND_TIME_MS, WrittenLog, empty_store, parts_of, stores_of, upload_ids, write
+from tests.log.written_log import (
+    APPEND_TIME_MS,
+    WrittenLog,
+    empty_store,
+    part_of,
+    parts_of,
+    stores_of,
+    upload_ids,
+    write,
+)
 
 HOLDERS = (Holder(StoreId("a"), 1),)
 LOG_APPEND_TIME = 1  # in the column timestampType
@@ -230,7 +238,7 @@ def test_a_stored_batch_larger_than_a_segment_is_cut() -> None:
 def test_a_segment_was_appended_when_the_last_of_its_slices_was(times_ms: tuple[int, int]) -> None:
     log = write(empty_store(), [rows(5), rows(5, first=5)], 1, limits=WriterLimits(gather_rows=1, object_bytes=1))
     parts = [
-        SliceToRead(msgspec.structs.replace(part.slice, append_time_ms=time_ms), part.object)
+        part_of(msgspec.structs.replace(part.slice, append_time_ms=time_ms), part.object)
         for part, time_ms in zip(parts_of(log), times_ms, strict=True)
     ]
     rolled = rewrite(parts, target(1 << 30), stores_of(log), new_ids())
@@ -251,7 +259,7 @@ def test_a_segment_was_appended_when_the_last_of_its_slices_was(times_ms: tuple[
 def test_a_slice_that_its_index_does_not_know_is_not_rewritten(change: Callable[[Slice], dict[str, int]]) -> None:
     log = big_log()
     (part,) = parts_of(log)
-    other = SliceToRead(msgspec.structs.replace(part.slice, **change(part.slice)), part.object)
+    other = part_of(msgspec.structs.replace(part.slice, **change(part.slice)), part.object)
     with pytest.raises(Damaged, match=f"index of {log.key(part.slice)}: wanted"):
         rewrite([other], target(1 << 30), stores_of(log), new_ids())
 
@@ -263,7 +271,7 @@ def test_a_rewrite_of_fewer_records_than_its_slices_have_is_refused(monkeypatch:
     index = read_index(log.store, log.key(part.slice), part.object)
     assert index.records.tolist() == [6]
     monkeypatch.setattr(object_reader, "read_index", lambda *_: replace(index, records=np.array([8], np.int32)))
-    longer = SliceToRead(msgspec.structs.replace(part.slice, records=8, end=Offset(8)), part.object)
+    longer = part_of(msgspec.structs.replace(part.slice, records=8, end=Offset(8)), part.object)
     with pytest.raises(Damaged, match="orders-0: wanted records up to offset 8, found up to 6"):
         rewrite([longer], target(1 << 30), stores_of(log), new_ids())
 
@@ -316,7 +324,7 @@ def test_another_holder_serves_what_one_has_lost() -> None:
         roll(log)
     both = (*HOLDERS, Holder(StoreId("b"), 1))
     parts = [
-        SliceToRead(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
+        part_of(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
     ]
     rolled = rewrite(parts, target(1 << 30, both), stores_of(log, b=copy), new_ids())
     assert read(log, rolled).equals(wanted)
@@ -340,7 +348,7 @@ def test_a_roll_goes_on_at_the_next_holder_where_the_first_one_fails(error: type
     log = write(empty_store(), [big_rows(80, 128 << 10) for _ in range(2)], 1, compression="none", limits=limits)
     both = (*HOLDERS, Holder(StoreId("b"), 1))
     parts = [
-        SliceToRead(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
+        part_of(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
     ]
     failing = FailsAtTheSecondRead(log.store.url)
     stores = stores_of(log, b=log.store)

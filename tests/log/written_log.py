@@ -172,7 +172,12 @@ def name(
 
 def parts_of(log: WrittenLog) -> list[SliceToRead]:
     """The slices of partition 0, to be read."""
-    return [SliceToRead(each, log.objects[each.object_number]) for each in log.partition(0)]
+    return [part_of(each, log.objects[each.object_number]) for each in log.partition(0)]
+
+
+def part_of(slice: Slice, named: NamedObject) -> SliceToRead:
+    """A slice, to be read from the stores that its object names."""
+    return SliceToRead(slice, named, tuple(holder.store for holder in named.object.holders))
 
 
 def stores_of(log: WrittenLog, **others: object) -> Stores:

@@ -39,6 +39,7 @@ class TopicConfig(msgspec.Struct, frozen=True):
     rewrite_delete_delay_ms: int
     segment_bytes: int
     segment_ms: int
+    unclean_leader_election_enable: bool
 
 
 def parse_topic_config(raw: Mapping[str, object]) -> dict[str, str]:
@@ -111,6 +112,7 @@ def _typed(values: Mapping[str, ConfigValue]) -> TopicConfig:
         rewrite_delete_delay_ms=_integer(values, "rewrite.delete.delay.ms"),
         segment_bytes=_integer(values, "segment.bytes"),
         segment_ms=_integer(values, "segment.ms"),
+        unclean_leader_election_enable=values["unclean.leader.election.enable"] is True,
     )
 
 

@@ -243,9 +243,7 @@ _DECLARED: Final = (
         "unclean.leader.election.enable",
         _BOOL,
         False,
-        "Whether a replica that may lack acknowledged records may lead when no other can. Without effect in this "
-        "version: a partition has one replica.",
-        effect=False,
+        "Whether a replica that may lack acknowledged records may lead when no other can.",
     ),
 )
 

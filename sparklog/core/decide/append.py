@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from sparklog.core.commands import Append
 from sparklog.core.errors import (
-    FencedLeaderEpoch,
     InvalidInput,
     InvalidRecord,
-    NotEnoughReplicas,
+    InvalidRequiredAcks,
+    Landed,
+    RequestTimedOut,
+    SparklogError,
     StaleBrokerEpoch,
-    UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
 from sparklog.core.numbering import offset_behind
+from sparklog.core.partition_change import PartitionChange, change_from
 from sparklog.core.producers import joined, repeated_batch
-from sparklog.core.readable import counted, numbered
+from sparklog.core.readable import numbered
 from sparklog.core.records import Appended, AppendedRange, At, CommandResult
+from sparklog.core.replication.append import Acks, HeldSlice, append, at_end, committed, is_level
+from sparklog.core.replication.election import take_over
+from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
     EntryNumber,
@@ -33,6 +40,7 @@ from sparklog.core.types import (
     ProducerSpan,
     Slice,
     TimestampSource,
+    TopicId,
     TopicPartition,
 )
 from sparklog.core.uploads import check_uploads
@@ -44,7 +52,8 @@ OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     """The result of an earlier write of the same application version or of the same producer batches, or None.
 
-    Raises the producer's error if its sequences neither repeat a batch nor continue after the last one.
+    Raises the producer's error if its sequences neither repeat a batch nor continue after the last one. For a repeat,
+    the acks count as they do for the write itself.
     """
     application = command.application
     if application is not None:
@@ -58,6 +67,8 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
         span = joined(of_partition, place)
         repeat = repeated_batch(state.producers.get(span.producer_id), topic_partition, span, place)
         if repeat is not None:
+            if command.acks is Acks.ALL and not command.pull:
+                _check_committed(state, topic_partition, repeat.end, place)
             repeats.append(
                 AppendedRange(topic_partition.topic_id, topic_partition.partition, repeat.start, repeat.end, 0)
             )
@@ -71,23 +82,28 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> Appended:
-    """The record of an append, with the offsets assigned to its slices."""
+    """The record of an append, with the offsets assigned to its slices and the changes to its replicas."""
     _check_shape(command)
+    found = _partitions(state, command)
     for each in command.objects:
         _check_holders(state, each)
-    _check_partitions(state, command)
+    changes = _replicas_after(state, command, found)
     _check_keys(state, command)
-    appended = assign_offsets(state, command, at)
+    appended = assign_offsets(state, command, at, changes)
     last = max((written.end for written in appended.ranges), default=0)
     if last > OFFSETS_END:
         raise InvalidInput(f"an offset is at most {OFFSETS_END}, found {last}")
     return appended
 
 
-def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
-    """Assign offsets to the slices: dense from each partition's next offset on, in the order of the command."""
+def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[PartitionChange, ...] = ()) -> Appended:
+    """Assign offsets to the slices: dense from each partition's next offset on, in the order of the command.
+
+    `changes`: of the partitions whose replicas are not all at its end. One may name a leader that took over.
+    """
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
-    before: dict[TopicPartition, Partition] = {}
+    before: dict[TopicPartition, Replication] = {}
+    epochs = {each.topic_partition: each.leader_epoch for each in changes if each.leader_epoch is not UNSET}
     ends: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
     sources: dict[int, TimestampSource] = {}
@@ -95,10 +111,10 @@ def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
     slices = []
     for new in command.slices:
         topic_partition = TopicPartition(new.topic_id, new.partition)
-        partition = before.get(topic_partition)
-        if partition is None:
-            partition = before[topic_partition] = state.partitions[topic_partition]
-            start = partition.next_offset
+        replicas = before.get(topic_partition)
+        if replicas is None:
+            replicas = before[topic_partition] = state.partitions[topic_partition].replication
+            start = replicas.next_offset
         else:
             start = ends[topic_partition]
         source = sources.get(new.topic_id)
@@ -124,18 +140,19 @@ def assign_offsets(state: ClusterState, command: Append, at: At) -> Appended:
             max_timestamp_us=append_time_us if overlaid else new.max_timestamp_us,
             append_time_ms=at.time_ms,
             timestamp_source=source,
-            leader_epoch=partition.leader_epoch,
+            leader_epoch=epochs.get(topic_partition, replicas.leader_epoch) if epochs else replicas.leader_epoch,
         )
         slices.append(made if new.producer is None else replace(made, producer=new.producer))
     return Appended(
         tuple(NamedObject(number, each) for number, each in zip(numbers, command.objects, strict=True)),
         tuple(slices),
         tuple(
-            AppendedRange(key.topic_id, key.partition, partition.next_offset, ends[key], sizes[key])
-            for key, partition in before.items()
+            AppendedRange(key.topic_id, key.partition, replicas.next_offset, ends[key], sizes[key])
+            for key, replicas in before.items()
         ),
         command.application,
         command.label,
+        changes,
     )
 
 
@@ -147,6 +164,18 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
     if spans and any(each.producer is None for each in slices):
         raise InvalidInput("an append comes from a producer or from none: some of its slices have sequences, some not")
     return spans
+
+
+def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: Offset, place: str) -> None:
+    """Refuse to call a batch written with acks=all that is not on every in-sync replica yet."""
+    replicas = state.partitions[topic_partition].replication
+    with placed(place):
+        if not committed(replicas, end, min_isr_of(state, topic_partition.topic_id), named=True):
+            raise RequestTimedOut(
+                f"the batch is written up to offset {end}, the high watermark is {replicas.high_watermark}: send it "
+                f"again until the stores in sync, {list(replicas.isr)}, have it",
+                landed=Landed.YES,
+            )
 
 
 def _check_shape(command: Append) -> None:
@@ -166,44 +195,74 @@ def _check_holders(state: ClusterState, each: NewObject) -> None:
 def check_holder(state: ClusterState, holder: Holder) -> None:
     """Refuse a holder that is not registered under the number that the object gives (rule F1)."""
     store = state.stores.get(holder.store)
-    if store is None or store.registration != holder.registration:
+    if store is None or store.registration != holder.registration or store.fenced:
         found = "not registered" if store is None else f"registered as {store.registration}"
+        found += " and fenced" if store is not None and store.fenced else ""
         raise StaleBrokerEpoch(f"an object names store {holder.store} as {holder.registration}, the store is {found}")
 
 
-def _check_partitions(state: ClusterState, command: Append) -> None:
-    """Check that each partition exists, its leader epoch is current, and its in-sync replicas hold the objects."""
+def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Replication]:
+    """The replicas of the partitions written to. Check that each exists, and that its leader epoch is current."""
     epochs = {TopicPartition(each.topic_id, each.partition): each.leader_epoch for each in command.epochs}
-    holders = [frozenset(holder.store for holder in each.holders) for each in command.objects]
-    fewest: dict[int, int] = {}  # min.insync.replicas, by topic
-    checked: set[tuple[TopicPartition, int]] = set()
+    found: dict[TopicPartition, Replication] = {}
     for each in command.slices:
         topic_partition = TopicPartition(each.topic_id, each.partition)
-        known = len(checked)
-        checked.add((topic_partition, each.object_index))
-        if len(checked) == known:
+        if topic_partition in found:
             continue
-        partition = existing_partition(state, topic_partition)
+        replicas = found[topic_partition] = existing_partition(state, topic_partition).replication
         epoch = epochs.get(topic_partition)
         if epoch is None:
             raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")
-        if epoch != partition.leader_epoch:
-            check_epoch(state, partition, epoch)
-        if each.topic_id not in fewest:
-            fewest[each.topic_id] = state.topic_config(state.topics[each.topic_id]).min_insync_replicas
-        if len(partition.isr) < fewest[each.topic_id]:
-            raise NotEnoughReplicas(
-                f"{where(state, topic_partition)} is in sync on {counted(len(partition.isr), 'store')} "
-                f"({', '.join(partition.isr)}), its "
-                f"topic wants {fewest[each.topic_id]} (min.insync.replicas)"
-            )
-        held_by = holders[each.object_index]
-        if not held_by.issuperset(partition.isr):
-            missing = [store for store in partition.isr if store not in held_by]
-            raise NotEnoughReplicas(
-                f"a write to {where(state, topic_partition)} needs to be on every in-sync store "
-                f"{list(partition.isr)}, it is not on {missing}"
-            )
+        if epoch != replicas.leader_epoch:
+            with placed(where(state, topic_partition)):
+                check_epoch(replicas, epoch)
+    return found
+
+
+def _replicas_after(
+    state: ClusterState, command: Append, found: Mapping[TopicPartition, Replication]
+) -> tuple[PartitionChange, ...]:
+    """What differs from all replicas at the end of their partition, in order. Raises if one does not take the write."""
+    if (command.acks is not Acks.ALL or command.pull) and (command.application is not None or len(found) > 1):
+        raise InvalidRequiredAcks(
+            "a write with txnAppId, or to several partitions at once, needs acks=all on every in-sync store, so that "
+            f"an election can't undo a part of it; found acks={command.acks.name.lower()}"
+            + (" with replication=pull" if command.pull else "")
+        )
+    holders = [frozenset(holder.store for holder in each.holders) for each in command.objects]
+    unusual = {key: None for key, replicas in found.items() if not is_level(replicas)}
+    everywhere = frozenset.intersection(*holders) if holders else frozenset()
+    if not all(everywhere.issuperset(each) for each in {replicas.replicas for replicas in found.values()}):
+        for new in command.slices:  # slow, so only if some object is not everywhere
+            topic_partition = TopicPartition(new.topic_id, new.partition)
+            if not holders[new.object_index].issuperset(found[topic_partition].replicas):
+                unusual[topic_partition] = None
+    changes = []
+    for topic_partition in unusual:
+        before = found[topic_partition]
+        held = [
+            HeldSlice(each.records, holders[each.object_index])
+            for each in command.slices
+            if (each.topic_id, each.partition) == (topic_partition.topic_id, topic_partition.partition)
+        ]
+        with placed(where(state, topic_partition)):
+            after = _appended(command, before, held, min_isr_of(state, topic_partition.topic_id))
+        change = change_from(at_end(before, after.next_offset), after, topic_partition)
+        changes += [change] if change is not None else []
+    return tuple(changes)
+
+
+def _appended(command: Append, before: Replication, held: Sequence[HeldSlice], min_isr: int) -> Replication:
+    """The replicas of one partition after its slices, by the rules."""
+    everywhere = frozenset.intersection(*(each.holders for each in held))
+    if command.take_over and before.leader not in everywhere:
+        before = take_over(before, everywhere, min_isr)
+    return append(before, held, command.acks, before.leader_epoch, min_isr, pull=command.pull)
+
+
+def min_isr_of(state: ClusterState, topic_id: TopicId) -> int:
+    """`min.insync.replicas` of a topic."""
+    return state.topic_config(state.topics[topic_id]).min_insync_replicas
 
 
 def _check_keys(state: ClusterState, command: Append) -> None:
@@ -231,13 +290,13 @@ def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> 
     return partition
 
 
-def check_epoch(state: ClusterState, partition: Partition, epoch: int) -> None:
-    """Refuse a write that was begun under another leader epoch (rule F1)."""
-    if epoch == partition.leader_epoch:
-        return
-    place = where(state, TopicPartition(partition.topic_id, partition.partition))
-    message = f"the write was begun under epoch {epoch}, {place} is at epoch {partition.leader_epoch}"
-    raise FencedLeaderEpoch(message) if epoch < partition.leader_epoch else UnknownLeaderEpoch(message)
+@contextmanager
+def placed(place: str) -> Iterator[None]:
+    """Say of which partition an error of its replicas speaks."""
+    try:
+        yield
+    except SparklogError as error:
+        raise type(error)(f"{place}: {error.message}", landed=error.landed) from error
 
 
 def where(state: ClusterState, topic_partition: TopicPartition) -> str:

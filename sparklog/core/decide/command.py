@@ -13,6 +13,8 @@ import msgspec
 from sparklog.core.applications import decide_forget_applications
 from sparklog.core.commands import (
     AddPartitions,
+    AgentDown,
+    AgentUp,
     AllocateProducer,
     AlterTopic,
     Append,
@@ -20,10 +22,18 @@ from sparklog.core.commands import (
     CreateCluster,
     CreateTopic,
     DeleteTopic,
+    DropLagging,
+    ElectLeaders,
+    FenceStore,
     ForgetApplications,
     MoveLogStart,
+    MoveReplicas,
     RaiseFloor,
+    RegisterStore,
+    RemoveStore,
     ReportJob,
+    ReportLoss,
+    ReportReplicas,
     Submission,
     Swap,
 )
@@ -33,6 +43,20 @@ from sparklog.core.decide.maintenance import (
     decide_move_log_start,
     decide_raise_floor,
     decide_swap,
+)
+from sparklog.core.decide.replicas import (
+    decide_drop_lagging,
+    decide_elect_leaders,
+    decide_move_replicas,
+    decide_report_replicas,
+)
+from sparklog.core.decide.stores import (
+    decide_agent_down,
+    decide_agent_up,
+    decide_fence_store,
+    decide_register_store,
+    decide_remove_store,
+    decide_report_loss,
 )
 from sparklog.core.decide.topics import (
     decide_add_partitions,
@@ -105,7 +129,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
         case CreateTopic() as command:
             return (decide_create_topic(state, command),)
         case AlterTopic() as command:
-            return (decide_alter_topic(state, command),)
+            return decide_alter_topic(state, command, at)
         case AddPartitions() as command:
             return (decide_add_partitions(state, command),)
         case DeleteTopic() as command:
@@ -116,6 +140,26 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             return (
                 JobRan(command.job, command.started_ms, command.ended_ms, command.failed_partitions, command.report),
             )
+        case RegisterStore() as command:
+            return decide_register_store(state, command, at)
+        case FenceStore() as command:
+            return decide_fence_store(state, command, at)
+        case RemoveStore() as command:
+            return decide_remove_store(state, command)
+        case ReportLoss() as command:
+            return decide_report_loss(state, command, at)
+        case AgentUp() as command:
+            return decide_agent_up(state, command, at)
+        case AgentDown() as command:
+            return decide_agent_down(state, command, at)
+        case ReportReplicas() as command:
+            return decide_report_replicas(state, command, at)
+        case DropLagging() as command:
+            return decide_drop_lagging(state, command, at)
+        case ElectLeaders() as command:
+            return decide_elect_leaders(state, command, at)
+        case MoveReplicas() as command:
+            return decide_move_replicas(state, command, at)
         case _:
             assert_never(submission.command)
 

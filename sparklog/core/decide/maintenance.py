@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.decide.append import check_holder, existing_partition, where
-from sparklog.core.decide.topics import delay_begins_ms
-from sparklog.core.errors import InvalidInput, NotEnoughReplicas, OffsetOutOfRange, SwapRefused
+from sparklog.core.decide.append import check_holder, existing_partition, placed, where
+from sparklog.core.decide.changes import delay_begins_ms
+from sparklog.core.errors import InvalidInput, OffsetOutOfRange, SwapRefused
 from sparklog.core.numbering import records_between
+from sparklog.core.partition_change import change_from
 from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
+from sparklog.core.replication.rewrites import rewritten_everywhere, swap
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
@@ -46,11 +48,16 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     for each in command.objects:
         for holder in each.holders:
             check_holder(state, holder)
-        missing = set(partition.isr) - {holder.store for holder in each.holders}
-        if missing:
-            raise NotEnoughReplicas(f"a rewrite of {place} needs to be on every in-sync store, not on {missing}")
-    numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
+    holders = frozenset.intersection(*(frozenset(holder.store for holder in each.holders) for each in command.objects))
     topic = state.topics[command.topic_id]
+    with placed(place):
+        after = swap(
+            partition.replication,
+            OffsetRange(command.start, command.end),
+            holders,
+            state.topic_config(topic).min_insync_replicas,
+        )
+    numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     return SlicesSwapped(
         command.topic_id,
         command.partition,
@@ -79,6 +86,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
             for each in command.slices
         ),
         delay_begins_ms(state, at) + state.topic_config(topic).rewrite_delete_delay_ms,
+        change_from(rewritten_everywhere(partition.replication), after, key),
     )
 
 
@@ -97,7 +105,8 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
                 f"rewritten slices cover [{command.start}, {command.end}) in order and without a gap, found {each}"
             )
         ours = (each.new.topic_id, each.new.partition) == (command.topic_id, command.partition)
-        if not ours or not 0 <= each.leader_epoch <= partition.leader_epoch or not 0 <= each.append_time_ms < 1 << 53:
+        known_epoch = 0 <= each.leader_epoch <= partition.replication.leader_epoch
+        if not ours or not known_epoch or not 0 <= each.append_time_ms < 1 << 53:
             raise InvalidInput(f"a rewritten slice is one of its partition, found {each}")
         before = each.end
     if before != command.end:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic
 from sparklog.core.config.cluster import effective_cluster, parse_cluster_config
-from sparklog.core.config.topic import merge_topic_config, parse_topic_config
+from sparklog.core.config.topic import TopicConfig, merge_topic_config, parse_topic_config
+from sparklog.core.decide.changes import delay_begins_ms, of_each, reachable_stores
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
@@ -27,6 +30,8 @@ from sparklog.core.records import (
     TopicDeleted,
 )
 from sparklog.core.replicas import Assignment, assign
+from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.store_changes import min_isr_changed, reachable_changed
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.store_ids import check_store_ids
 from sparklog.core.topic_names import check_no_collision, check_topic_name
@@ -70,11 +75,25 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> TopicCreat
     return TopicCreated(TopicId(state.next_topic_id), command.name, config, assignment)
 
 
-def decide_alter_topic(state: ClusterState, command: AlterTopic) -> TopicAltered:
-    """The topic's config, with keys set and removed."""
+def decide_alter_topic(state: ClusterState, command: AlterTopic, at: At) -> tuple[Record, ...]:
+    """The topic's config, with keys set and removed, and what follows from it for its replicas."""
     topic = existing_topic(state, command.topic_id)
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
-    return TopicAltered(topic.topic_id, merge_topic_config(topic.config, changes))
+    altered = msgspec.structs.replace(topic, config=merge_topic_config(topic.config, changes))
+    before, config = state.topic_config(topic), state.topic_config(altered)
+    reachable = reachable_stores(state)
+    becomes_unclean = config.unclean_leader_election_enable and not before.unclean_leader_election_enable
+
+    def settled(_: None, replicas: Replication, __: TopicConfig) -> Change | Replication:
+        if becomes_unclean and replicas.leader is None:
+            return reachable_changed(replicas, reachable, config.min_insync_replicas, unclean=True)
+        return min_isr_changed(replicas, config.min_insync_replicas)
+
+    record = TopicAltered(topic.topic_id, altered.config)
+    if config.min_insync_replicas == before.min_insync_replicas and not becomes_unclean:
+        return (record,)
+    partitions = [(TopicPartition(each.topic_id, each.partition), None) for each in state.partitions_of(topic)]
+    return (record, *of_each(state, at, partitions, settled))
 
 
 def decide_add_partitions(state: ClusterState, command: AddPartitions) -> PartitionsAdded:
@@ -87,7 +106,7 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
         )
     _check_count(command.total)
     more = command.total - topic.partitions
-    factor = len(state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))].replicas)
+    factor = len(state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))].replication.replicas)
     if command.assignment is not None:
         _check_assignment(state, command.assignment)
         if len(command.assignment) != more:
@@ -113,11 +132,6 @@ def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> To
     return TopicDeleted(topic.topic_id, delay_begins_ms(state, at) + state.topic_config(topic).file_delete_delay_ms)
 
 
-def delay_begins_ms(state: ClusterState, at: At) -> int:
-    """When a deletion delay begins: now, but not before the time of the previous entry, should this clock be slow."""
-    return max(at.time_ms, state.time_ms)
-
-
 def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:
     """The topic. Raises UnknownTopicOrPartition."""
     topic = state.topics.get(topic_id)
@@ -135,24 +149,23 @@ def _check_count(partitions: int) -> None:
 
 def _spread(state: ClusterState, partitions: int, replication_factor: int, first: int = 0) -> Assignment:
     _check_count(partitions)
-    stores = tuple(state.stores)
+    stores = tuple(state.registrations())
     if replication_factor < 1:
         raise InvalidReplicationFactor(f"wanted a replication factor of at least 1, found {replication_factor}")
     if replication_factor > len(stores):
         raise InvalidReplicationFactor(
-            f"replication factor {replication_factor} needs as many stores, the cluster has {len(stores)}: "
-            f"{', '.join(stores)}"
+            f"replication factor {replication_factor} needs as many stores, the cluster has {len(stores)}"
+            f"{' that are not fenced' if len(stores) < len(state.stores) else ''}: {', '.join(stores)}"
         )
     return assign(stores, partitions, replication_factor, first + state.next_topic_id)
 
 
 def _check_assignment(state: ClusterState, assignment: Assignment) -> None:
     _check_count(len(assignment))
-    factor = len(assignment[0])
+    factor, stores = len(assignment[0]), state.registrations()
     for partition, replicas in enumerate(assignment):
-        unknown = [store for store in replicas if store not in state.stores]
+        unknown = [store for store in replicas if store not in stores]
         if unknown or len(set(replicas)) != len(replicas) or len(replicas) != factor or not replicas:
             raise InvalidReplicaAssignment(
-                f"partition {partition} needs {factor or 1} different stores of {list(state.stores)}, "
-                f"found {list(replicas)}"
+                f"partition {partition} needs {factor or 1} different stores of {list(stores)}, found {list(replicas)}"
             )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, PartitionEpoch
+from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, FenceStore, PartitionEpoch
 from sparklog.core.decide import append as subject
 from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.errors import (
@@ -16,8 +16,12 @@ from sparklog.core.errors import (
     InvalidInput,
     InvalidProducerEpoch,
     InvalidRecord,
+    InvalidRequiredAcks,
+    Landed,
     NotEnoughReplicas,
+    NotLeaderOrFollower,
     OutOfOrderSequence,
+    RequestTimedOut,
     SparklogError,
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
@@ -26,6 +30,8 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import violations
 from sparklog.core.records import Appended, At
+from sparklog.core.replication.append import Acks, at_end
+from sparklog.core.replication.epoch_history import opened
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -37,6 +43,7 @@ from sparklog.core.types import (
     TopicId,
 )
 from tests.core.decided_log import TOPIC, A, B, DecidedLog, place, span
+from tests.core.replication.example_partition import ends, partition, roles
 
 
 @pytest.fixture
@@ -170,11 +177,19 @@ def of_topic(command: Append, topic_id: int) -> Append:
         ),
         (lambda each: of_topic(each, 9), UnknownTopicOrPartition, "topic id 9 is not in the cluster"),
         (lambda each: msgspec.structs.replace(each, epochs=()), InvalidInput, "names no leader epoch"),
-        (lambda each: epoch_of(each, 1), UnknownLeaderEpoch, "begun under epoch 1, orders-0 is at epoch 0"),
-        (lambda each: epoch_of(each, -1), FencedLeaderEpoch, "begun under epoch -1, orders-0 is at epoch 0"),
+        (
+            lambda each: epoch_of(each, 1),
+            UnknownLeaderEpoch,
+            "orders-0: it was begun under epoch 1, the",
+        ),
+        (lambda each: epoch_of(each, -1), FencedLeaderEpoch, "begun under epoch -1, the partition is at epoch 0"),
         (lambda each: object_with(each, holders=(Holder(A, 5),)), StaleBrokerEpoch, "store a as 5, the store is reg"),
         (lambda each: object_with(each, holders=(Holder("c", 0),)), StaleBrokerEpoch, "store c as 0, the store is not"),
-        (lambda each: object_with(each, holders=(Holder(B, 1),)), NotEnoughReplicas, r"\['a'\], it is not on \['a'\]"),
+        (
+            lambda each: object_with(each, holders=(Holder(B, 1),)),
+            NotLeaderOrFollower,
+            "the leader's store a",
+        ),
     ],
 )
 def test_an_append_that_does_not_fit_is_refused(
@@ -223,10 +238,12 @@ def test_a_write_begun_for_a_topic_that_was_made_anew_is_refused(log: DecidedLog
 
 
 def fence(log: DecidedLog) -> None:
-    """An election, as it will be: the epoch rises."""
-    before = log.partition()
-    log.state.partitions[place()] = msgspec.structs.replace(
-        before, leader_epoch=LeaderEpoch(1), epochs=(*before.epochs, (LeaderEpoch(1), before.next_offset))
+    """An election, by hand: the epoch rises."""
+    before = log.partition().replication
+    log.become(
+        msgspec.structs.replace(
+            before, leader_epoch=LeaderEpoch(1), epochs=opened(before.epochs, LeaderEpoch(1), before.next_offset)
+        )
     )
 
 
@@ -234,7 +251,7 @@ def fence(log: DecidedLog) -> None:
 def test_a_write_begun_under_an_older_epoch_is_fenced(log: DecidedLog) -> None:
     command = log.append_of(2)
     fence(log)
-    with pytest.raises(FencedLeaderEpoch, match="under epoch 0, orders-0 is at epoch 1"):
+    with pytest.raises(FencedLeaderEpoch, match="orders-0: it was begun under epoch 0, the partition is at epoch 1"):
         log.submit(command)
     assert log.append_of(2).epochs[0].leader_epoch == 0
     assert log.submit(epoch_of(command, 1)).ranges[0].end == 2
@@ -246,7 +263,7 @@ def test_without_the_epoch_check_a_deposed_leaders_write_would_land(
 ) -> None:
     command = log.append_of(2)
     fence(log)
-    monkeypatch.setattr(subject, "check_epoch", lambda state, partition, epoch: None)
+    monkeypatch.setattr(subject, "check_epoch", lambda value, epoch: None)
     log.submit(command)
     assert log.bounds() == [(0, 2)]
 
@@ -367,21 +384,159 @@ def test_a_version_is_written_without_records_too(log: DecidedLog) -> None:
 
 # M: P-04
 def test_fewer_stores_in_sync_than_the_topic_wants_take_no_writes(log: DecidedLog) -> None:
+    log.become(partition({"a": 0, "b": 0}, "a", hw=0))
     log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "2"}))
-    with pytest.raises(NotEnoughReplicas, match=r"orders-0 is in sync on 1 store \(a\), its topic wants 2"):
+    with pytest.raises(NotEnoughReplicas, match=r"orders-0: a write with acks=all needs 2 stores in sync"):
         log.append()
     log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "1"}))
+    assert log.append().ranges[0].start == 0
+
+
+# M: P-04
+def test_min_insync_replicas_is_at_most_the_replication_factor(log: DecidedLog) -> None:
+    log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "2"}))
     assert log.append().ranges[0].start == 0
 
 
 def test_offsets_end_where_every_column_still_holds_them(log: DecidedLog) -> None:
     """By appends that each are legal: what is stored of such slices would keep every process from a snapshot."""
     most = (1 << 48) - 1
-    partition = log.state.partitions[place()]
-    near = msgspec.structs.replace(
-        partition, next_offset=Offset(OFFSETS_END - most + 1), high_watermark=Offset(OFFSETS_END - most + 1)
-    )
-    log.state.partitions[place()] = near
+    log.become(at_end(log.partition().replication, Offset(OFFSETS_END - most + 1)))
     with pytest.raises(InvalidInput, match="an offset is at most"):
         log.decide(slice_with(log.append_of(1), records=most))
     assert log.decide(slice_with(log.append_of(1), records=most - 1)).records
+
+
+# ---- replicas: acks, pull, take-over ------------------------------------------------------------------
+
+
+def replicated(log: DecidedLog, log_ends: dict[str, int], isr: str, *, hw: int, min_isr: int = 1) -> None:
+    """Partition 0 on stores a and b, with these LEOs; the slices of before stay."""
+    log.become(partition(log_ends, isr, hw=hw, version=0))
+    log.submit(AlterTopic(TOPIC, {"min.insync.replicas": str(min_isr)}))
+
+
+BOTH = (Holder(A, 0), Holder(B, 1))
+ON_A, ON_B = BOTH[:1], BOTH[1:]
+
+
+def replicas_of(log: DecidedLog) -> str:
+    value = log.partition().replication
+    return f"{roles(value)} {ends(value)} hw{value.high_watermark}"
+
+
+def test_a_write_on_all_replicas_says_nothing_of_them(log: DecidedLog) -> None:
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0, min_isr=2)
+    (appended,) = log.decide(object_with(log.append_of(2), holders=BOTH)).records
+    assert isinstance(appended, Appended)
+    assert appended.changes == ()
+    log.submit(object_with(log.append_of(2), holders=BOTH))
+    assert replicas_of(log) == "a:ab a2 b2 hw2"
+
+
+def test_a_member_of_the_isr_that_lacks_the_objects_leaves_it_in_the_same_entry(log: DecidedLog) -> None:
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
+    log.submit(object_with(log.append_of(2), holders=ON_A))
+    assert replicas_of(log) == "a:a a2 b0 hw2"
+    assert log.partition().replication.version == 1
+
+
+def test_nothing_is_written_if_too_few_would_stay_in_sync(log: DecidedLog) -> None:
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0, min_isr=2)
+    with pytest.raises(NotEnoughReplicas, match=r"^NOT_ENOUGH_REPLICAS: orders-0: .*it is on \['a'\] of \['a', 'b'\]"):
+        log.submit(object_with(log.append_of(2), holders=ON_A))
+    assert replicas_of(log) == "a:ab a0 b0 hw0"
+
+
+# M: P-03 P-05
+def test_acks_1_is_durable_on_the_leader_and_readable_once_the_others_have_it(log: DecidedLog) -> None:
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
+    log.submit(acks(object_with(log.append_of(2), holders=ON_A), Acks.LEADER))
+    assert replicas_of(log) == "a:ab a2 b0 hw0"
+    log.submit(acks(object_with(log.append_of(1), holders=BOTH), Acks.LEADER))
+    assert replicas_of(log) == "a:ab a3 b0 hw0"  # b has the second without the first
+
+
+def test_a_pulled_write_waits_for_the_followers(log: DecidedLog) -> None:
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0, min_isr=2)
+    log.submit(msgspec.structs.replace(object_with(log.append_of(2), holders=ON_A), pull=True))
+    assert replicas_of(log) == "a:ab a2 b0 hw0"
+
+
+def test_slices_that_a_follower_has_only_in_part_raise_its_log_end_in_part(log: DecidedLog) -> None:
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
+    first, second = log.append_of(2), log.append_of(3)
+    both = msgspec.structs.replace(
+        first,
+        objects=(object_with(first, holders=BOTH).objects[0], second.objects[0]),
+        slices=(first.slices[0], slice_with(second, object_index=1).slices[0]),
+        acks=Acks.LEADER,
+    )
+    log.submit(both)
+    assert replicas_of(log) == "a:ab a5 b2 hw2"
+
+
+def test_a_holder_takes_over_in_the_entry_of_a_write_that_did_not_reach_the_leader(log: DecidedLog) -> None:
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
+    unreached = object_with(log.append_of(2), holders=ON_B)
+    with pytest.raises(NotLeaderOrFollower):
+        log.submit(unreached)
+    log.submit(msgspec.structs.replace(unreached, take_over=True))
+    assert replicas_of(log) == "b:b a0 b2 hw2"
+    assert log.partition().replication.epochs == ((1, 0),)
+    assert [each.leader_epoch for each in log.slices()] == [1]
+
+
+def test_nobody_takes_over_who_would_forget_records(log: DecidedLog) -> None:
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
+    log.submit(acks(object_with(log.append_of(2), holders=ON_A), Acks.LEADER))
+    with pytest.raises(NotEnoughReplicas, match="sparklog replica elect"):
+        log.submit(msgspec.structs.replace(object_with(log.append_of(2), holders=ON_B), take_over=True))
+
+
+def test_what_lands_as_a_whole_needs_acks_all(log: DecidedLog) -> None:
+    """An election may forget the end of a log that not every replica had: then half of such a write."""
+    over_both = several(log, log.part(2, 0), log.part(2, 1))
+    versioned = msgspec.structs.replace(log.append_of(), application=Application("job", 1))
+    for each in (over_both, versioned):
+        for changed in (acks(each, Acks.LEADER), acks(each, Acks.NONE), msgspec.structs.replace(each, pull=True)):
+            with pytest.raises(InvalidRequiredAcks, match="needs acks=all"):
+                log.decide(changed)
+        assert log.decide(each).records
+
+
+def test_of_a_write_to_a_deposed_leader_the_epoch_is_told_before_its_holders(log: DecidedLog) -> None:
+    """Its author asks for the new leader, and names the holders as they are then."""
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
+    planned = object_with(log.append_of(2), holders=BOTH)
+    log.submit(FenceStore(A))
+    with pytest.raises(FencedLeaderEpoch):
+        log.submit(planned)
+    with pytest.raises(StaleBrokerEpoch):
+        log.submit(epoch_of(planned, 1))
+    log.submit(object_with(epoch_of(planned, 1), holders=ON_B))
+
+
+def test_a_fenced_store_holds_nothing_that_is_written(log: DecidedLog) -> None:
+    """Even under the number that it has: only its return makes a store count again."""
+    log.state.stores[B] = msgspec.structs.replace(log.state.stores[B], fenced=True)
+    with pytest.raises(StaleBrokerEpoch, match="store b as 1, the store is registered as 1 and fenced"):
+        log.submit(object_with(log.append_of(2), holders=BOTH))
+
+
+def test_a_repeat_with_acks_all_is_acknowledged_once_every_store_in_sync_has_it(log: DecidedLog) -> None:
+    replicated(log, {"a": 0, "b": 0}, "ab", hw=0)
+    producer = log.producer()
+    first = object_with(log.append_of(2, producer=span(producer, 0, 0, 1)), holders=ON_A)
+    log.submit(acks(first, Acks.LEADER))
+    assert log.decide(acks(first, Acks.LEADER)).known is not None
+    assert log.decide(msgspec.structs.replace(first, pull=True)).known is not None  # it waits by itself
+    with pytest.raises(RequestTimedOut, match="high watermark is 0") as caught:
+        log.decide(first)
+    assert caught.value.landed is Landed.YES
+    log.become(partition({"a": 2, "b": 2}, "ab", hw=2))
+    assert log.decide(first).known is not None
+
+
+def acks(command: Append, acks: Acks) -> Append:
+    return msgspec.structs.replace(command, acks=acks)

@@ -13,7 +13,7 @@ from sparklog.core.commands import ConfirmDeleted, DeleteTopic, MoveLogStart, Ra
 from sparklog.core.decide import maintenance
 from sparklog.core.errors import (
     InvalidInput,
-    NotEnoughReplicas,
+    NotLeaderOrFollower,
     OffsetOutOfRange,
     SparklogError,
     StaleBrokerEpoch,
@@ -62,7 +62,7 @@ def test_whole_slices_are_replaced_and_keep_their_offsets(log: DecidedLog) -> No
     log.submit(swap)
     assert log.bounds() == [(0, 30), (30, 50)]
     assert {each.number for each in log.state.retired} == {0, 1}
-    assert log.partition().version == 1
+    assert log.partition().replication.version == 1
 
 
 def compacted_meanwhile(log: DecidedLog) -> Swap:
@@ -151,7 +151,7 @@ def twice(swap: Swap, first: RewrittenSlice, second: RewrittenSlice) -> Swap:
         (lambda swap: msgspec.structs.replace(swap, objects=(), slices=()), InvalidInput, "they end at 0"),
         (lambda swap: held_by(swap, Holder(A, 7)), StaleBrokerEpoch, "names store a as 7, the store is registered as"),
         (lambda swap: held_by(swap, Holder(A, 0), Holder("c", 2)), StaleBrokerEpoch, "not registered"),
-        (lambda swap: held_by(swap, Holder(B, 1)), NotEnoughReplicas, "every in-sync store, not on"),
+        (lambda swap: held_by(swap, Holder(B, 1)), NotLeaderOrFollower, "on the leader's store a, it is not"),
         (
             lambda swap: msgspec.structs.replace(swap, topic_id=TopicId(9)),
             UnknownTopicOrPartition,

@@ -173,7 +173,7 @@ def test_what_is_not_legal_is_refused(
 def test_a_manual_assignment_is_taken_as_it_is(log: DecidedLog) -> None:  # M: N-03
     log.submit(CreateTopic("t", assignment=((B, A), (A, B))))
     log.submit(AddPartitions(TopicId(2), 3, ((B, A),)))
-    found = [each.replicas for key, each in log.state.partitions.items() if key.topic_id == 2]
+    found = [each.replication.replicas for key, each in log.state.partitions.items() if key.topic_id == 2]
     assert found == [(B, A), (A, B), (B, A)]
 
 
@@ -202,8 +202,8 @@ def test_a_deleted_topic_leaves_nothing_but_retired_objects_with_its_name(log: D
     assert len(log.state.slices) == 0
     due_ms = log.now_ms + 60_000
     assert [msgspec.structs.astuple(each) for each in log.state.retired] == [
-        (0, due_ms, "orders"),
-        (1, due_ms, "orders"),
+        (0, due_ms, "orders", (A,)),
+        (1, due_ms, "orders", (A,)),
     ]
     log.submit(CreateTopic("orders", 1, 1))
     assert log.state.topic_ids == {"orders": 2}

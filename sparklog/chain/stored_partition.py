@@ -1,0 +1,111 @@
+"""A partition as a snapshot holds it: stores as numbers, and nothing that follows from the rest.
+
+There may be 100,000, and a snapshot writes them all. What format 1 wrote, store names and all, is read by the same
+type: its fields come first, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from sparklog.core.replication.epoch_history import EpochHistory
+from sparklog.core.replication.partition import Replication
+from sparklog.core.state import Partition
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, StoreId, TopicId
+
+StoredStores = tuple[int | StoreId, ...]  # positions in the snapshot's list of stores; in format 1 their ids
+
+
+class StoredExtras(msgspec.Struct, frozen=True, array_like=True):
+    """What few partitions have: too few in sync, a move under way, or lost records."""
+
+    elr: StoredStores
+    adding: StoredStores
+    removing: StoredStores
+    lost: tuple[OffsetRange, ...]
+    arrived: tuple[tuple[int, Offset], ...]
+
+
+class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
+    """`isr` None: all replicas. `log_ends` and `high_watermark` None: the next offset."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    replicas: StoredStores
+    leader: int | StoreId | None
+    leader_epoch: LeaderEpoch
+    version: int
+    isr: StoredStores | None
+    log_ends: tuple[Offset, ...] | None
+    next_offset: Offset
+    high_watermark: Offset | None
+    log_start: Offset
+    epochs: EpochHistory
+    size_bytes: int = 0
+    extras: StoredExtras | None = None
+
+
+def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartition:
+    """The partition with `numbers` in place of stores."""
+    value = partition.replication
+
+    def numbered(stores: Iterable[StoreId]) -> tuple[int, ...]:
+        return tuple(numbers[store] for store in stores)
+
+    extras = None
+    if value.elr or value.adding or value.removing or value.lost or value.arrived:
+        arrived = tuple((numbers[store], end) for store, end in value.arrived)
+        extras = StoredExtras(
+            numbered(value.elr), numbered(value.adding), numbered(value.removing), value.lost, arrived
+        )
+    end = value.next_offset
+    return StoredPartition(
+        partition.topic_id,
+        partition.partition,
+        numbered(value.replicas),
+        None if value.leader is None else numbers[value.leader],
+        value.leader_epoch,
+        value.version,
+        None if value.isr == value.replicas else numbered(value.isr),
+        None if all(log_end == end for log_end in value.log_ends) else value.log_ends,
+        end,
+        None if value.high_watermark == end else value.high_watermark,
+        value.log_start,
+        value.epochs,
+        partition.size_bytes,
+        extras,
+    )
+
+
+def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition:
+    """Inverse of `stored`: `stores` are those of the snapshot. Raises IndexError if it names one that is not there."""
+
+    def named(found: StoredStores) -> tuple[StoreId, ...]:
+        return tuple(_name(each, stores) for each in found)
+
+    replicas, end = named(partition.replicas), partition.next_offset
+    extras = partition.extras or StoredExtras((), (), (), (), ())
+    value = Replication(
+        replicas,
+        None if partition.leader is None else _name(partition.leader, stores),
+        partition.leader_epoch,
+        partition.version,
+        replicas if partition.isr is None else named(partition.isr),
+        (end,) * len(replicas) if partition.log_ends is None else partition.log_ends,
+        end,
+        end if partition.high_watermark is None else partition.high_watermark,
+        partition.log_start,
+        partition.epochs,
+        named(extras.elr),
+        named(extras.adding),
+        named(extras.removing),
+        extras.lost,
+        tuple((_name(store, stores), log_end) for store, log_end in extras.arrived),
+    )
+    return Partition(partition.topic_id, partition.partition, value, partition.size_bytes)
+
+
+def _name(store: int | StoreId, stores: Sequence[StoreId]) -> StoreId:
+    return stores[store] if isinstance(store, int) else store

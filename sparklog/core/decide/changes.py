@@ -1,0 +1,113 @@
+"""From transitions of single partitions to records: which partitions a store concerns, and what changed in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from sparklog.core.config.topic import TopicConfig
+from sparklog.core.decide.append import existing_partition, placed, where
+from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.partition_change import PartitionChange, change_from
+from sparklog.core.records import At, PartitionsChanged
+from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.state import ClusterState
+from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
+
+PARTITIONS_PER_RECORD = 1_000
+
+T = TypeVar("T")
+# The replicas of a partition after a transition, given those of before and the config of its topic.
+Transition = Callable[[TopicPartition, Replication, TopicConfig], Change | Replication]
+
+
+def of_store(state: ClusterState, at: At, store: StoreId, transition: Transition) -> tuple[PartitionsChanged, ...]:
+    """The same transition in each partition that has a replica on the store."""
+    changes: list[PartitionChange] = []
+    for topic in state.topics.values():
+        config = state.topic_config(topic)
+        for each in state.partitions_of(topic):
+            if store in each.replication.replicas:
+                key = TopicPartition(each.topic_id, each.partition)
+                changes += _change(key, each.replication, transition(key, each.replication, config))
+    return _records(state, at, changes)
+
+
+def of_each(
+    state: ClusterState,
+    at: At,
+    wanted: Sequence[tuple[TopicPartition, T]],
+    transition: Callable[[T, Replication, TopicConfig], Change | Replication],
+    *,
+    together: bool = False,
+) -> tuple[PartitionsChanged, ...]:
+    """A transition in each of these partitions.
+
+    One that is refused is passed over, and its error raised only if nothing else is left to do; `together`: all happen
+    or none.
+    """
+    if len({key for key, _ in wanted}) < len(wanted):
+        raise InvalidInput("a command names each partition once, one is named twice")
+    changes: list[PartitionChange] = []
+    refused: list[SparklogError] = []
+    for key, each in wanted:
+        try:
+            before = existing_partition(state, key).replication
+            config = state.topic_config(state.topics[key.topic_id])
+            with placed(where(state, key)):
+                changes += _change(key, before, transition(each, before, config))
+        except SparklogError as error:
+            if together:
+                raise
+            refused.append(error)
+    if refused and len(refused) == len(wanted):
+        raise refused[0]
+    return _records(state, at, changes)
+
+
+def reachable_stores(state: ClusterState, but: StoreId | None = None) -> list[StoreId]:
+    """The stores whose replicas may lead, without one of them."""
+    return [each.store for each in state.stores.values() if each.reachable and each.store != but]
+
+
+def delay_begins_ms(state: ClusterState, at: At) -> int:
+    """When the delay of what is forgotten now begins: not before the entry in front, if this author's clock is slow."""
+    return max(at.time_ms, state.time_ms)
+
+
+def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
+    """Where a log ends whose contiguous part goes up to `end`: a gap behind it counts as held, half a slice does not.
+
+    `end` is at most the next offset.
+    """
+    next_offset = state.partitions[key].next_offset
+    if end == next_offset:
+        return end
+    across = state.slices.find(key, OffsetRange(end, Offset(end + 1))).columns["start"]
+    if len(across):
+        return Offset(across.item(0))
+    behind = state.slices.find(key, OffsetRange(end, next_offset)).columns["start"]
+    return Offset(behind.item(0)) if len(behind) else next_offset
+
+
+def _change(key: TopicPartition, before: Replication, outcome: Change | Replication) -> list[PartitionChange]:
+    after, forgotten = (outcome, None) if isinstance(outcome, Replication) else (outcome.after, outcome.forgotten)
+    change = change_from(before, after, key, forgotten)
+    return [] if change is None else [change]
+
+
+def _records(state: ClusterState, at: At, changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, ...]:
+    """The changes in records of at most PARTITIONS_PER_RECORD, all of one entry."""
+    chunks = (
+        tuple(changes[low : low + PARTITIONS_PER_RECORD]) for low in range(0, len(changes), PARTITIONS_PER_RECORD)
+    )
+    return tuple(PartitionsChanged(each, _delete_after_ms(state, at, each)) for each in chunks)
+
+
+def _delete_after_ms(state: ClusterState, at: At, changes: Sequence[PartitionChange]) -> int | None:
+    """When what is forgotten may be deleted, by the longest `file.delete.delay.ms` among its topics."""
+    topics = {each.topic_id for each in changes if each.forgotten_from is not msgspec.UNSET}
+    delays_ms = [state.topic_config(state.topics[each]).file_delete_delay_ms for each in topics]
+    return delay_begins_ms(state, at) + max(delays_ms) if delays_ms else None

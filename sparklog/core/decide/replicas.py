@@ -1,0 +1,88 @@
+"""Replicas: what agents report of them, who lags, who leads and where they are to be (KIP-455, KIP-460, KIP-497)."""
+
+from __future__ import annotations
+
+from sparklog.core.commands import (
+    DropLagging,
+    Election,
+    ElectLeaders,
+    LaggingReplicas,
+    Move,
+    MoveReplicas,
+    ReplicaReport,
+    ReportReplicas,
+)
+from sparklog.core.config.topic import TopicConfig
+from sparklog.core.decide.changes import held_end, of_each, reachable_stores
+from sparklog.core.decide.stores import registered_store
+from sparklog.core.errors import InvalidReplicaAssignment, OffsetOutOfRange, StaleBrokerEpoch
+from sparklog.core.records import At, Record
+from sparklog.core.replication.election import elect, elect_store
+from sparklog.core.replication.isr import Report, drop_lagging, report
+from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.reassignment import move
+from sparklog.core.state import ClusterState
+from sparklog.core.types import TopicPartition
+
+
+def decide_report_replicas(state: ClusterState, command: ReportReplicas, at: At) -> tuple[Record, ...]:
+    """Log ends rise, and replicas that may join the ISR."""
+    store = registered_store(state, command.store)
+    registrations = state.registrations()
+    if registrations.get(store.store) != command.registration:
+        raise StaleBrokerEpoch(
+            f"store {store.store} is registered as {store.registration}{' and fenced' if store.fenced else ''}, its "
+            f"agent speaks for {command.registration}"
+        )
+
+    def reported(each: ReplicaReport, before: Replication, config: TopicConfig) -> Replication:
+        before.log_end(store.store)
+        if not 0 <= each.log_end <= before.next_offset:
+            raise OffsetOutOfRange(
+                f"store {store.store} reports a log end of {each.log_end}, the next offset is {before.next_offset}"
+            )
+        end = held_end(state, _key(each), each.log_end)
+        said = Report(store.store, command.registration, each.leader_epoch, each.version, end)
+        return report(before, said, registrations, config.min_insync_replicas)
+
+    return of_each(state, at, [(_key(each), each) for each in command.replicas], reported)
+
+
+def decide_drop_lagging(state: ClusterState, command: DropLagging, at: At) -> tuple[Record, ...]:
+    """Replicas that lag leave the ISR."""
+
+    def dropped(each: LaggingReplicas, before: Replication, config: TopicConfig) -> Replication:
+        for store in each.stores:
+            before.log_end(store)
+        return drop_lagging(before, each.stores, each.leader_epoch, each.version, config.min_insync_replicas)
+
+    return of_each(state, at, [(_key(each), each) for each in command.lagging], dropped)
+
+
+def decide_elect_leaders(state: ClusterState, command: ElectLeaders, at: At) -> tuple[Record, ...]:
+    """New leaders, and what the log forgets with the old ones."""
+    reachable = reachable_stores(state)
+
+    def elected(each: Election, before: Replication, config: TopicConfig) -> Change:
+        if each.store is None:
+            return elect(before, reachable, config.min_insync_replicas, unclean=command.unclean)
+        return elect_store(before, each.store, reachable, config.min_insync_replicas, unclean=command.unclean)
+
+    return of_each(state, at, [(_key(each), each) for each in command.elections], elected)
+
+
+def decide_move_replicas(state: ClusterState, command: MoveReplicas, at: At) -> tuple[Record, ...]:
+    """Partitions get other replicas; the old ones stay until the new ones are in sync."""
+    usable = list(state.registrations())
+
+    def moved(each: Move, before: Replication, config: TopicConfig) -> Replication:
+        unknown = [store for store in each.replicas if store not in state.stores]
+        if unknown:
+            raise InvalidReplicaAssignment(f"wanted stores of {sorted(state.stores)}, found {unknown}")
+        return move(before, each.replicas, usable, config.min_insync_replicas)
+
+    return of_each(state, at, [(_key(each), each) for each in command.moves], moved, together=True)
+
+
+def _key(each: ReplicaReport | LaggingReplicas | Election | Move) -> TopicPartition:
+    return TopicPartition(each.topic_id, each.partition)

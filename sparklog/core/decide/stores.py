@@ -1,0 +1,159 @@
+"""Stores: registered, fenced, lost in part, back, removed; and whether their agents are at work (KIP-631, KIP-841)."""
+
+from __future__ import annotations
+
+from sparklog.core.commands import AgentDown, AgentUp, FenceStore, RegisterStore, RemoveStore, ReportLoss
+from sparklog.core.config.topic import TopicConfig
+from sparklog.core.decide.append import existing_partition
+from sparklog.core.decide.changes import held_end, of_store, reachable_stores
+from sparklog.core.errors import (
+    BrokerIdNotRegistered,
+    Conflict,
+    DuplicateBrokerRegistration,
+    InvalidInput,
+    OffsetOutOfRange,
+    StaleBrokerEpoch,
+)
+from sparklog.core.readable import counted
+from sparklog.core.records import (
+    AgentChanged,
+    At,
+    PartitionsChanged,
+    Record,
+    StoreFenced,
+    StoreRegistered,
+    StoreRemoved,
+)
+from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.store_changes import fence, lose, reachable_changed
+from sparklog.core.state import ClusterState, Store
+from sparklog.core.store_ids import check_store_ids
+from sparklog.core.types import Offset, StoreId, TopicPartition
+
+
+def decide_register_store(state: ClusterState, command: RegisterStore, at: At) -> tuple[Record, ...]:
+    """A new store, or one that was fenced and has what it had: where nobody leads, it may."""
+    new = command.store
+    known = state.stores.get(new.store)
+    for other in state.stores.values():
+        if other.incarnation == new.incarnation and other.store != new.store:
+            raise DuplicateBrokerRegistration(
+                f"the store at {new.url} with INCARNATION {new.incarnation} is registered as {other.store}, "
+                f"not as {new.store}"
+            )
+    registered = StoreRegistered(new.store, state.next_registration, new.url, new.incarnation, new.zone)
+    if known is None:
+        check_store_ids([*state.stores, new.store])
+        return (registered,)
+    if known.incarnation != new.incarnation:
+        raise DuplicateBrokerRegistration(
+            f"store {new.store} is registered with INCARNATION {known.incarnation}, found {new.incarnation}: if it was "
+            "wiped, its loss is to be reported; another store needs another id"
+        )
+    if not known.fenced:
+        raise DuplicateBrokerRegistration(f"store {new.store} is registered already, and not fenced")
+    return (registered, *_search_leaders(state, at, new.store, [*reachable_stores(state), new.store]))
+
+
+def decide_fence_store(state: ClusterState, command: FenceStore, at: At) -> tuple[Record, ...]:
+    """The store leaves every ISR, and others lead where it led."""
+    store = registered_store(state, command.store)
+    if store.fenced:
+        return ()
+    reachable = reachable_stores(state, but=store.store)
+
+    def fenced(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
+        unclean = config.unclean_leader_election_enable
+        return fence(before, store.store, reachable, config.min_insync_replicas, unclean=unclean)
+
+    changes = of_store(state, at, store.store, fenced)
+    return (StoreFenced(store.store, state.next_registration), *changes)
+
+
+def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Record, ...]:
+    """A store without replicas is forgotten."""
+    store = registered_store(state, command.store)
+    replicas = sum(store.store in each.replication.replicas for each in state.partitions.values())
+    if replicas:
+        raise Conflict(f"store {store.store} has {counted(replicas, 'replica')}: move them to other stores first")
+    if len(state.stores) == 1:
+        raise Conflict(f"store {store.store} is the only one of the cluster")
+    return (StoreRemoved(store.store),)
+
+
+def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tuple[Record, ...]:
+    """The store is registered under a new number, and its log ends are where they really are."""
+    store = registered_store(state, command.store)
+    _check_registration(store, command.registration)
+    if command.wiped and command.incarnation == store.incarnation:
+        raise InvalidInput(f"a store that was wiped has a new INCARNATION, found that of before: {store.incarnation}")
+    held: dict[TopicPartition, Offset] = {}
+    for each in command.held:
+        key = TopicPartition(each.topic_id, each.partition)
+        partition = existing_partition(state, key)
+        if not 0 <= each.end <= partition.next_offset:
+            raise OffsetOutOfRange(f"{store.store} is said to hold {key} up to {each.end} of {partition.next_offset}")
+        held[key] = held_end(state, key, each.end)
+    reachable = [*reachable_stores(state, but=store.store), store.store]
+
+    def lost(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
+        end = held.get(key, Offset(0) if command.wiped else None)
+        min_isr, unclean = config.min_insync_replicas, config.unclean_leader_election_enable
+        if end is None or (end >= before.log_end(store.store) and not command.wiped):
+            return reachable_changed(before, reachable, min_isr, unclean=unclean)
+        return lose(before, store.store, end, reachable, min_isr, unclean=unclean)
+
+    changes = of_store(state, at, store.store, lost)
+    again = StoreRegistered(store.store, state.next_registration, store.url, command.incarnation, store.zone)
+    return (again, *changes)
+
+
+def decide_agent_up(state: ClusterState, command: AgentUp, at: At) -> tuple[Record, ...]:
+    """The store can be reached: where nobody leads, it may."""
+    store = _with_agent(state, command)
+    if store.agent_up:
+        return ()
+    changes = _search_leaders(state, at, store.store, [*reachable_stores(state, but=store.store), store.store])
+    return (AgentChanged(store.store, up=True), *changes)
+
+
+def decide_agent_down(state: ClusterState, command: AgentDown, at: At) -> tuple[Record, ...]:
+    """The store can't be reached: where it leads, another replica does if it may. It stays in sync until it lags."""
+    store = _with_agent(state, command)
+    if store.agent_up is False:
+        return ()
+    changes = _search_leaders(state, at, store.store, reachable_stores(state, but=store.store))
+    return (AgentChanged(store.store, up=False), *changes)
+
+
+def registered_store(state: ClusterState, store: StoreId) -> Store:
+    """The store of this id. Raises BrokerIdNotRegistered."""
+    found = state.stores.get(store)
+    if found is None:
+        raise BrokerIdNotRegistered(f"wanted store {store!r}, the cluster has {', '.join(sorted(state.stores))}")
+    return found
+
+
+def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:
+    store = registered_store(state, command.store)
+    _check_registration(store, command.registration)
+    if store.fenced:
+        raise StaleBrokerEpoch(f"store {store.store} is fenced: it is to be registered again before its agent works")
+    return store
+
+
+def _check_registration(store: Store, registration: int) -> None:
+    if store.registration != registration:
+        raise StaleBrokerEpoch(
+            f"store {store.store} is registered as {store.registration}, its agent speaks for {registration}"
+        )
+
+
+def _search_leaders(
+    state: ClusterState, at: At, store: StoreId, reachable: list[StoreId]
+) -> tuple[PartitionsChanged, ...]:
+    def searched(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
+        unclean = config.unclean_leader_election_enable
+        return reachable_changed(before, reachable, config.min_insync_replicas, unclean=unclean)
+
+    return of_store(state, at, store, searched)

@@ -1,0 +1,115 @@
+"""What goes out of the state with slices: objects that no slice names any more, and whatever was remembered of a write.
+
+An election that makes a replica with less than all lead forgets the slices above its log end (rule E4). With them go
+the sequences, results and versions of what wrote them, so that a repeat is a first write again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from sparklog.core.column_blocks import Column
+from sparklog.core.partition_change import PartitionChange
+from sparklog.core.slice_table import SliceColumns
+from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
+from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartition
+
+
+def forget(state: ClusterState, changes: Iterable[PartitionChange], delete_after_ms: int) -> dict[TopicPartition, int]:
+    """Forget the slices that elections gave up; returns the stored bytes of them, by partition."""
+    starts: dict[TopicPartition, Offset] = {}
+    sizes: dict[TopicPartition, int] = {}
+    gone: list[Column] = []
+    for change in changes:
+        if change.forgotten_from is msgspec.UNSET:
+            continue
+        key = change.topic_partition
+        starts[key] = change.forgotten_from
+        end = state.partitions[key].next_offset
+        removed = state.slices.remove(key, OffsetRange(change.forgotten_from, end))
+        sizes[key] = stored_bytes(removed)
+        topic = state.topics[key.topic_id]
+        gone.append(release(state, removed.columns["object_number"], delete_after_ms, topic))
+    if starts:
+        state.results.forget(np.concatenate(gone))
+        _forget_sequences(state, starts)
+        _forget_versions(state, starts)
+    return sizes
+
+
+def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: Topic) -> Column:
+    """Count the forgotten slices, given by the objects they named; retire the objects that no slice names any more.
+
+    Returns these.
+    """
+    numbers, counts = np.unique(object_numbers, return_counts=True)
+    firsts = state.objects.slice_counts(numbers)
+    before = _released(state, numbers)
+    counts += before
+    is_gone = counts >= firsts
+    for number in numbers[is_gone & (before > 0)].tolist():
+        del state.released[ObjectNumber(number)]
+    some = zip(numbers[~is_gone].tolist(), counts[~is_gone].tolist(), strict=True)
+    state.released.put_all({ObjectNumber(number): count for number, count in some})
+    gone: Column = numbers[is_gone]
+    state.retired.add_all(gone, delete_after_ms, topic.name, topic.stores)
+    return gone
+
+
+def stored_bytes(slices: SliceColumns) -> int:
+    """Bytes of the batches of these slices."""
+    return int(slices.columns["length"].sum())
+
+
+def _released(state: ClusterState, numbers: Column) -> Column:
+    """How many slices of each of these objects (ascending) were forgotten before."""
+    found = np.zeros(len(numbers), dtype=np.int64)
+    if len(numbers) <= len(state.released):
+        found[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]
+    else:
+        for number, count in state.released.items():
+            at = int(numbers.searchsorted(number))
+            if at < len(numbers) and numbers[at] == number:
+                found[at] = count
+    return found
+
+
+def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
+    """A producer goes on after the last batch of it that is left."""
+    for producer in list(state.producers.values()):
+        batches = dict(producer.batches)
+        for key in starts.keys() & producer.batches.keys():
+            left = tuple(batch for batch in batches.pop(key) if batch.end <= starts[key])
+            left = left or _last_batch(state, producer, key)
+            if left:
+                batches[key] = left
+        if batches != producer.batches:
+            state.producers[producer.producer_id] = msgspec.structs.replace(producer, batches=batches)
+
+
+def _last_batch(state: ClusterState, producer: Producer, key: TopicPartition) -> tuple[SequencedBatch, ...]:
+    """The last slice of a producer that the log still has, where more was forgotten than is remembered of it."""
+    partition = state.partitions[key]
+    columns = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
+    own = (columns["producer_id"] == producer.producer_id) & (columns["producer_epoch"] == producer.producer_epoch)
+    rows = np.flatnonzero(own)
+    if not len(rows):
+        return ()
+    names = ("first_sequence", "last_sequence", "start", "end")
+    first, last, start, end = (columns[name].item(rows[-1]) for name in names)
+    return (SequencedBatch(first, last, Offset(start), Offset(end)),)
+
+
+def _forget_versions(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
+    """A version of which nothing is left may be written again. Older ones stay written."""
+    for app_id, known in list(state.applications.items()):
+        written = known.result.ranges
+        keys = [TopicPartition(each.topic_id, each.partition) for each in written]
+        if written and all(
+            key in starts and each.start >= starts[key] for key, each in zip(keys, written, strict=True)
+        ):
+            before = msgspec.structs.replace(known.result, ranges=(), records=0, application=None, label="")
+            state.applications[app_id] = ApplicationState(known.version - 1, before)

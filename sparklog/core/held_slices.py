@@ -1,0 +1,27 @@
+"""Who holds the slices of a partition, as the state says: what readers, rewrites, deletion and tables go by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparklog.core.replication.holders import stores_holding
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import Holder, Offset, StoreId
+
+
+class Holding:
+    """The stores that hold slices of one partition. Made for many slices: nearly all are held by every replica."""
+
+    def __init__(self, state: ClusterState, partition: Partition) -> None:
+        self._replicas = partition.replication
+        self._registrations = {each.store: each.registration for each in state.stores.values()}
+        self._unreachable = [each.store for each in state.stores.values() if not each.reachable]
+        self._level_up_to = min(self._replicas.log_ends)
+        self._everywhere = self._of(self._level_up_to, ())
+
+    def of(self, slice_end: Offset, named: Sequence[Holder]) -> tuple[StoreId, ...]:
+        """The stores that hold a slice up to `slice_end`, the first one to be tried first."""
+        return self._everywhere if slice_end <= self._level_up_to else self._of(slice_end, named)
+
+    def _of(self, slice_end: Offset, named: Sequence[Holder]) -> tuple[StoreId, ...]:
+        return stores_holding(slice_end, named, self._replicas, self._registrations, unreachable=self._unreachable)

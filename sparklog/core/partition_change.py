@@ -1,0 +1,63 @@
+"""What an entry says of a partition's replicas: the fields that differ, as they are from then on.
+
+A record carries the outcome of a transition and not its reason, so that applying it repeats no rule. An append on all
+replicas and a rewrite change what follows from their offsets alone; only what differs from that is in the record.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from sparklog.core.replication.epoch_history import EpochHistory
+from sparklog.core.replication.partition import Replication
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, StoreId, TopicId, TopicPartition
+
+
+class PartitionChange(msgspec.Struct, frozen=True):
+    """The fields of `Replication` that are other ones from now on; what is unset stays.
+
+    The slices from `forgotten_from` on are forgotten, and whatever was remembered of them (rule E4).
+    """
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    replicas: tuple[StoreId, ...] | UnsetType = UNSET
+    leader: StoreId | UnsetType | None = UNSET
+    leader_epoch: LeaderEpoch | UnsetType = UNSET
+    version: int | UnsetType = UNSET
+    isr: tuple[StoreId, ...] | UnsetType = UNSET
+    log_ends: tuple[Offset, ...] | UnsetType = UNSET
+    high_watermark: Offset | UnsetType = UNSET
+    epochs: EpochHistory | UnsetType = UNSET
+    elr: tuple[StoreId, ...] | UnsetType = UNSET
+    adding: tuple[StoreId, ...] | UnsetType = UNSET
+    removing: tuple[StoreId, ...] | UnsetType = UNSET
+    lost: tuple[OffsetRange, ...] | UnsetType = UNSET
+    arrived: tuple[tuple[StoreId, Offset], ...] | UnsetType = UNSET
+    forgotten_from: Offset | UnsetType = UNSET
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Which partition it is."""
+        return TopicPartition(self.topic_id, self.partition)
+
+
+_FIELDS = tuple(name for name in Replication.__struct_fields__ if name in PartitionChange.__struct_fields__)
+
+
+def change_from(
+    before: Replication, after: Replication, of: TopicPartition, forgotten: OffsetRange | None = None
+) -> PartitionChange | None:
+    """The change that makes `after` of `before`; None if nothing is to be said."""
+    if after == before and forgotten is None:
+        return None
+    differing = {name: getattr(after, name) for name in _FIELDS if getattr(after, name) != getattr(before, name)}
+    forgotten_from = UNSET if forgotten is None else forgotten.start
+    return PartitionChange(of.topic_id, of.partition, **differing, forgotten_from=forgotten_from)
+
+
+def changed_by(change: PartitionChange, before: Replication) -> Replication:
+    """The replicas as the change says they are, where before they were as in `before`."""
+    given = {name: value for name in _FIELDS if (value := getattr(change, name)) is not UNSET}
+    return msgspec.structs.replace(before, **given)

@@ -1,0 +1,39 @@
+"""Leader epoch history of a partition: which epoch begins at which offset (KIP-101, KIP-279, KIP-320)."""
+
+from __future__ import annotations
+
+from sparklog.core.types import LeaderEpoch, Offset
+
+EpochHistory = tuple[tuple[LeaderEpoch, Offset], ...]  # (epoch, start offset), both ascending
+
+
+def trimmed_from_start(history: EpochHistory, log_start: Offset) -> EpochHistory:
+    """The history after the log start moved: of the entries at or below it only the last stays, and starts there."""
+    dropped = [entry for entry in history if entry[1] <= log_start]
+    kept = tuple(entry for entry in history if entry[1] > log_start)
+    return ((dropped[-1][0], log_start), *kept) if dropped else kept
+
+
+def truncated(history: EpochHistory, end: Offset) -> EpochHistory:
+    """The history of a log that ends at `end`: epochs that begin there or later have no record left (rule E6)."""
+    return tuple(entry for entry in history if entry[1] < end)
+
+
+def opened(history: EpochHistory, epoch: LeaderEpoch, start: Offset) -> EpochHistory:
+    """The history once `epoch` writes from `start` on. An epoch that wrote nothing before it is left out (rule E3)."""
+    return (*truncated(history, start), (epoch, start))
+
+
+def end_of_epoch(history: EpochHistory, log_end: Offset, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset] | None:
+    """Which epoch, at most `epoch`, wrote last, and where it ends: Kafka's `OffsetsForLeaderEpoch` (rule E5).
+
+    None for an epoch that is still to come. For one older than the history, its own number and where the history
+    starts.
+    """
+    newest, _ = history[-1]
+    if epoch > newest:
+        return None
+    if epoch == newest:
+        return epoch, log_end
+    later = next(index for index, (each, _) in enumerate(history) if each > epoch)
+    return (history[later - 1][0] if later else epoch), history[later][1]

@@ -1,0 +1,50 @@
+"""Who holds what: the one answer that readers, rewrites, deletion and the metadata tables go by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from sparklog.core.replication.partition import Replication
+from sparklog.core.types import Holder, Offset, StoreId
+
+
+def stores_holding(
+    slice_end: Offset,
+    named: Sequence[Holder],
+    value: Replication,
+    registrations: Mapping[StoreId, int],
+    *,
+    unreachable: Collection[StoreId] = (),
+    near: Collection[StoreId] = (),
+) -> tuple[StoreId, ...]:
+    """The stores that hold a slice of the partition, in the order in which a reader tries them.
+
+    A replica whose LEO is at or above the slice's end holds it, whoever copied it there. Above its LEO it holds what
+    names it, under the registration it still has. A store without a replica holds nothing: its copies may be deleted at
+    any time, so what named a store before its replica arrived counts for nothing either.
+
+    `registrations` are the present numbers of all registered stores. The `near` ones come first, then the leader, the
+    ISR and the rest; fenced or `unreachable` ones come last.
+    """
+    arrived = dict(value.arrived)
+    by_name = {
+        each.store
+        for each in named
+        if registrations.get(each.store) == each.registration and slice_end > arrived.get(each.store, 0)
+    }
+    holding = [
+        store
+        for store, log_end in zip(value.replicas, value.log_ends, strict=True)
+        if store in registrations and (log_end >= slice_end or store in by_name)
+    ]
+    return tuple(
+        sorted(
+            holding,
+            key=lambda store: (
+                store in unreachable,
+                store not in near,
+                store != value.leader,
+                store not in value.isr,
+            ),
+        )
+    )

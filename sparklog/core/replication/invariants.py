@@ -1,0 +1,117 @@
+"""What is true of the replicas of every partition, and of every step from one value to the next. Tests check it.
+
+ 1. Replicas are different stores, one LEO for each. ISR and ELR are parts of them, in their order, and disjoint; so are
+    `adding` and `removing`. Arrived are replicas that lack something from before.
+ 2. A leader is in the ISR, and its LEO is the next offset.
+ 3. Log start <= HW <= next offset, and log start <= LEO <= next offset for every replica.
+ 4. Every member of the ISR and of the ELR has LEO >= HW.
+ 5. The ELR is empty unless the ISR is smaller than min ISR.
+ 6. HW = min(LEO over ISR) unless the ISR is smaller than min ISR.
+ 7. The epoch history ascends in epoch and in offset, ends with the leader epoch, and starts no later than it may.
+ 8. Lost ranges ascend, are disjoint, and lie between log start and HW.
+
+Steps:
+
+ 9. HW, next offset, log start, version and leader epoch never go back. HW moves only if the ISR is as large as min ISR.
+10. A leader that was none or another store opens exactly the next epoch, at the next offset of before.
+11. The version is the next one if replicas, ISR or `adding` and `removing` changed or a LEO fell, and at most that.
+12. The epochs that are left of the history are those of before, and at most one new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from sparklog.core.replication.partition import Replication
+from sparklog.core.types import StoreId
+
+
+def check(value: Replication, min_isr: int) -> None:
+    """Raise AssertionError that names each broken invariant of the value by its number."""
+    _raise_if_any(broken(value, min_isr), str(value))
+
+
+def check_step(before: Replication, after: Replication, min_isr: int) -> None:
+    """Raise AssertionError that names each broken invariant of the step by its number."""
+    _raise_if_any(violations(before, after, min_isr), f"{before}\n{after}")
+
+
+def broken(value: Replication, min_isr: int) -> Iterator[str]:
+    """Each broken invariant of a value, as "number: what was found"."""
+    replicas = value.replicas
+    if not replicas or len(set(replicas)) != len(replicas) or len(value.log_ends) != len(replicas):
+        yield f"1: replicas {replicas} with LEOs {value.log_ends}"
+        return
+    if not {*value.isr, *value.elr} | ({value.leader} - {None}) <= set(replicas):
+        yield f"1: leader {value.leader}, ISR {value.isr} and ELR {value.elr} of replicas {replicas}"
+        return
+    for name, stores in (("ISR", value.isr), ("ELR", value.elr)):
+        if stores != tuple(store for store in replicas if store in stores):
+            yield f"1: {name} {stores} of replicas {replicas}"
+    for one, other in ((value.isr, value.elr), (value.adding, value.removing)):
+        if set(one) & set(other) or not {*one, *other} <= set(replicas):
+            yield f"1: {one} and {other} of replicas {replicas}"
+    if any(store not in replicas or value.log_end(store) >= end for store, end in value.arrived):
+        yield f"1: arrived {value.arrived}, LEOs {value.log_ends} of replicas {replicas}"
+    if value.leader is not None and (value.leader not in value.isr or value.log_end(value.leader) != value.next_offset):
+        yield f"2: leader {value.leader}, ISR {value.isr}, LEOs {value.log_ends}, next offset {value.next_offset}"
+    ends = (value.high_watermark, *value.log_ends)
+    if not 0 <= value.log_start <= min(ends) or max(ends) > value.next_offset:
+        yield f"3: log start {value.log_start}, HW and LEOs {ends}, next offset {value.next_offset}"
+    for store in {*value.isr, *value.elr} & set(replicas):
+        if value.log_end(store) < value.high_watermark:
+            yield f"4: {store} in ISR or ELR ends at {value.log_end(store)}, HW is {value.high_watermark}"
+    if len(value.isr) >= value.enough(min_isr):
+        if value.elr:
+            yield f"5: ELR {value.elr} beside the ISR {value.isr}"
+        if value.high_watermark != min(_log_ends(value, value.isr)):
+            yield f"6: HW {value.high_watermark}, ISR {value.isr}, LEOs {value.log_ends} of {replicas}"
+    yield from _history(value)
+    if any(a.end >= b.start for a, b in pairwise(value.lost)) or any(
+        not value.log_start <= each.start < each.end <= value.high_watermark for each in value.lost
+    ):
+        yield f"8: lost {value.lost} between {value.log_start} and {value.high_watermark}"
+
+
+def violations(before: Replication, after: Replication, min_isr: int) -> Iterator[str]:
+    """Each broken invariant of a step."""
+    for name in ("high_watermark", "next_offset", "log_start", "version", "leader_epoch"):
+        if getattr(after, name) < getattr(before, name):
+            yield f"9: {name} went from {getattr(before, name)} to {getattr(after, name)}"
+    if after.high_watermark > before.high_watermark and len(after.isr) < after.enough(min_isr):
+        yield f"9: HW went from {before.high_watermark} to {after.high_watermark} in sync on {after.isr} alone"
+    opened = after.epochs[-1] if after.leader_epoch != before.leader_epoch else None
+    if opened is None:
+        if after.leader is not None and after.leader != before.leader:
+            yield f"10: {after.leader} follows {before.leader} in the same epoch {after.leader_epoch}"
+    elif opened != (before.leader_epoch + 1, before.next_offset) or after.leader is None:
+        yield f"10: {after.leader} opens {opened}, before was {before.leader_epoch} up to {before.next_offset}"
+    fell = any(after.log_end(store) < before.log_end(store) for store in set(before.replicas) & set(after.replicas))
+    changed = fell or _stores(before) != _stores(after)
+    if after.version > before.version + 1 or (changed and after.version == before.version):
+        yield f"11: version {before.version} became {after.version}: {_stores(before)}, {_stores(after)}"
+    epochs = {epoch for epoch, _ in after.epochs} - {epoch for epoch, _ in before.epochs}
+    if epochs - ({opened[0]} if opened else set()):
+        yield f"12: epochs {epochs} are new in {after.epochs}, before {before.epochs}"
+
+
+def _history(value: Replication) -> Iterator[str]:
+    epochs = value.epochs
+    ascends = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(epochs))
+    if not epochs or epochs[-1][0] != value.leader_epoch or not ascends or epochs[-1][1] > value.next_offset:
+        yield f"7: epoch {value.leader_epoch}, next offset {value.next_offset}, history {epochs}"
+
+
+def _log_ends(value: Replication, stores: Sequence[StoreId]) -> list[int]:
+    return [value.log_end(store) for store in stores]
+
+
+def _stores(value: Replication) -> tuple[object, ...]:
+    return value.replicas, value.isr, value.adding, value.removing
+
+
+def _raise_if_any(found: Iterator[str], where: str) -> None:
+    lines = list(found)
+    if lines:
+        raise AssertionError("\n".join([*lines, where]))

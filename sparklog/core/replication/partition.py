@@ -1,0 +1,133 @@
+"""The replicas of one partition as a value, and how each of its changes ends: ELR, HW and version follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from sparklog.core.errors import FencedLeaderEpoch, InvalidUpdateVersion, NotLeaderOrFollower, UnknownLeaderEpoch
+from sparklog.core.replication.epoch_history import EpochHistory
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
+
+
+class Replication(msgspec.Struct, frozen=True, array_like=True):
+    """Who holds a partition, under which epoch, and how far.
+
+    `replicas` are in order of preference for the lead; `log_ends[i]` is the LEO of `replicas[i]`: the end of the
+    contiguous part of the log that this store holds, where a gap in the offsets counts as held. `leader` is None while
+    no replica may lead. `isr` and `elr` are in the order of `replicas`. `version` rises at every swap, truncation,
+    loss, assignment or ISR change. During a move, `replicas` are the new ones and then those that are `removing`.
+    `lost`: ranges below HW that an unclean election gave up; reads there are DATA_LOSS. `arrived`: replicas that came
+    by a move, with the next offset of then, until they have all below it.
+    """
+
+    replicas: tuple[StoreId, ...]
+    leader: StoreId | None
+    leader_epoch: LeaderEpoch
+    version: int
+    isr: tuple[StoreId, ...]
+    log_ends: tuple[Offset, ...]
+    next_offset: Offset
+    high_watermark: Offset
+    log_start: Offset
+    epochs: EpochHistory
+    elr: tuple[StoreId, ...] = ()
+    adding: tuple[StoreId, ...] = ()
+    removing: tuple[StoreId, ...] = ()
+    lost: tuple[OffsetRange, ...] = ()
+    arrived: tuple[tuple[StoreId, Offset], ...] = ()
+
+    def log_end(self, store: StoreId) -> Offset:
+        """LEO of one replica. Raises NotLeaderOrFollower if the store has none."""
+        if store not in self.replicas:
+            raise NotLeaderOrFollower(f"store {store} has no replica of the partition, {list(self.replicas)} have")
+        return self.log_ends[self.replicas.index(store)]
+
+    def enough(self, min_isr: int) -> int:
+        """How large the ISR must be for HW to move and `acks=all` to write: at most the replication factor.
+
+        A move does not count until it is done, so that it neither stops writes nor weakens them.
+        """
+        return min(min_isr, len(self.replicas) - len(self.adding))
+
+
+class Change(msgspec.Struct, frozen=True):
+    """The value after a transition that may elect, and the offsets whose slices it forgets, if any (rule E4)."""
+
+    after: Replication
+    forgotten: OffsetRange | None = None
+
+
+def created(replicas: tuple[StoreId, ...]) -> Replication:
+    """An empty partition: its first replica leads, and all are in sync."""
+    zero, epoch = Offset(0), LeaderEpoch(0)
+    return Replication(
+        replicas, replicas[0], epoch, 0, replicas, (zero,) * len(replicas), zero, zero, zero, ((epoch, zero),)
+    )
+
+
+def settled(
+    before: Replication,
+    changed: Replication,
+    min_isr: int,
+    *,
+    ineligible: Collection[StoreId] = (),
+    rewritten: bool = False,
+) -> Replication:
+    """`changed` with the ELR, HW and version that follow from `before` and its ISR. Every transition ends here.
+
+    `ineligible` may have lost records and can't be in the ELR. `rewritten`: the version rises even if no member of the
+    ISR and no replica changed.
+    """
+    isr = tuple(store for store in changed.replicas if store in changed.isr)
+    if len(isr) >= changed.enough(min_isr):  # rule E2, and H1: below that size HW stays
+        elr: tuple[StoreId, ...] = ()
+        high_watermark = max(before.high_watermark, min(_ends_of(changed, isr)))
+    else:
+        had_everything = {*before.isr, *before.elr}.difference(isr, ineligible)
+        elr = tuple(store for store in changed.replicas if store in had_everything)
+        high_watermark = before.high_watermark
+    newer = rewritten or isr != before.isr or _assignment(changed) != _assignment(before)
+    return msgspec.structs.replace(
+        changed,
+        isr=isr,
+        elr=elr,
+        high_watermark=high_watermark,
+        version=before.version + newer,
+        arrived=still_arriving(changed),
+    )
+
+
+def still_arriving(value: Replication) -> tuple[tuple[StoreId, Offset], ...]:
+    """The arrived replicas that lack something from before they came."""
+    return tuple((store, end) for store, end in value.arrived if store in value.replicas and value.log_end(store) < end)
+
+
+def with_log_ends(value: Replication, log_ends: dict[StoreId, Offset]) -> Replication:
+    """The value with other LEOs for some of its replicas."""
+    ends = tuple(log_ends.get(store, end) for store, end in zip(value.replicas, value.log_ends, strict=True))
+    return msgspec.structs.replace(value, log_ends=ends)
+
+
+def check_epoch(value: Replication, epoch: LeaderEpoch) -> None:
+    """Refuse what was begun under another leader epoch (rule F1)."""
+    if epoch < value.leader_epoch:
+        raise FencedLeaderEpoch(f"it was begun under epoch {epoch}, the partition is at epoch {value.leader_epoch}")
+    if epoch > value.leader_epoch:
+        raise UnknownLeaderEpoch(f"it was begun under epoch {epoch}, the partition is at epoch {value.leader_epoch}")
+
+
+def check_view(value: Replication, epoch: LeaderEpoch, version: int) -> None:
+    """Refuse what was planned on another leader epoch or version of the partition (rule F1)."""
+    check_epoch(value, epoch)
+    if version != value.version:
+        raise InvalidUpdateVersion(f"it was planned on version {version}, the partition is at version {value.version}")
+
+
+def _ends_of(value: Replication, stores: Collection[StoreId]) -> list[Offset]:
+    return [end for store, end in zip(value.replicas, value.log_ends, strict=True) if store in stores]
+
+
+def _assignment(value: Replication) -> tuple[tuple[StoreId, ...], ...]:
+    return value.replicas, value.adding, value.removing

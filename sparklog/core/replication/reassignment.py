@@ -1,0 +1,84 @@
+"""Moves: a partition gets other replicas while it is written and read (KIP-455)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from sparklog.core.errors import InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable
+from sparklog.core.replication.election import led_by
+from sparklog.core.replication.partition import Replication, settled
+from sparklog.core.types import StoreId
+
+
+def move(value: Replication, target: tuple[StoreId, ...], usable: Collection[StoreId], min_isr: int) -> Replication:
+    """Begin a move to `target`, in place of one under way. New replicas start with nothing of the log.
+
+    The old replicas stay until the new ones are in sync. A move to the replicas of before cancels one; a move to the
+    same replicas in another order is done at once.
+    """
+    if not target or len(set(target)) != len(target):
+        raise InvalidReplicaAssignment(f"a partition needs different stores, found {list(target)}")
+    original = tuple(store for store in value.replicas if store not in value.adding)
+    unusable = [store for store in target if store not in original and store not in usable]
+    if unusable:
+        raise InvalidReplicaAssignment(f"stores {unusable} are fenced or not registered: no replica can move there")
+    removing = tuple(store for store in original if store not in target)
+    replicas = (*target, *removing)
+    known = dict(zip(value.replicas, value.log_ends, strict=True))
+    changed = msgspec.structs.replace(
+        value,
+        replicas=replicas,
+        log_ends=tuple(known.get(store, value.log_start) for store in replicas),
+        isr=tuple(store for store in replicas if store in value.isr),
+        adding=tuple(store for store in target if store not in original),
+        removing=removing,
+        arrived=(*value.arrived, *((store, value.next_offset) for store in target if store not in known)),
+    )
+    if len(changed.isr) < min(len(value.isr), changed.enough(min_isr)):
+        raise NotEnoughReplicas(
+            f"of the stores in sync, {list(value.isr)}, only {list(changed.isr)} would stay; "
+            f"the topic wants {changed.enough(min_isr)} (min.insync.replicas)"
+        )
+    if value.leader is not None and value.leader not in replicas:
+        changed = led_by(changed, _successor(changed, changed.isr)).after
+    return with_move_completed(value, changed, min_isr)
+
+
+def with_move_completed(before: Replication, changed: Replication, min_isr: int) -> Replication:
+    """`changed`, settled, and without its old replicas if those it moves to can do without them.
+
+    That needs every new replica in sync, min ISR of the target in sync, and a leader that stays or one that lacks
+    nothing of the leader that goes (rule E7).
+    """
+    if not (changed.adding or changed.removing):
+        return settled(before, changed, min_isr)
+    target = tuple(store for store in changed.replicas if store not in changed.removing)
+    in_sync = tuple(store for store in target if store in changed.isr)
+    ready = set(changed.adding) <= set(in_sync) and len(in_sync) >= min(min_isr, len(target))
+    if not ready or changed.leader is None:
+        return settled(before, changed, min_isr)
+    if changed.leader in changed.removing:
+        if all(changed.log_end(store) < changed.next_offset for store in in_sync):
+            return settled(before, changed, min_isr)
+        changed = led_by(changed, _successor(changed, in_sync)).after
+    done = msgspec.structs.replace(
+        changed,
+        replicas=target,
+        log_ends=tuple(changed.log_end(store) for store in target),
+        isr=in_sync,
+        adding=(),
+        removing=(),
+    )
+    return settled(before, done, min_isr)
+
+
+def _successor(value: Replication, among: Collection[StoreId]) -> StoreId:
+    """The first of these replicas that lacks nothing of the leader (rule E7)."""
+    for store in among:
+        if value.log_end(store) == value.next_offset:
+            return store
+    raise PreferredLeaderNotAvailable(
+        f"the leader goes, and none of {list(among)} has its records up to offset {value.next_offset} yet"
+    )

@@ -1,0 +1,62 @@
+"""What rewrites and retention do to LEOs (DESIGN 4): no replica is said to hold an object that it never got."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from sparklog.core.errors import NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower
+from sparklog.core.readable import counted
+from sparklog.core.replication.epoch_history import trimmed_from_start
+from sparklog.core.replication.partition import Replication, settled, still_arriving
+from sparklog.core.types import Offset, OffsetRange, StoreId
+
+
+def rewritten_everywhere(value: Replication) -> Replication:
+    """After a rewrite that every replica has which had what it was made from."""
+    return msgspec.structs.replace(value, version=value.version + 1)
+
+
+def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId], min_isr: int) -> Replication:
+    """The slices of this range are other ones now, which these live stores hold.
+
+    A replica without them ends where they begin, and is in neither ISR nor ELR: the ISR gets smaller that way only if
+    min ISR remain.
+    """
+    if value.leader is None:
+        raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")
+    if value.leader not in holders:
+        raise NotLeaderOrFollower(f"a rewrite must be on the leader's store {value.leader}, it is not")
+    isr = tuple(store for store in value.isr if store in holders)
+    if isr != value.isr and len(isr) < value.enough(min_isr):
+        raise NotEnoughReplicas(
+            f"a rewrite needs to be on {counted(value.enough(min_isr), 'store')} in sync (min.insync.replicas) or on "
+            f"all, it is on {list(isr)} of {list(value.isr)}"
+        )
+    log_ends = tuple(
+        _log_end(end, rewritten, held=store in holders)
+        for store, end in zip(value.replicas, value.log_ends, strict=True)
+    )
+    changed = msgspec.structs.replace(value, isr=isr, log_ends=log_ends)
+    lacking = [store for store in value.replicas if store not in holders]
+    return settled(value, changed, min_isr, ineligible=lacking, rewritten=True)
+
+
+def move_log_start(value: Replication, to: Offset) -> Replication:
+    """Retention forgot what lies below `to`, which is at most HW: nobody lacks it any more (rule E6)."""
+    after = msgspec.structs.replace(
+        value,
+        log_start=to,
+        log_ends=tuple(max(end, to) for end in value.log_ends),
+        epochs=trimmed_from_start(value.epochs, to),
+        lost=tuple(OffsetRange(max(each.start, to), each.end) for each in value.lost if each.end > to),
+    )
+    return msgspec.structs.replace(after, arrived=still_arriving(after))
+
+
+def _log_end(end: Offset, rewritten: OffsetRange, *, held: bool) -> Offset:
+    """LEO after the swap: a replica that was inside the range goes to its end with it, or back to its start."""
+    if not held:
+        return min(end, rewritten.start)
+    return end if end < rewritten.start else max(end, rewritten.end)

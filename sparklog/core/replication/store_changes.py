@@ -1,0 +1,59 @@
+"""What happens to a partition when one of its stores is fenced, loses data, comes back or falls silent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from sparklog.core.replication.election import with_leader
+from sparklog.core.replication.partition import Change, Replication, with_log_ends
+from sparklog.core.replication.reassignment import with_move_completed
+from sparklog.core.types import Offset, StoreId
+
+
+def fence(
+    value: Replication, store: StoreId, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
+) -> Change:
+    """The store takes part no more: it leaves the ISR, and another one leads if it did.
+
+    It keeps what it has, so where too few are in sync it stays eligible to lead (rule E2) for when it is back.
+    """
+    isr = tuple(each for each in value.isr if each != store)
+    others = [each for each in reachable if each != store]
+    return with_leader(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
+
+
+def lose(
+    value: Replication,
+    store: StoreId,
+    held_end: Offset,
+    reachable: Collection[StoreId],
+    min_isr: int,
+    *,
+    unclean: bool = False,
+) -> Change:
+    """The store was wiped, or lacks objects that the chain says it holds: its log ends at `held_end` (rules F2, S1).
+
+    It leaves ISR and ELR, and its LEO falls, in the same entry; the state gives it a new registration. A `held_end`
+    above its LEO raises nothing.
+    """
+    held = max(value.log_start, min(held_end, value.log_end(store)))
+    isr = tuple(each for each in value.isr if each != store)
+    changed = with_log_ends(msgspec.structs.replace(value, isr=isr), {store: held})
+    return with_leader(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
+
+
+def reachable_changed(
+    value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
+) -> Change:
+    """A store is back, or an agent came up or fell silent: a leader that can't be reached is replaced if it can be.
+
+    A store that is silent stays in the ISR until it lags, and leads until somebody else may (rules E1, I2).
+    """
+    return with_leader(value, value, reachable, min_isr, unclean=unclean)
+
+
+def min_isr_changed(value: Replication, min_isr: int) -> Replication:
+    """`min.insync.replicas` of the topic was altered: HW may move, and nobody needs the ELR if enough are in sync."""
+    return with_move_completed(value, value, min_isr)

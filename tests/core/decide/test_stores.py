@@ -1,0 +1,281 @@
+"""Stores: who is registered, what fencing, return, loss and removal mean for the replicas on them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.core.commands import (
+    AddPartitions,
+    AgentDown,
+    AgentUp,
+    CreateTopic,
+    FenceStore,
+    NewStore,
+    RegisterStore,
+    RemoveStore,
+    ReportLoss,
+)
+from sparklog.core.decide import changes
+from sparklog.core.errors import (
+    BrokerIdNotRegistered,
+    Conflict,
+    DuplicateBrokerRegistration,
+    InvalidInput,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    OffsetOutOfRange,
+    StaleBrokerEpoch,
+)
+from sparklog.core.records import PartitionsChanged, StoreFenced, StoreRegistered
+from sparklog.core.state import Store
+from sparklog.core.types import StoreId
+from tests.core.replicated_log import TOPIC, ReplicatedLog
+from tests.core.replication.example_partition import offsets, stores
+
+A, B, C, D = stores("a", "b", "c", "d")
+
+
+@pytest.fixture
+def log() -> ReplicatedLog:
+    return ReplicatedLog()
+
+
+# ---- registering --------------------------------------------------------------------------------------
+
+
+def test_a_new_store_gets_the_next_registration(log: ReplicatedLog) -> None:
+    log.register("d")
+    assert log.state.stores[D] == Store(D, 3, "file:///d", "i-d", "")
+    assert log.state.next_registration == 4
+
+
+@pytest.mark.parametrize(
+    ("store", "incarnation", "text"),
+    [
+        ("a", "i-a", "store a is registered already, and not fenced"),
+        ("a", "other", "registered with INCARNATION i-a, found other: if it was wiped, its loss is to be reported"),
+        ("d", "i-b", "with INCARNATION i-b is registered as b, not as d"),
+    ],
+)
+def test_a_store_is_registered_once(log: ReplicatedLog, store: str, incarnation: str, text: str) -> None:
+    with pytest.raises(DuplicateBrokerRegistration, match=text):
+        log.register(store, incarnation)
+
+
+def test_a_wiped_store_that_is_fenced_does_not_come_back_as_if_it_had_everything(log: ReplicatedLog) -> None:
+    log.fence("a")
+    with pytest.raises(DuplicateBrokerRegistration, match="its loss is to be reported"):
+        log.register("a", "other")
+
+
+def test_the_id_of_a_new_store_is_as_in_settings(log: ReplicatedLog) -> None:
+    with pytest.raises(InvalidInput, match="each store needs an id of its own"):
+        log.submit(RegisterStore(NewStore(StoreId("A"), "file:///d", "i-d")))
+
+
+@pytest.mark.parametrize("command", [FenceStore(D), RemoveStore(D), ReportLoss(D, 0, "i"), AgentUp(D, 0)])
+def test_an_unknown_store_is_named(log: ReplicatedLog, command: FenceStore) -> None:
+    with pytest.raises(BrokerIdNotRegistered, match="wanted store 'd', the cluster has a, b, c"):
+        log.submit(command)
+
+
+# ---- fencing and return -------------------------------------------------------------------------------
+
+
+# M: P-06
+def test_fencing_the_leaders_store_elects_another_in_the_same_entry(log: ReplicatedLog) -> None:
+    log.write("abc", 4)
+    log.fence("a")
+    assert log.replicas() == "b:bc a4 b4 c4 hw4"
+    assert log.value().epochs == ((0, 0), (1, 4))
+    assert log.state.stores[A].fenced
+    assert log.registration("a") == 3
+
+
+def test_fencing_comes_first_and_the_partitions_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "PARTITIONS_PER_RECORD", 2)
+    log = ReplicatedLog(partitions=5)
+    records = log.decide(FenceStore(B)).records
+    assert [type(each) for each in records] == [StoreFenced, *[PartitionsChanged] * 3]
+    log.fence("b")
+    assert [log.replicas(at) for at in range(5)] == ["a:ac a0 b0 c0 hw0"] * 5
+
+
+def test_a_store_is_fenced_once(log: ReplicatedLog) -> None:
+    log.fence("a")
+    assert log.decide(FenceStore(A)).records == ()
+
+
+def test_a_fenced_store_is_given_no_partition(log: ReplicatedLog) -> None:
+    log.fence("c")
+    log.submit(CreateTopic("two", 2, 2))
+    assert {each.replication.replicas for each in log.state.partitions_of(log.state.topics[2])} == {(A, B), (B, A)}
+    with pytest.raises(InvalidReplicationFactor, match="the cluster has 2 that are not fenced: a, b"):
+        log.submit(CreateTopic("three", 1, 3))
+    with pytest.raises(InvalidReplicaAssignment, match=r"different stores of \['a', 'b'\], found \['c'\]"):
+        log.submit(CreateTopic("four", assignment=((C,),)))
+    with pytest.raises(InvalidReplicationFactor, match="not fenced"):
+        log.submit(AddPartitions(TOPIC, 2))
+
+
+# M: P-02
+def test_a_store_that_is_back_keeps_what_it_had_and_joins_when_it_has_all(log: ReplicatedLog) -> None:
+    log.write("abc", 4)
+    log.fence("a")
+    log.write("bc", 2)
+    log.register("a")
+    assert log.replicas() == "b:bc a4 b6 c6 hw6"
+    log.report("a", 6)
+    assert log.replicas() == "b:abc a6 b6 c6 hw6"
+    assert not log.state.stores[A].fenced
+
+
+def test_a_partition_whose_stores_are_all_fenced_is_led_by_the_first_that_is_back_and_lacks_nothing(
+    log: ReplicatedLog,
+) -> None:
+    log.configure(min_insync_replicas="2")
+    log.write("abc", 4)
+    for each in "abc":
+        log.fence(each)
+    assert log.replicas() == "-:+bc a4 b4 c4 hw4"  # a left while enough others were in sync
+    log.register("a")
+    assert log.value().leader is None
+    log.register("c")
+    assert log.replicas() == "c:c+b a4 b4 c4 hw4"
+
+
+def test_a_write_that_was_planned_before_a_store_was_fenced_is_refused(log: ReplicatedLog) -> None:
+    planned = log.write_of("abc")
+    log.fence("c")
+    with pytest.raises(StaleBrokerEpoch, match="store c as 2, the store is registered as 3 and fenced"):
+        log.submit(planned)
+
+
+# ---- loss ---------------------------------------------------------------------------------------------
+
+
+def test_a_wiped_store_has_nothing_and_a_new_registration(log: ReplicatedLog) -> None:
+    log.write("abc", 4)
+    log.lose("a", wiped=True)
+    assert log.replicas() == "b:bc a0 b4 c4 hw4"
+    assert (log.registration("a"), log.state.stores[A].fenced) == (3, False)
+    assert log.state.stores[A].incarnation != "i-a"
+
+
+def test_a_loss_counts_where_it_happened_alone() -> None:
+    log = ReplicatedLog(partitions=2)
+    for at in (0, 1):
+        log.write("abc", 2, at)
+        log.write("abc", 2, at)
+    log.lose("b", (1, 2))
+    assert log.replicas(0) == "a:abc a4 b4 c4 hw4"
+    assert log.replicas(1) == "a:ac a4 b2 c4 hw4"
+
+
+def test_of_a_slice_that_is_there_in_part_nothing_is_held(log: ReplicatedLog) -> None:
+    log.write("abc", 2)
+    log.write("abc", 4)
+    log.lose("c", (0, 5))
+    assert log.replicas() == "a:ab a6 b6 c2 hw6"
+
+
+def test_a_loss_is_reported_by_who_speaks_for_the_store_now(log: ReplicatedLog) -> None:
+    with pytest.raises(StaleBrokerEpoch, match="store a is registered as 0, its agent speaks for 9"):
+        log.submit(ReportLoss(A, 9, "i-a"))
+
+
+def test_a_wiped_store_has_another_incarnation(log: ReplicatedLog) -> None:
+    with pytest.raises(InvalidInput, match="a store that was wiped has a new INCARNATION"):
+        log.submit(ReportLoss(A, 0, "i-a", wiped=True))
+
+
+def test_no_more_than_the_log_can_be_held(log: ReplicatedLog) -> None:
+    with pytest.raises(OffsetOutOfRange, match="up to 1 of 0"):
+        log.lose("a", (0, 1))
+
+
+def test_a_loss_of_what_nobody_counted_changes_the_number_only(log: ReplicatedLog) -> None:
+    log.write("abc", 4)
+    records = log.decide(ReportLoss(B, 1, "i-b")).records
+    assert [type(each) for each in records] == [StoreRegistered]
+
+
+# ---- agents -------------------------------------------------------------------------------------------
+
+
+def test_a_silent_leader_is_replaced_and_stays_in_sync(log: ReplicatedLog) -> None:
+    log.write("abc", 4)
+    log.submit(AgentDown(A, 0))
+    assert log.replicas() == "b:abc a4 b4 c4 hw4"
+    assert log.state.stores[A].agent_up is False
+    assert log.decide(AgentDown(A, 0)).records == ()
+
+
+def test_where_nobody_else_may_a_silent_store_leads_on(log: ReplicatedLog) -> None:
+    for at, each in enumerate((B, C, A)):
+        log.submit(AgentDown(each, log.registration(each)))
+        assert log.value().leader == A, at
+    log.submit(AgentUp(B, 1))
+    assert log.value().leader == B
+
+
+def test_an_agent_speaks_for_the_registration_that_its_store_has(log: ReplicatedLog) -> None:
+    for command in (AgentUp(A, 7), AgentDown(A, 7)):
+        with pytest.raises(StaleBrokerEpoch, match="store a is registered as 0, its agent speaks for 7"):
+            log.submit(command)
+    log.fence("a")
+    with pytest.raises(StaleBrokerEpoch, match="store a is fenced: it is to be registered again"):
+        log.submit(AgentUp(A, log.registration("a")))
+
+
+def test_a_store_that_is_registered_again_can_be_reached(log: ReplicatedLog) -> None:
+    log.submit(AgentDown(A, 0))
+    log.fence("a")
+    log.register("a")
+    assert log.state.stores[A].reachable
+
+
+# ---- removal ------------------------------------------------------------------------------------------
+
+
+def test_a_store_with_replicas_stays(log: ReplicatedLog) -> None:
+    with pytest.raises(Conflict, match="store a has 1 replica: move them to other stores first"):
+        log.submit(RemoveStore(A))
+
+
+def test_a_store_without_replicas_goes(log: ReplicatedLog) -> None:
+    log.register("d")
+    log.submit(RemoveStore(D))
+    assert D not in log.state.stores
+    log.register("d")
+    assert log.registration("d") == 4  # no number is used twice
+
+
+# ---- config -------------------------------------------------------------------------------------------
+
+
+def test_hw_moves_when_fewer_replicas_are_wanted_in_sync(log: ReplicatedLog) -> None:
+    log.configure(min_insync_replicas="2")
+    log.write("abc", 4)
+    log.fence("b")
+    log.fence("c")
+    log.write_to_leader("a", 3)
+    assert log.replicas() == "a:a+c a7 b4 c4 hw4"
+    log.configure(min_insync_replicas="1")
+    assert log.replicas() == "a:a a7 b4 c4 hw7"
+
+
+def test_a_topic_that_takes_unclean_leaders_from_now_on_has_one(log: ReplicatedLog) -> None:
+    log.write("a", 4)
+    log.fence("a")
+    assert log.replicas() == "-:+a a4 b0 c0 hw4"
+    log.configure(unclean_leader_election_enable="true")
+    assert log.replicas() == "b:b a4 b4 c4 hw4"  # nobody lacks anything of what is left
+    assert log.value().lost == (offsets(0, 4),)
+    assert log.bounds() == []
+
+
+def test_a_change_of_other_settings_says_nothing_of_replicas(log: ReplicatedLog) -> None:
+    log.configure(retention_ms="1")
+    assert len(log.entries[log.state.n][0].records) == 1
+    assert log.value().version == 0

@@ -1,0 +1,191 @@
+"""Random commands on partitions with three replicas: invariants after each, and three ways to the same state.
+
+`ReplicatedLog` checks every state and step. At the end of a walk the entries, as they are in the chain, lead to the
+same state when they are applied anew; and so does a snapshot from half-way with the entries after it. A failing walk
+is named by its seed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from sparklog.chain import snapshot
+from sparklog.chain.entry import Author, Entry, decode_entry, encode_entry
+from sparklog.core.apply import apply_entry
+from sparklog.core.commands import (
+    AgentDown,
+    AgentUp,
+    DropLagging,
+    LaggingReplicas,
+    MoveLogStart,
+)
+from sparklog.core.errors import SparklogError
+from sparklog.core.records import PartitionsChanged
+from sparklog.core.replication.append import Acks
+from sparklog.core.state import ClusterState
+from sparklog.core.types import Holder, Offset, PartitionIndex, ProducerId, StoreId
+from sparklog.storage.memory import MemoryStore
+from tests.core.decided_log import span
+from tests.core.replicated_log import TOPIC, ReplicatedLog
+from tests.core.state_contents import contents
+
+STEPS = 150
+SEEDS = 24
+
+
+class Walk:
+    def __init__(self, seed: int) -> None:
+        self.dice = Random(seed)
+        self.log = ReplicatedLog(stores="abcd", partitions=2)
+        self.log.configure(
+            min_insync_replicas=str(self.dice.randint(1, 3)),
+            unclean_leader_election_enable=self.dice.choice(["false", "false", "true"]),
+        )
+        self.producers = [self.log.producer() for _ in range(2)]
+        self.sequences: Counter[tuple[ProducerId, int]] = Counter()
+        self.seen: Counter[str] = Counter()
+
+    def store(self) -> str:
+        return self.dice.choice("abcd")
+
+    def some(self, of: tuple[StoreId, ...]) -> str:
+        return "".join(each for each in of if self.dice.random() < 0.7)
+
+    def step(self) -> None:
+        actions: list[tuple[float, Callable[[], object]]] = [
+            (8, self.write),
+            (6, self.report),
+            (1, self.drop),
+            (1, lambda: self.log.elect(self.dice.choice([None, *"abcd"]), unclean=self.dice.random() < 0.2)),
+            (1, lambda: self.log.move("".join(self.dice.sample("abcd", self.dice.choice([2, 3, 3]))))),
+            (1, lambda: self.log.fence(self.store())),
+            (3, lambda: self.log.register(self.store())),
+            (0.5, self.lose),
+            (0.7, lambda: self.log.submit(AgentDown(each := StoreId(self.store()), self.log.registration(each)))),
+            (1.5, lambda: self.log.submit(AgentUp(each := StoreId(self.store()), self.log.registration(each)))),
+            (1, self.swap),
+            (0.5, self.retain),
+            (0.2, lambda: self.log.configure(min_insync_replicas=str(self.dice.randint(1, 3)))),
+        ]
+        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
+        before = self.log.state.n
+        try:
+            action()
+        except SparklogError as error:
+            self.seen[error.code] += 1
+            assert self.log.state.n == before, "a refusal leaves a trace"
+            return
+        if self.log.state.n > before:
+            for record in self.log.entries[self.log.state.n][0].records:
+                self.seen[type(record).__name__] += 1
+                if isinstance(record, PartitionsChanged) and record.delete_after_ms is not None:
+                    self.seen["forgets"] += 1
+
+    def write(self) -> None:
+        at = self.dice.randrange(2)
+        value = self.log.value(at)
+        on = self.dice.choice(["".join(value.isr), self.some(value.replicas), self.some(value.replicas), "abcd"])
+        if not on:
+            return
+        more: dict[str, object] = {
+            "acks": self.dice.choice([Acks.ALL, Acks.ALL, Acks.LEADER, Acks.NONE]),
+            "pull": self.dice.random() < 0.1,
+            "take_over": self.dice.random() < 0.3,
+        }
+        if self.dice.random() < 0.4:
+            self.write_of_producer(on, at, more)
+        else:
+            self.log.write(on, self.dice.randint(1, 3), at, **more)
+
+    def write_of_producer(self, on: str, at: int, more: dict[str, object]) -> None:
+        producer = self.dice.choice(self.producers)
+        key = producer, at
+        first = self.sequences[key]
+        try:
+            self.log.write(on, 1, at, producer=span(producer, 0, first, first), **more)
+        except SparklogError as error:
+            if error.code == "OUT_OF_ORDER_SEQUENCE_NUMBER":  # its last ones were forgotten: go back
+                self.sequences[key] = max(0, first - 1)
+            raise
+        self.sequences[key] += 1
+
+    def report(self) -> None:
+        store, at = self.store(), self.dice.randrange(2)
+        end = self.dice.choice([self.log.value(at).next_offset, self.dice.randint(0, self.log.value(at).next_offset)])
+        self.log.report(store, end, at)
+
+    def drop(self) -> None:
+        value = self.log.value()
+        stores = tuple(self.dice.sample(value.replicas, 2))
+        self.log.submit(
+            DropLagging((LaggingReplicas(TOPIC, PartitionIndex(0), value.leader_epoch, value.version, stores),))
+        )
+
+    def lose(self) -> None:
+        ends = [(at, self.dice.randint(0, self.log.value(at).next_offset)) for at in range(2)]
+        self.log.lose(self.store(), *self.dice.sample(ends, self.dice.randint(0, 2)), wiped=self.dice.random() < 0.4)
+
+    def swap(self) -> None:
+        value = self.log.value()
+        whole = [
+            (low, high) for low, high in self.log.bounds() if low >= value.log_start and high <= value.high_watermark
+        ]
+        if whole:
+            low, high = self.dice.choice(whole)
+            command = self.log.swap_of(low, high)
+            on = self.dice.choice(["".join(value.isr), self.some(value.replicas)]) or "a"
+            holders = tuple(Holder(StoreId(each), self.log.registration(each)) for each in on)
+            self.log.submit(replace(command, objects=(replace(command.objects[0], holders=holders),)))
+
+    def retain(self) -> None:
+        value = self.log.value()
+        to = Offset(self.dice.randint(value.log_start, value.high_watermark))
+        self.log.submit(MoveLogStart(TOPIC, PartitionIndex(0), to))
+
+
+def applied_anew(log: ReplicatedLog, state: ClusterState) -> ClusterState:
+    """`state` after the entries behind it, each read as the chain keeps it."""
+    for n in range(state.n + 1, log.state.n + 1):
+        command, at = log.entries[n]
+        body = encode_entry(Entry("c" * 32, at.n, Author("client", "test"), "nonce", "0" * 64, at.time_ms, (command,)))
+        entry = decode_entry(n, body)
+        apply_entry(state, entry.commands, entry.at)
+    return state
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_walk(seed: int) -> None:
+    walk = Walk(seed)
+    half = None
+    for step in range(STEPS):
+        walk.step()
+        if step == STEPS // 2:
+            store = MemoryStore(f"memory://{uuid.uuid4().hex}")
+            snapshot.write(store, snapshot.prepare(walk.log.state, "f" * 64, {}))
+            found = snapshot.newest(store)
+            assert found is not None
+            half = snapshot.load(store, found)
+            assert contents(half) == contents(walk.log.state)
+    assert half is not None
+    assert contents(applied_anew(walk.log, half)) == contents(walk.log.state)
+    assert contents(applied_anew(walk.log, ClusterState())) == contents(walk.log.state)
+
+
+def test_the_walks_do_what_they_are_for() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        walk = Walk(seed)
+        for _ in range(STEPS):
+            walk.step()
+        seen += walk.seen
+    wanted = """Appended SlicesSwapped LogStartMoved StoreFenced StoreRegistered AgentChanged PartitionsChanged forgets
+        NOT_ENOUGH_REPLICAS NOT_LEADER_OR_FOLLOWER NO_REPLICA_ONLINE OUT_OF_ORDER_SEQUENCE_NUMBER STALE_BROKER_EPOCH
+        DUPLICATE_BROKER_REGISTRATION ELECTION_NOT_NEEDED INVALID_REPLICA_ASSIGNMENT"""
+    rare = {name: seen[name] for name in wanted.split() if seen[name] < 3}
+    assert not rare, seen
