@@ -41,9 +41,9 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange], delete_after
 
 
 def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: Topic) -> Column:
-    """Count the forgotten slices, given by the objects they named; retire the objects that no slice names any more.
+    """Count the forgotten slices (one object number each), and retire the objects that no slice names any more.
 
-    Returns these.
+    Returns the numbers of the retired objects.
     """
     numbers, counts = np.unique(object_numbers, return_counts=True)
     firsts = state.objects.slice_counts(numbers)
@@ -65,7 +65,7 @@ def stored_bytes(slices: SliceColumns) -> int:
 
 
 def _released(state: ClusterState, numbers: Column) -> Column:
-    """How many slices of each of these objects (ascending) were forgotten before."""
+    """How many slices of each of these objects (ascending) were forgotten earlier."""
     found = np.zeros(len(numbers), dtype=np.int64)
     if len(numbers) <= len(state.released):
         found[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]

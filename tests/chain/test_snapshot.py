@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from typing import Any
 
+import google_crc32c
 import msgspec
+import pyarrow as pa
 import pytest
 
 from sparklog.chain import chunks, snapshot
@@ -272,6 +275,53 @@ def test_a_chunk_of_another_table_in_place_of_one_is_named_and_the_entries_are_r
     assert member(chain.store.inner).uploads() == chain.uploads()
     assert f"{chunk_key(other[0].sha256)} at {chain.store.url}" in caplog.text
     assert "can't be read as a table of id_high, id_low, n, n0, label" in caplog.text
+
+
+def without_column(chain: Member, table: str, column: str) -> snapshot.Manifest:
+    """The newest snapshot, written again with a table whose chunks lack a column."""
+    manifest = snapshot.newest(chain.store)
+    assert manifest is not None
+    made: list[Chunk] = []
+    wrong = snapshot.Prepared(manifest)
+    for chunk in getattr(manifest, table):
+        with pa.ipc.open_file(pa.py_buffer(chain.store.get(chunk_key(chunk.sha256)))) as file:
+            kept = file.read_all().drop_columns([column])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, kept.schema) as writer:
+            writer.write_table(kept)
+        body = bytes(sink.getvalue())
+        sha256 = hashlib.sha256(body).hexdigest()
+        wrong.bodies[sha256] = body
+        made.append(Chunk(sha256, google_crc32c.value(body), len(body), chunk.rows, chunk.dead))
+    assert made
+    wrong.manifest = msgspec.structs.replace(manifest, **{table: tuple(made)})
+    chain.store.inner.delete(snapshot_key(manifest.n))
+    for key, body in snapshot.objects_of(wrong):
+        chain.store.inner.put_if_absent(key, body)
+    return wrong.manifest
+
+
+@pytest.mark.parametrize(("table", "column"), [("results", "first_object"), ("retired", "stores")])
+def test_a_chunk_of_format_1_lacks_the_columns_that_came_later(chain: Member, table: str, column: str) -> None:
+    live(chain)
+    chain.committer.write_snapshot()
+    state = snapshot.load(chain.store, without_column(chain, table, column))
+    assert {each.first_object for each in state.results} == {-1} or table != "results"
+    assert {each.stores for each in state.retired} == {()} or table != "retired"
+    known = chain.follower.state
+    assert {each.command_id for each in state.results} == {each.command_id for each in known.results}
+    assert {each.number for each in state.retired} == {each.number for each in known.retired} != set()
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("results", "n0"), ("retired", "delete_after_ms"), ("slices", "end"), ("objects", "kind")]
+)
+def test_a_chunk_that_lacks_a_column_which_every_format_has_is_damage(chain: Member, table: str, column: str) -> None:
+    live(chain)
+    chain.committer.write_snapshot()
+    manifest = without_column(chain, table, column)
+    with pytest.raises(ChainDamaged, match=f"can't be read as a table of .*{column}"):
+        snapshot.load(chain.store, manifest)
 
 
 def test_damage_is_an_error_if_neither_an_older_snapshot_nor_the_first_entry_is_there(chain: Member) -> None:

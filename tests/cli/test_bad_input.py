@@ -64,7 +64,7 @@ def test_a_cluster_of_a_newer_format_is_named_and_left_alone(
     orders: Cli, arguments: tuple[str, ...], stdin: str
 ) -> None:
     newest = max(Path(orders.url, "meta/log").rglob("0*[0-9]"))
-    newest.write_bytes(newest.read_bytes().replace(b"entry 1 ", b"entry 2 ", 1))
+    newest.write_bytes(newest.read_bytes().replace(b"entry 2 ", b"entry 3 ", 1))
     with unchanged(orders.url, ()):
         said = orders(*arguments, stdin=stdin)
         assert (said.code, said.out) == (2, "")

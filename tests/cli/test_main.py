@@ -106,7 +106,7 @@ def test_without_an_address_the_error_says_how_to_give_one(capsys: pytest.Captur
 
 def test_a_cluster_of_a_newer_format_is_refused_by_name(sparklog: Cli) -> None:
     path = Path(sparklog.url, entry_key(0))
-    path.write_bytes(path.read_bytes().replace(b"entry 1 ", b"entry 2 ", 1))
+    path.write_bytes(path.read_bytes().replace(b"entry 2 ", b"entry 3 ", 1))
     said = sparklog("topic", "list")
     assert (said.code, said.err.startswith("UNSUPPORTED_VERSION: ")) == (2, True)
 

@@ -73,7 +73,7 @@ def reachable_stores(state: ClusterState, but: StoreId | None = None) -> list[St
 
 
 def delay_begins_ms(state: ClusterState, at: At) -> int:
-    """When the delay of what is forgotten now begins: not before the entry in front, if this author's clock is slow."""
+    """When a deletion delay begins: now, but not before the time of the previous entry, should this clock be slow."""
     return max(at.time_ms, state.time_ms)
 
 
