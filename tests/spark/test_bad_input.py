@@ -29,7 +29,7 @@ def test_a_cluster_of_a_newer_format_is_named_and_left_alone(
     cluster.create_topic("t", partitions=1)
     newest = Path(cluster.connection.url.removeprefix("file://"), entry_key(1))
     newest.write_bytes(newest.read_bytes().replace(b"entry 2 ", b"entry 3 ", 1))
-    refused = r"UNSUPPORTED_VERSION: .*found.* 2"
+    refused = r"UNSUPPORTED_VERSION: .*found.* 3"
     with unchanged(cluster.connection.url, ()):
         with pytest.raises(PySparkException, match=refused):
             read("t").collect()
