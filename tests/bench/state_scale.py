@@ -24,7 +24,7 @@ from sparklog.core.replication.append import at_end
 from sparklog.core.replication.partition import created
 from sparklog.core.result_table import AppliedBy, ResultTable
 from sparklog.core.slice_table import SliceTable
-from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.state import ClusterState, Partition, Store, Topic
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -64,6 +64,7 @@ def large_state(segments: int) -> ClusterState:
     return ClusterState(
         n=1,
         chain_id="c" * 32,
+        stores=CopyOnWriteMap({store: Store(store, 0, ".", "i", "")}),
         topics=CopyOnWriteMap({topic.topic_id: topic}),
         topic_ids=CopyOnWriteMap({"t": topic.topic_id}),
         partitions=CopyOnWriteMap(partitions),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sparklog.chain import snapshot
 from sparklog.storage.local.store import LocalStore
 from tests.bench import commits, state_scale
 from tests.bench.soak import soak
@@ -21,5 +22,6 @@ def test_a_soak_reports_each_tenth_of_its_commits(tmp_path: Path) -> None:
 
 def test_a_state_of_many_segments_is_planned_from_and_added_to() -> None:
     state = state_scale.large_state(20_000)
+    snapshot.prepare(state, "0" * 64, {})
     assert state_scale.plan_ms(state, 20_000).median >= 0
     assert state_scale.add_ms(state, 20_000, appends=100) >= 0
