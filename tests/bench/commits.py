@@ -24,21 +24,13 @@ from sparklog.chain.committer import Committer, new_command_id
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.commands import Append, PartitionEpoch, Submission
+from sparklog.core.commands import Submission
 from sparklog.core.readable import counted
-from sparklog.core.types import (
-    Holder,
-    LeaderEpoch,
-    NewObject,
-    NewSlice,
-    ObjectKind,
-    PartitionIndex,
-    TopicId,
-    UploadId,
-)
+from sparklog.core.types import Holder
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, ObjectStore
+from tests.chain.chain_kit import append
 
 PARTITIONS = 32
 PUT_S = 0.060  # roughly that of a store in the cloud
@@ -159,11 +151,12 @@ def _cluster_on(store: ObjectStore) -> Committer:
 def _committed(committer: Committer, callers: int, each: int) -> Commits:
     """Let this many callers commit `each` appends of one record."""
     (store,) = committer.follower.state.stores.values()
-    topic = committer.follower.state.topic_named("t")
-    assert topic is not None
-    holder = Holder(store.store, store.registration)
+    n0, holders = committer.position(), (Holder(store.store, store.registration),)
     prepared = [
-        [_one_record(topic.topic_id, holder, number % PARTITIONS, committer) for _ in range(each)]
+        [
+            Submission(new_command_id(), n0, append(partition=number % PARTITIONS, n0=n0, holders=holders))
+            for _ in range(each)
+        ]
         for number in range(callers)
     ]
     done = [0] * callers
@@ -196,39 +189,6 @@ def _committed(committer: Committer, callers: int, each: int) -> Commits:
         worker.join()
     committer.close()
     return found
-
-
-def _one_record(topic_id: TopicId, holder: Holder, partition: int, committer: Committer) -> Submission:
-    n0, index = committer.position(), PartitionIndex(partition)
-    named = NewObject(
-        kind=ObjectKind.APPEND,
-        n0=n0,
-        upload_id=UploadId(uuid.uuid4().hex),
-        topic_id=topic_id,
-        size_bytes=100,
-        crc32c=1,
-        index_size_bytes=50,
-        index_crc32c=2,
-        holders=(holder,),
-    )
-    records = NewSlice(
-        object_index=0,
-        topic_id=topic_id,
-        partition=index,
-        records=1,
-        position=0,
-        length=100,
-        first_batch=0,
-        batches=1,
-        min_timestamp_us=0,
-        max_timestamp_us=0,
-    )
-    command = Append(
-        (named,),
-        (records,),
-        (PartitionEpoch(topic_id, index, LeaderEpoch(0)),),
-    )
-    return Submission(new_command_id(), n0, command)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import os
 import sys
 import tempfile
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,31 +23,23 @@ from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.chain.old_snapshots import decide_old, delete_old, find
 from sparklog.core.commands import (
-    Append,
     Command,
     ConfirmDeleted,
     CreateCluster,
     CreateTopic,
     MoveLogStart,
     NewStore,
-    PartitionEpoch,
 )
 from sparklog.core.types import (
-    EntryNumber,
-    Holder,
-    LeaderEpoch,
-    NewObject,
-    NewSlice,
-    ObjectKind,
     Offset,
     PartitionIndex,
     StoreId,
     TopicId,
     TopicPartition,
-    UploadId,
 )
 from sparklog.storage.keys import CHUNKS, SNAPSHOTS
 from sparklog.storage.local.store import LocalStore
+from tests.chain.chain_kit import append
 
 COMMITS = 100_000
 PARTITIONS = 4
@@ -103,7 +94,7 @@ def soak(folder: Path, commits: int = COMMITS) -> list[Tenth]:
     step = max(1, commits // 10)
     begun, written = time.perf_counter(), 0
     for done in range(1, commits + 1):
-        submit(_append(committer.position(), done))
+        submit(append(partition=done % PARTITIONS, n0=committer.position()))
         if done % MAINTAINED_EVERY == 0:
             for command in _maintenance(committer):
                 submit(command)
@@ -116,38 +107,6 @@ def soak(folder: Path, commits: int = COMMITS) -> list[Tenth]:
             print(found[-1].shown(), flush=True)
             begun, written = time.perf_counter(), store.snapshot_bytes
     return found
-
-
-def _append(n0: int, number: int) -> Append:
-    upload = NewObject(
-        kind=ObjectKind.APPEND,
-        n0=EntryNumber(n0),
-        upload_id=UploadId(uuid.uuid4().hex),
-        topic_id=TOPIC,
-        size_bytes=10,
-        crc32c=1,
-        index_size_bytes=50,
-        index_crc32c=2,
-        holders=(Holder(StoreId("a"), 0),),  # type: ignore[arg-type]
-    )
-    partition = PartitionIndex(number % PARTITIONS)
-    records = NewSlice(
-        object_index=0,
-        topic_id=TOPIC,
-        partition=partition,
-        records=1,
-        position=0,
-        length=10,
-        first_batch=0,
-        batches=1,
-        min_timestamp_us=0,
-        max_timestamp_us=0,
-    )
-    return Append(
-        (upload,),
-        (records,),
-        (PartitionEpoch(TOPIC, partition, LeaderEpoch(0)),),
-    )
 
 
 def _maintenance(committer: Committer) -> list[Command]:

@@ -116,6 +116,7 @@ def append(
     producer: tuple[int, int, int] | None = None,
     application: Application | None = None,
     upload_id: UploadId | None = None,
+    holders: tuple[Holder, ...] = HOLDERS,
 ) -> Append:
     """One object with one slice of `records` records; or with one slice for each partition in `slices`."""
     partitions = [partition] if slices is None else slices
@@ -128,7 +129,7 @@ def append(
         crc32c=1,
         index_size_bytes=50,
         index_crc32c=2,
-        holders=HOLDERS,
+        holders=holders,
     )
     span = None
     if producer is not None:
