@@ -79,6 +79,14 @@ _OWN: Final = (
         minimum=1,
     ),
     ConfigKey(
+        "num.replica.fetchers",
+        _INT,
+        1,
+        "How many threads the agent of a store copies with from each store that it fetches from.",
+        minimum=1,
+        maximum=64,
+    ),
+    ConfigKey(
         "offsets.retention.minutes",
         _INT,
         10_080,
@@ -93,6 +101,29 @@ _OWN: Final = (
         _DAY_MS,
         "How long the sequence numbers of a producer that writes nothing are kept. After that, a repeat of its last "
         "batch is no longer recognized. `txnAppId` versions never expire.",
+        minimum=1,
+    ),
+    ConfigKey(
+        "replica.fetch.backoff.ms",
+        _INT,
+        1_000,
+        "How long the agent of a store waits after an error before it fetches again. The wait doubles with each "
+        "further error, up to `replica.lag.time.max.ms`.",
+        minimum=1,
+    ),
+    ConfigKey(
+        "replica.fetch.wait.max.ms",
+        _INT,
+        500,
+        "How often the agent of a store looks at the chain for new records while there is nothing to fetch.",
+        minimum=1,
+    ),
+    ConfigKey(
+        "replica.lag.time.max.ms",
+        _LONG,
+        30_000,
+        "How long a replica may lag behind the leader before it leaves the ISR, and how long a store may hold up a "
+        "write before the write goes on without it.",
         minimum=1,
     ),
     ConfigKey(
@@ -123,7 +154,11 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     default_replication_factor: int
     floor_delay_ms: int
     num_partitions: int
+    num_replica_fetchers: int
     producer_id_expiration_ms: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_wait_max_ms: int
+    replica_lag_time_max_ms: int
     topic_defaults: Mapping[str, str]
 
 
@@ -170,7 +205,11 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         default_replication_factor=_integer(values, "default.replication.factor"),
         floor_delay_ms=_integer(values, "floor.delay.ms"),
         num_partitions=_integer(values, "num.partitions"),
+        num_replica_fetchers=_integer(values, "num.replica.fetchers"),
         producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
+        replica_fetch_backoff_ms=_integer(values, "replica.fetch.backoff.ms"),
+        replica_fetch_wait_max_ms=_integer(values, "replica.fetch.wait.max.ms"),
+        replica_lag_time_max_ms=_integer(values, "replica.lag.time.max.ms"),
         topic_defaults=topic_defaults(dict(config)),
     )
 
