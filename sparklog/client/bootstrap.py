@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.client.connection import default_author
+from sparklog.client.stores import check_addresses
 from sparklog.core.commands import CreateCluster, NewStore
 from sparklog.core.config.cluster import parse_cluster_config
 from sparklog.core.config.storage import storage_settings
-from sparklog.core.errors import (
-    ClusterAlreadyExists,
-    Conflict,
-    InvalidInput,
-    KeyExists,
-    KeyNotFound,
-    OutcomeUnknown,
-    StoreUnavailable,
-)
-from sparklog.core.store_ids import check_store_ids
+from sparklog.core.errors import ClusterAlreadyExists
+from sparklog.core.store_ids import check_store_ids, check_zone
 from sparklog.core.types import StoreId
 from sparklog.host.dice import new_id
+from sparklog.log.incarnation import begin_incarnation, of_another_cluster, read_incarnation
 from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import INCARNATION, PROBES
@@ -32,21 +24,14 @@ from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import absolute_url
 from sparklog.storage.probe import check_store
 
-_MEMORY = "memory://"
 DEFAULT_STORE = StoreId("local")  # the one store of a cluster that names none: its own root
-
-
-class Incarnation(msgspec.Struct, frozen=True):
-    """The contents of a store's INCARNATION: the uuid of this store's life, and the chain it belongs to."""
-
-    incarnation: str
-    chain_id: str
 
 
 def init_cluster(
     url: str,
     *,
     stores: Mapping[str, str] | None = None,
+    zones: Mapping[str, str] | None = None,
     config: Mapping[str, object] | None = None,
     storage: Mapping[str, str] | None = None,
     author: Author | None = None,
@@ -54,10 +39,10 @@ def init_cluster(
     """Create a cluster at `url` and return its chain id.
 
     `stores` maps store ids to addresses, which may be relative to `url`. By default there is one store, at the
-    cluster's own root. `storage`: see `sparklog.client.cluster.connect`.
+    cluster's own root. `zones` maps store ids to zones. `storage`: see `sparklog.client.cluster.connect`.
     Probes every store first, and the place of the chain. Continues an earlier init at the same address that died.
-    Raises ClusterAlreadyExists, Conflict (a store belongs to another cluster), InvalidInput, StoreUnfit, or a store's
-    error.
+    Raises ClusterAlreadyExists, InconsistentClusterId (a store belongs to another cluster), InvalidInput,
+    DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error.
     """
     root = absolute_url(url)
     reached = settings_here(storage_settings(storage or {}))
@@ -67,33 +52,21 @@ def init_cluster(
         raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {follower.state.chain_id} at {root}")
     named = {StoreId(store): address for store, address in (stores or {DEFAULT_STORE: "."}).items()}
     check_store_ids(named)
+    for zone in (zones or {}).values():
+        check_zone(zone)
     settings = parse_cluster_config(config or {})
     chain_id = _left_by_a_failed_init(follower.store) or new_id()
     targets = {store: open_registered(root, store, address, reached) for store, address in named.items()}
-    _check_addresses(follower.store, targets)
+    check_addresses(follower.store, [(store, target.url) for store, target in targets.items()])
     for target in {target.url: target for target in (follower.store, *targets.values())}.values():
         check_store(target, new_id())
     registered = tuple(
-        NewStore(store, named[store], _mark(target, store, chain_id)) for store, target in targets.items()
+        NewStore(store, named[store], _mark(target, store, chain_id), (zones or {}).get(store, ""))
+        for store, target in targets.items()
     )
     committer = Committer(follower, author or default_author())
     committer.submit(committer.begin(CreateCluster(chain_id, registered, settings)))
     return chain_id
-
-
-def _check_addresses(metadata: ObjectStore, targets: Mapping[StoreId, ObjectStore]) -> None:
-    """Refuse two stores at one address, which would hold a single copy, and a store that ends with this process."""
-    seen: dict[str, StoreId] = {}
-    for store, target in targets.items():
-        if target.url in seen:
-            raise InvalidInput(
-                f"wanted stores at addresses of their own, found {seen[target.url]} and {store} at {target.url}"
-            )
-        seen[target.url] = store
-        if target.url.startswith(_MEMORY) and not metadata.url.startswith(_MEMORY):
-            raise InvalidInput(
-                f"store {store} at {target.url} would end with this process, the cluster at {metadata.url} not"
-            )
 
 
 def _left_by_a_failed_init(place: ObjectStore) -> str | None:
@@ -103,40 +76,20 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
     """
     if _holds_more_than_a_mark(place):
         return None
-    try:
-        return _mark_of(place).chain_id
-    except KeyNotFound:
-        return None
+    mark = read_incarnation(place)
+    return None if mark is None else mark.chain_id
 
 
 def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
-    """Begin a store's life with its INCARNATION, and return its uuid.
+    """Begin a store's life, and return its uuid.
 
-    A mark of this chain that is already there comes from this put, whose answer was lost, or from an earlier init.
+    A mark of this chain that is already there comes from an earlier init, if there is nothing else.
     """
-    mark = Incarnation(new_id(), chain_id)
-    try:
-        target.put_if_absent(INCARNATION, msgspec.json.encode(mark))
-        return mark.incarnation
-    except (KeyExists, OutcomeUnknown) as error:
-        try:
-            existing = _mark_of(target)
-        except KeyNotFound:
-            raise StoreUnavailable(f"store {store} at {target.url} could not be marked: {error.message}") from error
-    if existing.chain_id != chain_id or (existing != mark and _holds_more_than_a_mark(target)):
-        raise Conflict(
-            f"store {store} at {target.url} belongs to the cluster with chain id {existing.chain_id}: give another "
-            f"address, or, if that cluster is gone for good, remove {INCARNATION} there"
-        )
-    return existing.incarnation
+    mark, is_new = begin_incarnation(target, store, chain_id)
+    if not is_new and _holds_more_than_a_mark(target):
+        raise of_another_cluster(mark, target, store)
+    return mark.incarnation
 
 
 def _holds_more_than_a_mark(place: ObjectStore) -> bool:
     return any(stored.key != INCARNATION and not stored.key.startswith(PROBES) for stored in place.list_keys(""))
-
-
-def _mark_of(target: ObjectStore) -> Incarnation:
-    try:
-        return msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
-    except msgspec.DecodeError as error:
-        raise Conflict(f"{INCARNATION} at {target.url} is not sparklog's: {error}") from error

@@ -11,15 +11,20 @@ import msgspec
 from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
+from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.decide.append import existing_partition
+from sparklog.core.decide.command import decide
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
 from sparklog.core.plan import RangeToRead, plan_range
+from sparklog.core.records import At, Record
 from sparklog.core.state import ClusterState
-from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
+from sparklog.core.types import EntryNumber, Offset, OffsetRange, StoreId, TopicPartition
+from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
-from sparklog.log.stores import StorePlaces, Stores, open_metadata, places_to_carry
+from sparklog.log.stores import StorePlaces, Stores, open_metadata, open_registered, places_to_carry
 from sparklog.storage.config_file import settings_here
+from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import absolute_url, has_timeout, join_url
 
 _PLATFORMS_OWN = StorageSettings()
@@ -71,6 +76,16 @@ class Connection:
     def places(self, state: ClusterState) -> StorePlaces:
         """The places of the cluster's stores, for tasks: without secrets."""
         return places_to_carry(self.url, {store.store: store.url for store in state.stores.values()}, self._settings)
+
+    def open_store(self, store: StoreId, url: str) -> ObjectStore:
+        """Open a store that may not be registered yet, at an address that may be relative to the cluster's."""
+        return open_registered(self.url, store, url, self._settings)
+
+    def decided(self, command: Command) -> tuple[Record, ...]:
+        """The records that a commit of the command would lead to now. Changes nothing; raises what the commit would."""
+        submission = self.committer.begin(command)
+        with self.follower.current() as state:
+            return decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
         """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning."""

@@ -9,6 +9,7 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET
 
+from sparklog.core.assignment import Assignment
 from sparklog.core.forgetting import forget, release, stored_bytes
 from sparklog.core.partition_change import changed_by
 from sparklog.core.producers import by_producer, joined, with_batches
@@ -37,7 +38,6 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
-from sparklog.core.replicas import Assignment
 from sparklog.core.replication.append import at_end
 from sparklog.core.replication.partition import created
 from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere

@@ -1,4 +1,4 @@
-"""Which ids a store may have: they appear in settings (`storage.<id>.<key>`), options and on the command line."""
+"""Which ids and zones a store may have: they appear in settings (`storage.<id>.<key>`), options and command lines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sparklog.core.config.storage import METADATA_STORE
 from sparklog.core.errors import InvalidInput
 
 MAX_LENGTH: Final = 100
+_LEGAL_ZONE: Final = re.compile(r"[A-Za-z0-9._/-]*")
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
@@ -28,3 +29,12 @@ def check_store_ids(ids: Iterable[str]) -> None:
             first = seen[store_id.lower()]
             raise InvalidInput(f"each store needs an id of its own, found {first!r} and {store_id!r}")
         seen[store_id.lower()] = store_id
+
+
+def check_zone(zone: str) -> None:
+    """Raise InvalidInput unless the zone is legal. "" is: no zone."""
+    if len(zone) > MAX_LENGTH or _LEGAL_ZONE.fullmatch(zone) is None:
+        raise InvalidInput(
+            f"a zone is up to {MAX_LENGTH} of a-z A-Z 0-9 . _ / -, like eu-west-1a or dc1/rack7, "
+            f"found {zone[:MAX_LENGTH]!r}"
+        )

@@ -11,7 +11,7 @@ import pytest
 
 from sparklog.chain.committer import Committer
 from sparklog.chain.framing import frame
-from sparklog.client.bootstrap import Incarnation, init_cluster
+from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect
 from sparklog.client.connection import Connection, shared
 from sparklog.core.errors import (
@@ -23,6 +23,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnsupportedVersion,
 )
+from sparklog.log.incarnation import Incarnation
 from sparklog.storage.keys import INCARNATION, entry_key
 from tests.client.shared_connections import forget_shared
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from sparklog.core.assignment import Home
 from sparklog.core.config.topic import TopicConfig
 from sparklog.core.decide.append import existing_partition, placed, where
 from sparklog.core.errors import InvalidInput, SparklogError
@@ -70,6 +71,11 @@ def of_each(
 def reachable_stores(state: ClusterState, but: StoreId | None = None) -> list[StoreId]:
     """The stores whose replicas may lead, without one of them."""
     return [each.store for each in state.stores.values() if each.reachable and each.store != but]
+
+
+def homes(state: ClusterState) -> list[Home]:
+    """The stores that new replicas may be put on: those that are not fenced."""
+    return [Home(each.store, each.zone, not each.reachable) for each in state.stores.values() if not each.fenced]
 
 
 def delay_begins_ms(state: ClusterState, at: At) -> int:

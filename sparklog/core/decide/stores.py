@@ -27,7 +27,7 @@ from sparklog.core.records import (
 from sparklog.core.replication.partition import Change, Replication
 from sparklog.core.replication.store_changes import fence, lose, reachable_changed
 from sparklog.core.state import ClusterState, Store
-from sparklog.core.store_ids import check_store_ids
+from sparklog.core.store_ids import check_store_ids, check_zone
 from sparklog.core.types import Offset, StoreId, TopicPartition
 
 
@@ -35,6 +35,7 @@ def decide_register_store(state: ClusterState, command: RegisterStore, at: At) -
     """A new store, or one that was fenced and has what it had: where nobody leads, it may."""
     new = command.store
     known = state.stores.get(new.store)
+    check_zone(new.zone)
     for other in state.stores.values():
         if other.incarnation == new.incarnation and other.store != new.store:
             raise DuplicateBrokerRegistration(
@@ -75,7 +76,10 @@ def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Reco
     store = registered_store(state, command.store)
     replicas = sum(store.store in each.replication.replicas for each in state.partitions.values())
     if replicas:
-        raise Conflict(f"store {store.store} has {counted(replicas, 'replica')}: move them to other stores first")
+        raise Conflict(
+            f"store {store.store} has {counted(replicas, 'replica')}: move them to other stores first "
+            f"(sparklog replica move --off {store.store})"
+        )
     if len(state.stores) == 1:
         raise Conflict(f"store {store.store} is the only one of the cluster")
     return (StoreRemoved(store.store),)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic
+from sparklog.core.assignment import Assignment, assign
+from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic, NewStore
 from sparklog.core.config.cluster import effective_cluster, parse_cluster_config
 from sparklog.core.config.topic import TopicConfig, merge_topic_config, parse_topic_config
-from sparklog.core.decide.changes import delay_begins_ms, of_each, reachable_stores
+from sparklog.core.decide.changes import delay_begins_ms, homes, of_each, reachable_stores
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
+    DuplicateBrokerRegistration,
     InvalidInput,
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -29,11 +33,10 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
-from sparklog.core.replicas import Assignment, assign
 from sparklog.core.replication.partition import Change, Replication
 from sparklog.core.replication.store_changes import min_isr_changed, reachable_changed
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.store_ids import check_store_ids
+from sparklog.core.store_ids import check_store_ids, check_zone
 from sparklog.core.topic_names import check_no_collision, check_topic_name
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 
@@ -47,6 +50,9 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
     if not command.stores:
         raise InvalidInput("a cluster needs at least one store, found none")
     check_store_ids(each.store for each in command.stores)
+    for each in command.stores:
+        check_zone(each.zone)
+    _check_lives(command.stores)
     created: Record = ClusterCreated(command.chain_id, parse_cluster_config(command.config))
     registered = (
         StoreRegistered(each.store, number, each.url, each.incarnation, each.zone)
@@ -71,7 +77,8 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> TopicCreat
         defaults = effective_cluster(state.config)
         partitions = defaults.num_partitions if command.partitions is None else command.partitions
         factor = command.replication_factor
-        assignment = _spread(state, partitions, defaults.default_replication_factor if factor is None else factor)
+        factor = defaults.default_replication_factor if factor is None else factor
+        assignment = _spread(state, state.next_topic_id, partitions, factor)
     return TopicCreated(TopicId(state.next_topic_id), command.name, config, assignment)
 
 
@@ -106,7 +113,8 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
         )
     _check_count(command.total)
     more = command.total - topic.partitions
-    factor = len(state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))].replication.replicas)
+    existing = tuple(each.replication.target for each in state.partitions_of(topic))
+    factor = len(existing[0])
     if command.assignment is not None:
         _check_assignment(state, command.assignment)
         if len(command.assignment) != more:
@@ -120,7 +128,7 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
             )
         assignment = command.assignment
     else:
-        assignment = _spread(state, more, factor, topic.partitions)
+        assignment = _spread(state, topic.topic_id, more, factor, existing)
     return PartitionsAdded(topic.topic_id, PartitionIndex(topic.partitions), assignment)
 
 
@@ -147,8 +155,22 @@ def _check_count(partitions: int) -> None:
         raise InvalidPartitions(f"a topic has 1 to {MAX_PARTITIONS} partitions, found {partitions}")
 
 
-def _spread(state: ClusterState, partitions: int, replication_factor: int, first: int = 0) -> Assignment:
-    _check_count(partitions)
+def _check_lives(stores: Sequence[NewStore]) -> None:
+    """Refuse two ids for one store: its INCARNATION is the same at both addresses."""
+    seen: dict[str, NewStore] = {}
+    for store in stores:
+        other = seen.setdefault(store.incarnation, store)
+        if other is not store:
+            raise DuplicateBrokerRegistration(
+                f"wanted a store of its own for each id, found INCARNATION {store.incarnation} at {other.url} "
+                f"({other.store}) and at {store.url} ({store.store})"
+            )
+
+
+def _spread(
+    state: ClusterState, topic_id: int, partitions: int, replication_factor: int, existing: Assignment = ()
+) -> Assignment:
+    _check_count(len(existing) + partitions)
     stores = tuple(state.registrations())
     if replication_factor < 1:
         raise InvalidReplicationFactor(f"wanted a replication factor of at least 1, found {replication_factor}")
@@ -157,7 +179,7 @@ def _spread(state: ClusterState, partitions: int, replication_factor: int, first
             f"replication factor {replication_factor} needs as many stores, the cluster has {len(stores)}"
             f"{' that are not fenced' if len(stores) < len(state.stores) else ''}: {', '.join(stores)}"
         )
-    return assign(stores, partitions, replication_factor, first + state.next_topic_id)
+    return assign(homes(state), partitions, replication_factor, topic_id, existing)
 
 
 def _check_assignment(state: ClusterState, assignment: Assignment) -> None:

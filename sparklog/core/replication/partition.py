@@ -44,6 +44,16 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
             raise NotLeaderOrFollower(f"store {store} has no replica of the partition, {list(self.replicas)} have")
         return self.log_ends[self.replicas.index(store)]
 
+    @property
+    def original(self) -> tuple[StoreId, ...]:
+        """The replicas of before the move that is under way, to which a cancelled one goes back; without one, all."""
+        return tuple(store for store in self.replicas if store not in self.adding) if self.adding else self.replicas
+
+    @property
+    def target(self) -> tuple[StoreId, ...]:
+        """The replicas after the move that is under way; without one, all."""
+        return tuple(store for store in self.replicas if store not in self.removing) if self.removing else self.replicas
+
     def enough(self, min_isr: int) -> int:
         """How large the ISR must be for HW to move and `acks=all` to write: at most the replication factor.
 

@@ -20,7 +20,7 @@ def move(value: Replication, target: tuple[StoreId, ...], usable: Collection[Sto
     """
     if not target or len(set(target)) != len(target):
         raise InvalidReplicaAssignment(f"a partition needs different stores, found {list(target)}")
-    original = tuple(store for store in value.replicas if store not in value.adding)
+    original = value.original
     unusable = [store for store in target if store not in original and store not in usable]
     if unusable:
         raise InvalidReplicaAssignment(f"stores {unusable} are fenced or not registered: no replica can move there")
@@ -54,7 +54,7 @@ def with_move_completed(before: Replication, changed: Replication, min_isr: int)
     """
     if not (changed.adding or changed.removing):
         return settled(before, changed, min_isr)
-    target = tuple(store for store in changed.replicas if store not in changed.removing)
+    target = changed.target
     in_sync = tuple(store for store in target if store in changed.isr)
     ready = set(changed.adding) <= set(in_sync) and len(in_sync) >= min(min_isr, len(target))
     if not ready or changed.leader is None:

@@ -1,0 +1,91 @@
+"""What is known of each replica: its part in the partition, and how far it is behind the leader's log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from sparklog.core.numbering import records_between
+from sparklog.core.slice_table import SliceColumns
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
+
+
+class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica of a partition. `lag_records` and `lag_bytes` lie between its `log_end` and the end of the log.
+
+    `size_bytes` are stored batch bytes up to `log_end`. `reachable` is as far as the chain knows.
+    """
+
+    store: StoreId
+    zone: str
+    is_leader: bool
+    in_isr: bool
+    in_elr: bool
+    log_end: Offset
+    lag_records: int
+    lag_bytes: int
+    size_bytes: int
+    registration: int
+    reachable: bool
+    adding: bool
+    removing: bool
+
+
+class StoreUse(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of the cluster a store holds. `size_bytes` are stored batch bytes; older copies may be there, too."""
+
+    replicas: int
+    leaders: int
+    size_bytes: int
+
+
+def replica_statuses(state: ClusterState, partition: Partition) -> Iterator[ReplicaStatus]:
+    """The replicas of the partition in the order of its assignment."""
+    value = partition.replication
+    for name, log_end in zip(value.replicas, value.log_ends, strict=True):
+        store = state.stores[name]
+        lag_bytes = _lag_bytes(state, partition, log_end)
+        yield ReplicaStatus(
+            store=name,
+            zone=store.zone,
+            is_leader=name == value.leader,
+            in_isr=name in value.isr,
+            in_elr=name in value.elr,
+            log_end=log_end,
+            lag_records=records_between(log_end, value.next_offset),
+            lag_bytes=lag_bytes,
+            size_bytes=partition.size_bytes - lag_bytes,
+            registration=store.registration,
+            reachable=store.reachable,
+            adding=name in value.adding,
+            removing=name in value.removing,
+        )
+
+
+def store_uses(state: ClusterState) -> dict[StoreId, StoreUse]:
+    """What each store of the cluster has."""
+    replicas: Counter[StoreId] = Counter()
+    leaders: Counter[StoreId] = Counter()
+    sizes: Counter[StoreId] = Counter()
+    for partition in state.partitions.values():
+        value = partition.replication
+        replicas.update(value.replicas)
+        if value.leader is not None:
+            leaders[value.leader] += 1
+        for store, log_end in zip(value.replicas, value.log_ends, strict=True):
+            sizes[store] += partition.size_bytes - _lag_bytes(state, partition, log_end)
+    return {
+        store: StoreUse(replicas=replicas[store], leaders=leaders[store], size_bytes=sizes[store])
+        for store in state.stores
+    }
+
+
+def _lag_bytes(state: ClusterState, partition: Partition, log_end: Offset) -> int:
+    if log_end >= partition.next_offset:
+        return 0
+    key = TopicPartition(partition.topic_id, partition.partition)
+    beyond: SliceColumns = state.slices.find(key, OffsetRange(log_end, partition.next_offset))
+    return int(beyond.columns["length"].sum())

@@ -1,0 +1,114 @@
+"""What is wrong with the replicas of a cluster, in sentences for people.
+
+Wrong: a partition that nobody can write to or that can't take a write with acks=all. A remark: a partition that has
+fewer replicas in sync than it should, and a store that takes no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sparklog.core.config.topic import TopicConfig
+from sparklog.core.readable import counted
+from sparklog.core.replication.partition import Replication
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.types import PartitionIndex
+
+_SHOWN = 5  # partitions of a topic that are named
+
+
+class ReplicationHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of partitions, and the sentences. A partition counts in the first that fits of the three."""
+
+    offline: int
+    under_min_isr: int
+    under_replicated: int
+    wrong: list[str]
+    remarks: list[str]
+
+
+def is_offline(value: Replication) -> bool:
+    """Whether the partition has no leader, so that nobody can write to it."""
+    return value.leader is None
+
+
+def is_under_min_isr(value: Replication, min_isr: int) -> bool:
+    """Whether fewer replicas are in sync than a write with acks=all needs."""
+    return len(value.isr) < value.enough(min_isr)
+
+
+def is_under_replicated(value: Replication) -> bool:
+    """Whether a replica is not in sync. Those that a move adds don't count."""
+    return not set(value.isr).issuperset(value.original)
+
+
+def replication_health(state: ClusterState) -> ReplicationHealth:
+    """The health of all partitions and stores, as far as the chain knows."""
+    counts = [0, 0, 0]
+    wrong: list[str] = []
+    remarks: list[str] = []
+    for topic in sorted(state.topics.values(), key=lambda topic: topic.name):
+        offline, under_min, under = by_topic = _unhealthy(state, topic, state.topic_config(topic))
+        counts = [count + len(found) for count, found in zip(counts, by_topic, strict=True)]
+        if offline:
+            wrong.append(f"{_named(topic, offline)} no leader: sparklog replica list --offline shows who could lead")
+        if under_min:
+            wrong.append(
+                f"{_named(topic, under_min)} fewer replicas in sync than min.insync.replicas: writes with acks=all fail"
+            )
+        if under:
+            remarks.append(f"{_named(topic, under)} replicas that are not in sync (under-replicated)")
+    return ReplicationHealth(
+        offline=counts[0],
+        under_min_isr=counts[1],
+        under_replicated=counts[2],
+        wrong=wrong,
+        remarks=remarks + _of_stores(state),
+    )
+
+
+def min_isr_warning(topic: str, config: TopicConfig, replication_factor: int) -> str | None:
+    """A warning if a topic wants more replicas in sync than it has, which Kafka takes for as many as it has."""
+    if config.min_insync_replicas <= replication_factor:
+        return None
+    return (
+        f"topic {topic}: min.insync.replicas={config.min_insync_replicas} is more than its "
+        f"{counted(replication_factor, 'replica')}: all of them must be in sync for a write with acks=all"
+    )
+
+
+def _unhealthy(
+    state: ClusterState, topic: Topic, config: TopicConfig
+) -> tuple[list[PartitionIndex], list[PartitionIndex], list[PartitionIndex]]:
+    offline: list[PartitionIndex] = []
+    under_min: list[PartitionIndex] = []
+    under: list[PartitionIndex] = []
+    for partition in state.partitions_of(topic):
+        value = partition.replication
+        if is_offline(value):
+            offline.append(partition.partition)
+        elif is_under_min_isr(value, config.min_insync_replicas):
+            under_min.append(partition.partition)
+        elif is_under_replicated(value):
+            under.append(partition.partition)
+    return offline, under_min, under
+
+
+def _of_stores(state: ClusterState) -> list[str]:
+    remarks = []
+    for store in state.stores.values():
+        if store.reachable:
+            continue
+        replicas = sum(store.store in partition.replication.replicas for partition in state.partitions.values())
+        why = "is fenced" if store.fenced else "is silent (its agent is down)"
+        remarks.append(f"store {store.store} {why}, and has {counted(replicas, 'replica')}")
+    return remarks
+
+
+def _named(topic: Topic, partitions: Sequence[PartitionIndex]) -> str:
+    shown = ", ".join(str(index) for index in partitions[:_SHOWN])
+    more = f" and {counted(len(partitions) - _SHOWN, 'more partition')}" if len(partitions) > _SHOWN else ""
+    one = len(partitions) == 1
+    return f"topic {topic.name}: partition{'' if one else 's'} {shown}{more} {'has' if one else 'have'}"

@@ -1,0 +1,66 @@
+"""INCARNATION: the mark at the root of a store that identifies this life of it, and the cluster it belongs to (S1)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.errors import (
+    Conflict,
+    InconsistentClusterId,
+    KeyExists,
+    KeyNotFound,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
+from sparklog.host.dice import new_id
+from sparklog.storage.keys import INCARNATION
+from sparklog.storage.object_store import ObjectStore
+
+
+class Incarnation(msgspec.Struct, frozen=True):
+    """The contents of a store's INCARNATION: the uuid of this store's life, and the chain it belongs to."""
+
+    incarnation: str
+    chain_id: str
+
+
+def read_incarnation(target: ObjectStore) -> Incarnation | None:
+    """The mark of the store, or None. Raises Conflict if it is not sparklog's, and the store's errors."""
+    try:
+        return msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
+    except KeyNotFound:
+        return None
+    except msgspec.DecodeError as error:
+        raise Conflict(f"{INCARNATION} at {target.url} is not sparklog's: {error}") from error
+
+
+def begin_incarnation(target: ObjectStore, store: str, chain_id: str) -> tuple[Incarnation, bool]:
+    """Begin the store's life: (its mark, whether this call put it there). A mark of the same chain stays as it is.
+
+    Raises InconsistentClusterId for a mark of another chain.
+    """
+    mark = Incarnation(new_id(), chain_id)
+    try:
+        target.put_if_absent(INCARNATION, msgspec.json.encode(mark))
+        return mark, True
+    except (KeyExists, OutcomeUnknown) as error:
+        existing = read_incarnation(target)
+        if existing is None:
+            message = f"store {store} at {target.url} could not be marked: {error.message}"
+            raise StoreUnavailable(message) from error
+    check_owner(existing, target, store, chain_id)
+    return existing, existing == mark
+
+
+def check_owner(mark: Incarnation, target: ObjectStore, store: str, chain_id: str) -> None:
+    """Raise InconsistentClusterId if the store belongs to another cluster."""
+    if mark.chain_id != chain_id:
+        raise of_another_cluster(mark, target, store)
+
+
+def of_another_cluster(mark: Incarnation, target: ObjectStore, store: str) -> InconsistentClusterId:
+    """The error for a store that another cluster owns."""
+    return InconsistentClusterId(
+        f"store {store} at {target.url} belongs to the cluster with chain id {mark.chain_id}: give another address, "
+        f"or, if that cluster is gone for good, remove {INCARNATION} there"
+    )
