@@ -18,7 +18,7 @@ from sparklog.cli.output import (
 )
 from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.core.readable import counted
-from sparklog.options.key_value import key_values
+from sparklog.options.key_value import key_values, store_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,14 +34,16 @@ app = typer.Typer(help="Create a cluster and look at its health.", no_args_is_he
     epilog=ending(
         "sparklog cluster init --cluster file:///data/log",
         "sparklog cluster init --cluster /data/log --store a=disk-a -c num.partitions=6",
+        "sparklog cluster init --cluster s3://logs/meta --store a@zone-1=s3://logs-a --store b@zone-2=s3://logs-b",
     )
 )
 def init(
     store: list[str] = typer.Option(
         [],
         "--store",
-        metavar="ID=URL",
+        metavar="ID[@ZONE]=URL",
         help="A store for data; may be given several times. A relative URL is resolved against the cluster's. "
+        "Replicas of a partition are put into different zones. "
         'Default: one store, "local", at the cluster\'s root.',
     ),
     cluster_config: list[str] = typer.Option(
@@ -56,9 +58,14 @@ def init(
     from sparklog.client.bootstrap import init_cluster
     from sparklog.storage.open_store import absolute_url
 
-    stores = key_values(store, "--store", "ID=URL")
+    stores = store_addresses(store, "--store")
     url = absolute_url(settings.cluster())
-    chain_id = init_cluster(url, stores=stores or None, config=key_values(cluster_config, "--cluster-config"))
+    chain_id = init_cluster(
+        url,
+        stores={each.store: each.url for each in stores} or None,
+        zones={each.store: each.zone for each in stores if each.zone},
+        config=key_values(cluster_config, "--cluster-config"),
+    )
     done(f"created cluster {chain_id} at {url}", {"chain_id": chain_id, "cluster": url})
 
 
@@ -72,7 +79,12 @@ def info() -> None:
     with connect() as cluster, cluster.connection.follower.current() as state:
         url = cluster.connection.url
         stores = [
-            {"store": store.store, "url": join_url(url, store.url), "registration": store.registration}
+            {
+                "store": store.store,
+                "url": join_url(url, store.url),
+                "zone": store.zone or None,
+                "registration": store.registration,
+            }
             for store in state.stores.values()
         ]
         document: dict[str, Any] = {

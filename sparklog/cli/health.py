@@ -32,9 +32,10 @@ def health() -> None:
     dump compares the bytes of records. A store that does not answer is reported after 20 seconds.
 
     Exit 5 if something is wrong: the metadata can't be read; a store does not answer, can't be written, or is not the
-    one that was registered; an object is missing, can't be read or has another size; the last run of a job failed; no
-    snapshot was written for a long time. A lost index is a remark: readers rebuild it from its object, and no command
-    puts it back yet.
+    one that was registered; a partition has no leader, or fewer replicas in sync than min.insync.replicas; an object is
+    missing, can't be read or has another size; the last run of a job failed; no snapshot was written for a long time.
+    Remarks: replicas that are not in sync; a store that is fenced or whose agent is down; a lost index, which readers
+    rebuild from its object, and no command puts back yet.
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout
@@ -91,6 +92,8 @@ def _found(
     cluster: Cluster, state: ClusterState, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """The scalar values, and the lists of stores, jobs and orphans."""
+    from sparklog.core.replication_health import replication_health
+
     numbers = position(cluster, state)
     jobs = [{"job": run.job, "ended_ms": run.ended_ms, "failed": run.failed_partitions} for run in state.jobs.values()]
     wrong = [f"store {store.store}: {problem}" for store in checked.stores for problem in store.problems]
@@ -98,6 +101,9 @@ def _found(
     for store in checked.stores:
         wrong += _some(store.store, store.bad_objects, "more problem")
         remarks += _some(store.store, store.remarks, "more remark")
+    replication = replication_health(state)
+    wrong += replication.wrong
+    remarks += replication.remarks
     wrong += [f"job {job['job']}: {job['failed']} failed, see sparklog job status" for job in jobs if job["failed"]]
     if (behind := numbers["entries_since_snapshot"]) > STALE_SNAPSHOT_ENTRIES:
         wrong.append(f"no snapshot for {counted(behind, 'entry')}: sparklog chain snapshot")
@@ -107,6 +113,9 @@ def _found(
         "remarks": remarks,
         **numbers,
         **size(state),
+        "partitions_offline": replication.offline,
+        "partitions_under_min_isr": replication.under_min_isr,
+        "partitions_under_replicated": replication.under_replicated,
         **_waiting(state, now_ms()),
         "objects": checked.objects,
         "objects_sampled": checked.sampled,

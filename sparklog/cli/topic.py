@@ -13,28 +13,35 @@ from sparklog.cli.output import (
     now_ms,
     print_json,
     print_values,
+    print_warning,
     show_rows,
     table,
 )
 from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.core.readable import counted
-from sparklog.options.key_value import key_values
+from sparklog.options.key_value import assignment_of, key_values
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
-    from sparklog.core.commands import Command
-    from sparklog.core.records import Record
     from sparklog.core.state import ClusterState, Partition, Topic
 
 app = typer.Typer(help="Create, describe, change and delete topics.", no_args_is_help=True)
 
 NAME = typer.Argument(metavar="TOPIC", help="The topic.")
+ASSIGNMENT = typer.Option(
+    None,
+    "--assignment",
+    metavar="A:B,B:C,…",
+    help="The stores of each new partition by hand, the preferred leader first: partitions are separated by commas, "
+    "stores by colons.",
+)
 
 
 @app.command(
     epilog=ending(
         "sparklog topic create orders --partitions 6",
         "sparklog topic create orders -p 6 -c retention.ms=86400000 -c segment.bytes=134217728",
+        "sparklog topic create orders --assignment a:b,b:c,c:a",
     )
 )
 def create(
@@ -56,26 +63,43 @@ def create(
         metavar="KEY=VALUE",
         help="A config key (docs/config.md); may be given several times.",
     ),
+    assignment: str | None = ASSIGNMENT,
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Create a topic."""
+    """Create a topic. Its replicas are spread over the zones, then evenly over the stores."""
+    from sparklog.client.cluster import by_hand
     from sparklog.core.commands import CreateTopic
-    from sparklog.core.config.topic import parse_topic_config
+    from sparklog.core.config.cluster import topic_defaults
+    from sparklog.core.config.topic import effective, parse_topic_config
     from sparklog.core.records import TopicCreated
+    from sparklog.core.replication_health import min_isr_warning
 
     config = parse_topic_config(key_values(topic_config, "--topic-config"))
     with connect() as cluster:
-        (record,) = _decided(cluster, CreateTopic(topic, partitions, replication_factor, config, None))
+        stores = assignment_of(assignment, "--assignment")
+        command = CreateTopic(topic, partitions, replication_factor, config, by_hand(stores))
+        state, (record,) = cluster.connection.decided(command)
         assert isinstance(record, TopicCreated)
         count, topic_id = len(record.assignment), None
-        if not dry_run:
+        placed = record.assignment
+        if dry_run:
+            _warn(min_isr_warning(topic, effective(config, topic_defaults(state.config)), len(placed[0])))
+        else:
             created = cluster.create_topic(
-                topic, partitions=partitions, replication_factor=replication_factor, config=config
+                topic, partitions=partitions, replication_factor=replication_factor, config=config, assignment=stores
             )
             count, topic_id = len(created.partitions), created.topic_id
+            placed = tuple(partition.replication.replicas for partition in created.partitions)
     done(
         f"{'would create' if dry_run else 'created'} topic {topic} with {counted(count, 'partition')}",
-        {"topic": topic, "id": topic_id, "partitions": count, "config": config, "dry_run": dry_run},
+        {
+            "topic": topic,
+            "id": topic_id,
+            "partitions": count,
+            "assignment": placed,
+            "config": config,
+            "dry_run": dry_run,
+        },
     )
 
 
@@ -135,10 +159,17 @@ def describe(topic: str = NAME) -> None:
     shown = [f"{key}={config[key]}{' (cluster)' if source == 'cluster' else ''}" for key, source in sources.items()]
     print_values({**document, "config": shown or "only defaults"})
     print()
-    print(table(partitions))
+    print(table([_shown(row) for row in partitions]))
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """The row for people: of the replicas' ends only how far some are behind."""
+    behind = [f"{store} {lag}" for store, lag in row["lag_records"].items() if lag]
+    return {**{name: value for name, value in row.items() if name not in ("log_ends", "elr")}, "lag_records": behind}
 
 
 def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_ms: int) -> dict[str, Any]:
+    from sparklog.core.replica_status import replica_statuses
     from sparklog.core.retention import plan_retention
     from sparklog.core.types import OffsetRange, TopicPartition
 
@@ -146,6 +177,7 @@ def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_m
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
     oldest, newest = slices["min_timestamp_us"], slices["max_timestamp_us"]
     config = state.topic_config(topic)
+    replicas = list(replica_statuses(state, partition))
     cuts_ms = []
     if config.delete and config.retention_ms is not None and len(newest):
         cuts_ms.append(int(newest[0]) // 1000 + config.retention_ms + 1)
@@ -157,6 +189,9 @@ def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_m
         "epoch": partition.replication.leader_epoch,
         "replicas": partition.replication.replicas,
         "isr": partition.replication.isr,
+        "elr": partition.replication.elr,
+        "log_ends": {replica.store: replica.log_end for replica in replicas},
+        "lag_records": {replica.store: replica.lag_records for replica in replicas},
         "log_start": partition.log_start,
         "high_watermark": partition.high_watermark,
         "log_end": partition.next_offset,
@@ -187,9 +222,11 @@ def alter(
 ) -> None:
     """Change the config of a topic."""
     from sparklog.core.commands import AlterTopic
-    from sparklog.core.config.topic import parse_topic_config
+    from sparklog.core.config.cluster import topic_defaults
+    from sparklog.core.config.topic import effective, parse_topic_config
     from sparklog.core.errors import InvalidOption
     from sparklog.core.records import TopicAltered
+    from sparklog.core.replication_health import min_isr_warning
 
     changed = parse_topic_config(key_values(set_, "--set"))
     if both := sorted(set(changed) & set(delete)):
@@ -198,10 +235,13 @@ def alter(
         raise InvalidOption("what is to change? give --set KEY=VALUE or --delete KEY")
     with connect() as cluster:
         topic_id = _topic(cluster, topic).topic_id
-        (record,) = _decided(cluster, AlterTopic(topic_id, changed, tuple(delete)))
+        state, (record, *_) = cluster.connection.decided(AlterTopic(topic_id, changed, tuple(delete)))
         assert isinstance(record, TopicAltered)
         before, config = _topic(cluster, topic).config, record.config
-        if not dry_run:
+        if dry_run:
+            factor = len(state.partitions_of(state.topics[topic_id])[0].replication.target)
+            _warn(min_isr_warning(topic, effective(config, topic_defaults(state.config)), factor))
+        else:
             cluster.alter(topic, config={**changed, **dict.fromkeys(delete)})
             config = _topic(cluster, topic).config
     shown = ", ".join(f"{key}={value}" for key, value in config.items()) or "only defaults"
@@ -211,23 +251,40 @@ def alter(
     )
 
 
-@app.command("add-partitions", epilog=ending("sparklog topic add-partitions orders --total 12 --dry-run"))
+@app.command(
+    "add-partitions",
+    epilog=ending(
+        "sparklog topic add-partitions orders --total 12 --dry-run",
+        "sparklog topic add-partitions orders --total 8 --assignment a:b,b:c",
+    ),
+)
 def add_partitions(
     topic: str = NAME,
     total: int = typer.Option(..., "--total", metavar="N", help="The new number of partitions."),
+    assignment: str | None = ASSIGNMENT,
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Add partitions. Records stay where they are, but new records of a key may go to another partition."""
+    from sparklog.client.cluster import by_hand
     from sparklog.core.commands import AddPartitions
+    from sparklog.core.records import PartitionsAdded
 
     with connect() as cluster:
         before = _topic(cluster, topic)
-        _decided(cluster, AddPartitions(before.topic_id, total))
+        stores = assignment_of(assignment, "--assignment")
+        _, (record,) = cluster.connection.decided(AddPartitions(before.topic_id, total, by_hand(stores)))
+        assert isinstance(record, PartitionsAdded)
         if not dry_run:
-            cluster.add_partitions(topic, total)
+            cluster.add_partitions(topic, total, assignment=stores)
     done(
         f"topic {topic} {'would have' if dry_run else 'has'} {counted(total, 'partition')}, it had {before.partitions}",
-        {"topic": topic, "partitions": total, "before": before.partitions, "dry_run": dry_run},
+        {
+            "topic": topic,
+            "partitions": total,
+            "before": before.partitions,
+            "added": record.assignment,
+            "dry_run": dry_run,
+        },
     )
 
 
@@ -304,12 +361,6 @@ def _topic(cluster: Cluster, name: str) -> Topic:
         return topic_of(state, name)
 
 
-def _decided(cluster: Cluster, command: Command) -> tuple[Record, ...]:
-    """The records that a commit of the command would produce now. Changes nothing; raises what the commit would."""
-    from sparklog.core.decide.command import decide
-    from sparklog.core.records import At
-    from sparklog.core.types import EntryNumber
-
-    submission = cluster.connection.committer.begin(command)
-    with cluster.connection.follower.current() as state:
-        return decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records
+def _warn(warning: str | None) -> None:
+    if warning is not None:
+        print_warning(warning)

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, new_command_id
 from sparklog.client.connection import Connection
+from sparklog.client.stores import add_store
 from sparklog.client.write_plan import append_command, check_partition_named, plan_write, producer_slices, write_rows
+from sparklog.core.assignment import Assignment
 from sparklog.core.commands import (
     AddPartitions,
     AllocateProducer,
@@ -20,6 +22,10 @@ from sparklog.core.commands import (
     Command,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
+    FenceStore,
+    MoveReplicas,
+    RemoveStore,
     Submission,
 )
 from sparklog.core.config.cluster import topic_defaults
@@ -29,7 +35,9 @@ from sparklog.core.config.topic import parse_topic_config, topic_values
 from sparklog.core.errors import InvalidInput
 from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
-from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
+from sparklog.core.replication_health import min_isr_warning
+from sparklog.core.state import ClusterState, Partition, Store, Topic
 from sparklog.core.types import StoreId
 from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
@@ -92,13 +100,12 @@ class Cluster:
     ) -> TopicDescription:
         """Create a topic. `assignment` sets the stores of each partition by hand, the preferred leader first.
 
-        Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidReplicationFactor, InvalidConfig.
+        By default they are spread over the zones, then evenly over the stores. Raises TopicAlreadyExists, InvalidTopic,
+        InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment, InvalidConfig.
         """
-        by_hand = (
-            None if assignment is None else tuple(tuple(StoreId(store) for store in stores) for stores in assignment)
-        )
         settings = parse_topic_config(config or {})
-        self.submit(CreateTopic(name, partitions, replication_factor, settings, by_hand))
+        self.submit(CreateTopic(name, partitions, replication_factor, settings, by_hand(assignment)))
+        self.warn_of_min_isr(name)
         return self.describe(name)
 
     def topics(self) -> list[str]:
@@ -124,14 +131,79 @@ class Cluster:
         removed = tuple(key for key, value in config.items() if value is None)
         changed = parse_topic_config({key: value for key, value in config.items() if value is not None})
         self.submit(AlterTopic(self._topic(name).topic_id, changed, removed))
+        self.warn_of_min_isr(name)
 
-    def add_partitions(self, name: str, total: int) -> None:
-        """Raise the number of partitions to `total`. Keys may move to other partitions. Raises InvalidPartitions."""
-        self.submit(AddPartitions(self._topic(name).topic_id, total))
+    def warn_of_min_isr(self, name: str) -> None:
+        """Log a warning if the topic wants more replicas in sync than it has."""
+        with self.connection.follower.current() as state:
+            topic = state.topic_named(name)
+            if topic is None:  # deleted meanwhile
+                return
+            factor = len(state.partitions_of(topic)[0].replication.target)
+            warning = min_isr_warning(name, state.topic_config(topic), factor)
+        if warning is not None:
+            log.warning("%s", warning)
+
+    def add_partitions(self, name: str, total: int, *, assignment: Sequence[Sequence[str]] | None = None) -> None:
+        """Raise the number of partitions to `total`. Keys may move to other partitions.
+
+        `assignment` sets the stores of each new partition by hand. Raises InvalidPartitions, InvalidReplicationFactor,
+        InvalidReplicaAssignment.
+        """
+        self.submit(AddPartitions(self._topic(name).topic_id, total, by_hand(assignment)))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic at once. The next retention run after `file.delete.delay.ms` deletes its objects."""
         self.submit(DeleteTopic(self._topic(name).topic_id))
+
+    # ---- stores and replicas --------------------------------------------------------------------
+
+    def stores(self) -> list[Store]:
+        """The registered stores, in the order of their registration."""
+        with self.connection.follower.current() as state:
+            return sorted(state.stores.values(), key=lambda store: store.registration)
+
+    def add_store(self, store: str, url: str, *, zone: str | None = None) -> Store:
+        """Register a new store, or one that was fenced and is back with what it had; see `client.stores.add_store`."""
+        return add_store(self.connection, StoreId(store), url, zone)
+
+    def fence_store(self, store: str) -> None:
+        """Let the store take part in nothing until it is added again: where it led, another replica does.
+
+        Raises BrokerIdNotRegistered.
+        """
+        self.submit(FenceStore(StoreId(store)))
+
+    def remove_store(self, store: str) -> None:
+        """Forget a store that has no replica. Raises Conflict if it has one, BrokerIdNotRegistered."""
+        self.submit(RemoveStore(StoreId(store)))
+
+    def move_replicas(self, topic: str, to: Sequence[str], *, partition: int | None = None) -> None:
+        """Begin to move a topic, or one partition of it, to these stores, the preferred leader first.
+
+        Agents copy; the old replicas go when the new ones are in sync. Raises InvalidReplicaAssignment,
+        UnknownTopicOrPartition.
+        """
+        with self.connection.follower.current() as state:
+            moves = moves_to(partitions_named(state, topic, partition), [StoreId(store) for store in to])
+        if moves:
+            self.submit(MoveReplicas(moves))
+
+    def elect_leaders(
+        self, topic: str, *, partition: int | None = None, store: str | None = None, unclean: bool = False
+    ) -> None:
+        """Let `store` lead a topic or one partition of it; by default the preferred leader, the first replica.
+
+        With `unclean` a replica that lacks acknowledged records may lead if no other can, and they are lost. Raises
+        ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, IneligibleReplica.
+        """
+        with self.connection.follower.current() as state:
+            partitions = partitions_named(state, topic, partition)
+            elections = (
+                preferred_elections(state, partitions) if store is None else elections_of(StoreId(store), partitions)
+            )
+        if elections:
+            self.submit(ElectLeaders(elections, unclean))
 
     # ---- records --------------------------------------------------------------------------------
 
@@ -256,6 +328,11 @@ class Cluster:
         low = partition_state.log_start if start is None else start
         high = partition_state.high_watermark if end is None else end
         return plan_range(state, found_topic, partition, check_range(topic, partition_state, low, high))
+
+
+def by_hand(assignment: Sequence[Sequence[str]] | None) -> Assignment | None:
+    """A manual assignment as commands have it; None for none."""
+    return None if assignment is None else tuple(tuple(StoreId(store) for store in stores) for stores in assignment)
 
 
 def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None) -> Cluster:

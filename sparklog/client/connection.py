@@ -81,11 +81,14 @@ class Connection:
         """Open a store that may not be registered yet, at an address that may be relative to the cluster's."""
         return open_registered(self.url, store, url, self._settings)
 
-    def decided(self, command: Command) -> tuple[Record, ...]:
-        """The records that a commit of the command would lead to now. Changes nothing; raises what the commit would."""
+    def decided(self, command: Command) -> tuple[ClusterState, tuple[Record, ...]]:
+        """The newest state, and the records that a commit of the command would lead to.
+
+        Changes nothing; raises what the commit would.
+        """
         submission = self.committer.begin(command)
         with self.follower.current() as state:
-            return decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records
+            return state, decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
         """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning."""

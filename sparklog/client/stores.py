@@ -38,7 +38,8 @@ def add_store(
     if known is not None and mark is None:
         raise DuplicateBrokerRegistration(
             f"store {store} is registered with INCARNATION {known.incarnation}, found no {INCARNATION} at "
-            f"{target.url}: if it was wiped, its agent reports the loss and fills it again; another store needs another id"
+            f"{target.url}: if it was wiped, its agent reports the loss and fills it again; another store needs "
+            "another id"
         )
     check_addresses(connection.follower.store, [*(each for each in others if each[0] != store), (store, target.url)])
     zone = (known.zone if known is not None else "") if zone is None else zone

@@ -209,7 +209,7 @@ class ClusterAlreadyExists(Conflict):
 
 
 class InconsistentClusterId(Conflict):
-    """A different cluster is at the address: the original one was deleted, and another was created in its place."""
+    """A different cluster is at the address, or owns the store there: the original one was deleted, or never was."""
 
     code = "INCONSISTENT_CLUSTER_ID"
 
@@ -262,6 +262,12 @@ class ElectionNotNeeded(Conflict):
     """The partition already has the leader that was wanted, or one that lives."""
 
     code = "ELECTION_NOT_NEEDED"
+
+
+class NoReassignmentInProgress(Conflict):
+    """A move was to be cancelled where none is under way."""
+
+    code = "NO_REASSIGNMENT_IN_PROGRESS"
 
 
 class InvalidProducerEpoch(Conflict):

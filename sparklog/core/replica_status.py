@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import msgspec
 
 from sparklog.core.numbering import records_between
-from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
 
@@ -47,7 +46,7 @@ def replica_statuses(state: ClusterState, partition: Partition) -> Iterator[Repl
     value = partition.replication
     for name, log_end in zip(value.replicas, value.log_ends, strict=True):
         store = state.stores[name]
-        lag_bytes = _lag_bytes(state, partition, log_end)
+        lag_records, lag_bytes = _lag(state, partition, log_end)
         yield ReplicaStatus(
             store=name,
             zone=store.zone,
@@ -55,7 +54,7 @@ def replica_statuses(state: ClusterState, partition: Partition) -> Iterator[Repl
             in_isr=name in value.isr,
             in_elr=name in value.elr,
             log_end=log_end,
-            lag_records=records_between(log_end, value.next_offset),
+            lag_records=lag_records,
             lag_bytes=lag_bytes,
             size_bytes=partition.size_bytes - lag_bytes,
             registration=store.registration,
@@ -76,16 +75,18 @@ def store_uses(state: ClusterState) -> dict[StoreId, StoreUse]:
         if value.leader is not None:
             leaders[value.leader] += 1
         for store, log_end in zip(value.replicas, value.log_ends, strict=True):
-            sizes[store] += partition.size_bytes - _lag_bytes(state, partition, log_end)
+            sizes[store] += partition.size_bytes - _lag(state, partition, log_end)[1]
     return {
         store: StoreUse(replicas=replicas[store], leaders=leaders[store], size_bytes=sizes[store])
         for store in state.stores
     }
 
 
-def _lag_bytes(state: ClusterState, partition: Partition, log_end: Offset) -> int:
+def _lag(state: ClusterState, partition: Partition, log_end: Offset) -> tuple[int, int]:
+    """Records and bytes between a replica's LEO and the end of the log. Offsets without a record don't count."""
     if log_end >= partition.next_offset:
-        return 0
+        return 0, 0
     key = TopicPartition(partition.topic_id, partition.partition)
-    beyond: SliceColumns = state.slices.find(key, OffsetRange(log_end, partition.next_offset))
-    return int(beyond.columns["length"].sum())
+    beyond = state.slices.find(key, OffsetRange(log_end, partition.next_offset)).columns
+    records = min(int(beyond["records"].sum()), records_between(log_end, partition.next_offset))
+    return records, int(beyond["length"].sum())

@@ -1,20 +1,62 @@
-"""KEY=VALUE arguments of a command line or a job."""
+"""KEY=VALUE arguments of a command line or a job, and the addresses of stores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sparklog.core.errors import InvalidOption
 
 
-def key_values(given: Sequence[str], option: str, form: str = "KEY=VALUE") -> dict[str, str]:
+class StoreAddress(NamedTuple):
+    """A store as it is named on a command line. `zone`: None if none is given."""
+
+    store: str
+    url: str
+    zone: str | None
+
+
+def key_values(given: Sequence[str], option: str) -> dict[str, str]:
     """KEY=VALUE arguments as a map. Raises InvalidOption for any other form, or a key that is given twice."""
     values: dict[str, str] = {}
     for argument in given:
         key, equals, value = argument.partition("=")
         if not equals or not key:
-            raise InvalidOption(f"{option}: wanted {form}, found {argument!r}")
+            raise InvalidOption(f"{option}: wanted KEY=VALUE, found {argument!r}")
         if key in values:
             raise InvalidOption(f"{option}: {key} is given twice")
         values[key] = value
     return values
+
+
+def store_address(given: str, option: str) -> StoreAddress:
+    """A store's ID[@ZONE]=URL. Raises InvalidOption for any other form."""
+    name, equals, url = given.partition("=")
+    store, at, zone = name.partition("@")
+    if not equals or not store or not url or (at and not zone):
+        raise InvalidOption(f"{option}: wanted ID=URL or ID@ZONE=URL, found {given!r}")
+    return StoreAddress(store, url, zone if at else None)
+
+
+def store_addresses(given: Sequence[str], option: str) -> list[StoreAddress]:
+    """Several stores. Raises InvalidOption, also if an id is given twice."""
+    addresses = [store_address(argument, option) for argument in given]
+    seen: set[str] = set()
+    for address in addresses:
+        if address.store in seen:
+            raise InvalidOption(f"{option}: {address.store} is given twice")
+        seen.add(address.store)
+    return addresses
+
+
+def assignment_of(given: str | None, option: str) -> tuple[tuple[str, ...], ...] | None:
+    """A manual assignment: partitions are separated by commas, the stores of each by colons, as a:b,b:a.
+
+    Raises InvalidOption if a store has no name.
+    """
+    if given is None:
+        return None
+    partitions = tuple(tuple(partition.split(":")) for partition in given.split(","))
+    if not all(store for partition in partitions for store in partition):
+        raise InvalidOption(f"{option}: wanted stores of each partition, as a:b,b:a, found {given!r}")
+    return partitions

@@ -1,4 +1,4 @@
-"""The log's own state as tables (`metadata=topics|partitions|segments|writes|chain`): their columns and rows.
+"""The log's own state as tables (`metadata=topics|partitions|replicas|segments|writes|chain`): their columns and rows.
 
 Offsets are ranges [start, end). Sizes are stored batch bytes unless a column's name says "object".
 """
@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     IntegerType,
     LongType,
@@ -29,12 +30,13 @@ from sparklog.core.config.key import text_of
 from sparklog.core.config.topic import topic_values
 from sparklog.core.held_slices import Holding
 from sparklog.core.object_table import ObjectTable
+from sparklog.core.replica_status import replica_statuses
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Holder, ObjectNumber, OffsetRange, TopicPartition
 from sparklog.storage.keys import data_key
 
-_INT, _LONG, _STRING, _TIME = IntegerType(), LongType(), StringType(), TimestampType()
+_BOOL, _INT, _LONG, _STRING, _TIME = BooleanType(), IntegerType(), LongType(), StringType(), TimestampType()
 _STRINGS: Final = ArrayType(StringType())
 
 _COLUMNS: Final[Mapping[str, Mapping[str, DataType]]] = {
@@ -56,6 +58,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, DataType]]] = {
         "leader_epoch": _INT,
         "replicas": _STRINGS,
         "isr": _STRINGS,
+        "elr": _STRINGS,
         "log_start": _LONG,
         "high_watermark": _LONG,
         "log_end": _LONG,
@@ -65,6 +68,23 @@ _COLUMNS: Final[Mapping[str, Mapping[str, DataType]]] = {
         "oldest": _TIME,
         "newest": _TIME,
         "version": _LONG,
+    },
+    "replicas": {
+        "topic": _STRING,
+        "partition": _INT,
+        "store": _STRING,
+        "zone": _STRING,
+        "is_leader": _BOOL,
+        "in_isr": _BOOL,
+        "in_elr": _BOOL,
+        "leo": _LONG,
+        "lag_records": _LONG,
+        "lag_bytes": _LONG,
+        "size_bytes": _LONG,
+        "registration": _LONG,
+        "reachable": _BOOL,
+        "adding": _BOOL,
+        "removing": _BOOL,
     },
     "segments": {
         "topic": _STRING,
@@ -125,7 +145,7 @@ def arrow_schema(table: str) -> pa.Schema:
 
 
 def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
-    """The rows of `topics`, `partitions` or `segments`, ordered by topic, partition and offset."""
+    """The rows of a table of the state, ordered by topic and partition; segments by offset, replicas by preference."""
     return _ROWS[table](state)
 
 
@@ -178,6 +198,7 @@ def _partitions(state: ClusterState) -> Iterator[Row]:
                 partition.replication.leader_epoch,
                 list(partition.replication.replicas),
                 list(partition.replication.isr),
+                list(partition.replication.elr),
                 partition.log_start,
                 partition.high_watermark,
                 partition.next_offset,
@@ -188,6 +209,29 @@ def _partitions(state: ClusterState) -> Iterator[Row]:
                 int(slices.columns["max_timestamp_us"].max()) if len(slices) else None,
                 partition.replication.version,
             )
+
+
+def _replicas(state: ClusterState) -> Iterator[Row]:
+    for topic in _by_name(state):
+        for partition in state.partitions_of(topic):
+            for replica in replica_statuses(state, partition):
+                yield (
+                    topic.name,
+                    partition.partition,
+                    replica.store,
+                    replica.zone or None,
+                    replica.is_leader,
+                    replica.in_isr,
+                    replica.in_elr,
+                    replica.log_end,
+                    replica.lag_records,
+                    replica.lag_bytes,
+                    replica.size_bytes,
+                    replica.registration,
+                    replica.reachable,
+                    replica.adding,
+                    replica.removing,
+                )
 
 
 def _segments(state: ClusterState) -> Iterator[Row]:
@@ -224,6 +268,7 @@ def _segments(state: ClusterState) -> Iterator[Row]:
 _ROWS: Final[Mapping[str, Callable[[ClusterState], Iterator[Row]]]] = {
     "topics": _topics,
     "partitions": _partitions,
+    "replicas": _replicas,
     "segments": _segments,
 }
 

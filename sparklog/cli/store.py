@@ -1,0 +1,157 @@
+"""`sparklog store …`: the stores of a cluster, each a home of replicas as a broker is to Kafka."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sparklog.cli.output import connect, done, ending, show_rows, status
+from sparklog.cli.settings import DRY_RUN
+from sparklog.core.readable import counted
+from sparklog.options.key_value import store_address
+
+if TYPE_CHECKING:
+    from sparklog.core.replica_plans import Outcome
+    from sparklog.core.state import ClusterState, Store
+
+app = typer.Typer(help="Add, list, fence and remove stores.", no_args_is_help=True)
+
+ID = typer.Argument(metavar="ID", help="The id of the store.")
+
+
+@app.command(
+    epilog=ending(
+        "sparklog store add b@eu-west-1b=s3://logs-b/prod",
+        "sparklog store add b=disk-b --dry-run",
+    )
+)
+def add(
+    store: str = typer.Argument(
+        metavar="ID[@ZONE]=URL", help="The store. A relative URL is resolved against the cluster's."
+    ),
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Add a store, or let one that was fenced come back.
+
+    The store is probed, marked with a file INCARNATION, and registered. It gets replicas of new topics; "replica move"
+    gives it some of the others. A store that was fenced comes back under its id with what it has: its INCARNATION must
+    be the one it had. Without @ZONE it keeps its zone.
+    """
+    from sparklog.client.stores import add_store
+    from sparklog.core.types import StoreId
+
+    given = store_address(store, "ID[@ZONE]=URL")
+    status(f"probing {given.url}")
+    with connect() as cluster:
+        back = given.store in {each.store for each in cluster.stores()}
+        added = add_store(cluster.connection, StoreId(given.store), given.url, given.zone, dry_run=dry_run)
+    done(
+        f"{'would register' if dry_run else 'registered'} store {added.store}{' again' if back else ''} at {added.url}"
+        f"{f' in zone {added.zone}' if added.zone else ''}",
+        {
+            "store": added.store,
+            "url": added.url,
+            "zone": added.zone,
+            "registration": added.registration,
+            "incarnation": added.incarnation,
+            "again": back,
+            "dry_run": dry_run,
+        },
+    )
+
+
+@app.command("list", epilog=ending("sparklog store list", "sparklog store list --format json"))
+def list_stores() -> None:
+    """List the stores.
+
+    A store is live or dead as its agent is up or down, new if it never had an agent, or fenced. The size is that of the
+    replicas it has.
+    """
+    from sparklog.core.replica_status import store_uses
+    from sparklog.storage.open_store import join_url
+
+    with connect() as cluster, cluster.connection.follower.current() as state:
+        uses = store_uses(state)
+        rows = [
+            {
+                "store": store.store,
+                "url": join_url(cluster.connection.url, store.url),
+                "zone": store.zone or None,
+                "registration": store.registration,
+                "state": _state_of(store),
+                "replicas": uses[store.store].replicas,
+                "leaders": uses[store.store].leaders,
+                "size_bytes": uses[store.store].size_bytes,
+            }
+            for store in cluster.stores()
+        ]
+    show_rows(rows, empty="no stores")
+
+
+@app.command(epilog=ending("sparklog store fence b --dry-run", "sparklog store fence b"))
+def fence(store: str = ID, dry_run: bool = DRY_RUN) -> None:
+    """Let a store take part in nothing until it is added again.
+
+    It leaves every ISR, and where it led, another replica does. --dry-run shows what that means for its partitions.
+    """
+    from sparklog.core.commands import FenceStore
+    from sparklog.core.replica_plans import outcomes
+    from sparklog.core.types import StoreId
+
+    with connect() as cluster:
+        state, records = cluster.connection.decided(FenceStore(StoreId(store)))
+        effects = _effects(state, outcomes(state, records))
+        if not dry_run:
+            cluster.fence_store(store)
+    if not records:
+        done(f"store {store} is fenced already", {"store": store, "fenced": True, "dry_run": dry_run, **effects})
+        return
+    document: dict[str, Any] = {"store": store, "fenced": True, "dry_run": dry_run, **effects}
+    done(
+        f"{'would fence' if dry_run else 'fenced'} store {store}: "
+        f"{counted(effects['replicas'], 'replica')}, of which {effects['leaders_elected']} led and have a new leader; "
+        f"without a leader: {effects['offline']}, fewer in sync than min.insync.replicas: {effects['under_min_isr']}",
+        document,
+    )
+
+
+@app.command(epilog=ending("sparklog store remove b --dry-run", "sparklog store remove b"))
+def remove(store: str = ID, dry_run: bool = DRY_RUN) -> None:
+    """Forget a store that has no replica: sparklog replica move --off ID moves them. Its objects are left there."""
+    from sparklog.core.commands import RemoveStore
+    from sparklog.core.types import StoreId
+
+    with connect() as cluster:
+        state, _ = cluster.connection.decided(RemoveStore(StoreId(store)))
+        url = state.stores[StoreId(store)].url
+        if not dry_run:
+            cluster.remove_store(store)
+    done(
+        f"{'would remove' if dry_run else 'removed'} store {store} at {url}",
+        {"store": store, "url": url, "dry_run": dry_run},
+    )
+
+
+def _state_of(store: Store) -> str:
+    if store.fenced:
+        return "fenced"
+    return {None: "new", True: "live", False: "dead"}[store.agent_up]
+
+
+def _effects(state: ClusterState, changed: list[Outcome]) -> dict[str, int]:
+    from sparklog.core.replication_health import is_offline, is_under_min_isr
+
+    offline = under_min_isr = elected = 0
+    for outcome in changed:
+        topic = state.topic_named(outcome.topic)
+        assert topic is not None
+        offline += is_offline(outcome.after)
+        under_min_isr += is_under_min_isr(outcome.after, state.topic_config(topic).min_insync_replicas)
+        elected += outcome.after.leader is not None and outcome.after.leader != outcome.before.leader
+    return {
+        "replicas": len(changed),
+        "leaders_elected": elected,
+        "offline": offline,
+        "under_min_isr": under_min_isr,
+    }

@@ -1,0 +1,134 @@
+"""What an operator wishes for many partitions at once, as commands, and what a command would change in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from sparklog.core.assignment import moved_off
+from sparklog.core.commands import Election, ElectLeaders, Move
+from sparklog.core.decide.changes import homes
+from sparklog.core.decide.replicas import decide_elect_leaders
+from sparklog.core.decide.stores import registered_store
+from sparklog.core.errors import NoReassignmentInProgress, SparklogError
+from sparklog.core.partition_change import changed_by
+from sparklog.core.plan import partition_of, topic_of
+from sparklog.core.records import At, PartitionsChanged, Record
+from sparklog.core.replica_status import store_uses
+from sparklog.core.replication.partition import Replication
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import OffsetRange, StoreId
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition before and after a command. `refused`: why it stays as it is, or None."""
+
+    topic: str
+    partition: int
+    before: Replication
+    after: Replication
+    refused: SparklogError | None = None
+
+    @property
+    def lost_records(self) -> int:
+        """Offsets below the high watermark that the command gives up."""
+        return _length(self.after.lost) - _length(self.before.lost)
+
+
+def partitions_named(state: ClusterState, topic: str | None, partition: int | None = None) -> list[Partition]:
+    """One partition, those of a topic, or all of the cluster, by topic name. Raises UnknownTopicOrPartition."""
+    names = sorted(state.topic_ids) if topic is None else [topic]
+    topics = [topic_of(state, name) for name in names]
+    if partition is not None and topic is not None:
+        return [partition_of(state, topics[0], partition)]
+    return [each for named in topics for each in state.partitions_of(named)]
+
+
+def moves_to(partitions: Iterable[Partition], to: Sequence[StoreId]) -> tuple[Move, ...]:
+    """The moves after which each partition has its replicas on these stores, the preferred leader first."""
+    return tuple(_move(each, tuple(to)) for each in partitions if each.replication.target != tuple(to))
+
+
+def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partition]) -> tuple[Move, ...]:
+    """The moves after which the store has no replica of these partitions: others take its place, by zone and load.
+
+    Raises BrokerIdNotRegistered, InvalidReplicationFactor.
+    """
+    registered_store(state, leaving)
+    concerned = [each for each in partitions if leaving in each.replication.target]
+    load = {store: use.replicas for store, use in store_uses(state).items()}
+    targets = moved_off(leaving, [each.replication.target for each in concerned], homes(state), load)
+    return tuple(_move(each, target) for each, target in zip(concerned, targets, strict=True))
+
+
+def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
+    """The moves that cancel those under way. Raises NoReassignmentInProgress if there is none."""
+    moving = [each for each in partitions if each.replication.adding or each.replication.removing]
+    if not moving:
+        raise NoReassignmentInProgress("wanted to cancel moves of replicas, found none under way there")
+    return tuple(_move(each, each.replication.original) for each in moving)
+
+
+def preferred_elections(state: ClusterState, partitions: Iterable[Partition]) -> tuple[Election, ...]:
+    """The elections that bring each lead to where the assignment wants it, or at least to a store that can be reached.
+
+    The preferred leader is the first replica, which may have to catch up before (rule E7).
+    """
+    elections = []
+    for each in partitions:
+        value = each.replication
+        if value.leader is None or not state.stores[value.leader].reachable:
+            elections.append(Election(each.topic_id, each.partition))
+        elif value.leader != value.target[0]:
+            elections.append(Election(each.topic_id, each.partition, value.target[0]))
+    return tuple(elections)
+
+
+def elections_of(store: StoreId, partitions: Iterable[Partition]) -> tuple[Election, ...]:
+    """Elections that make the store lead each of these partitions."""
+    return tuple(Election(each.topic_id, each.partition, store) for each in partitions)
+
+
+def outcomes(state: ClusterState, records: Iterable[Record]) -> list[Outcome]:
+    """The partitions that these records of a decision change, by topic name and number."""
+    changes = [change for record in records if isinstance(record, PartitionsChanged) for change in record.changes]
+    found = []
+    for change in changes:
+        before = state.partitions[change.topic_partition].replication
+        found.append(
+            Outcome(
+                topic=state.topics[change.topic_id].name,
+                partition=change.partition,
+                before=before,
+                after=changed_by(change, before),
+            )
+        )
+    return sorted(found, key=lambda outcome: (outcome.topic, outcome.partition))
+
+
+def outcomes_of_elections(
+    state: ClusterState, elections: Iterable[Election], at: At, *, unclean: bool = False
+) -> list[Outcome]:
+    """What each election would lead to, also those that would be refused."""
+    found = []
+    for election in elections:
+        try:
+            records = decide_elect_leaders(state, ElectLeaders((election,), unclean), at)
+        except SparklogError as error:
+            partition = state.partition(election.topic_id, election.partition)
+            if partition is None:
+                raise
+            name, value = state.topics[election.topic_id].name, partition.replication
+            found.append(Outcome(topic=name, partition=election.partition, before=value, after=value, refused=error))
+        else:
+            found += outcomes(state, records)
+    return found
+
+
+def _move(partition: Partition, to: tuple[StoreId, ...]) -> Move:
+    return Move(partition.topic_id, partition.partition, to)
+
+
+def _length(ranges: Iterable[OffsetRange]) -> int:
+    return sum(each.end - each.start for each in ranges)
