@@ -104,14 +104,14 @@ def fence(store: str = ID, dry_run: bool = DRY_RUN) -> None:
         effects = _effects(state, outcomes(state, records))
         if not dry_run:
             cluster.fence_store(store)
-    if not records:
-        done(f"store {store} is fenced already", {"store": store, "fenced": True, "dry_run": dry_run, **effects})
-        return
     document: dict[str, Any] = {"store": store, "fenced": True, "dry_run": dry_run, **effects}
+    if not records:
+        done(f"store {store} is fenced already", document)
+        return
     done(
-        f"{'would fence' if dry_run else 'fenced'} store {store}: "
-        f"{counted(effects['replicas'], 'replica')}, of which {effects['leaders_elected']} led and have a new leader; "
-        f"without a leader: {effects['offline']}, fewer in sync than min.insync.replicas: {effects['under_min_isr']}",
+        f"{'would fence' if dry_run else 'fenced'} store {store}: {counted(effects['replicas'], 'replica')}, "
+        f"{counted(effects['leaders_elected'], 'new leader')}, {counted(effects['offline'], 'partition')} without one, "
+        f"{counted(effects['under_min_isr'], 'partition')} with fewer in sync than min.insync.replicas",
         document,
     )
 
