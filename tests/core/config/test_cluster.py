@@ -26,8 +26,12 @@ DEFAULTS = {
     "metadata.copies": "0",
     "min.insync.replicas": "1",
     "num.partitions": "1",
+    "num.replica.fetchers": "1",
     "offsets.retention.minutes": "10080",
     "producer.id.expiration.ms": "86400000",
+    "replica.fetch.backoff.ms": "1000",
+    "replica.fetch.wait.max.ms": "500",
+    "replica.lag.time.max.ms": "30000",
     "writes.retention.ms": "604800000",
 }
 
