@@ -193,9 +193,13 @@ def _confirm(possible: Iterable[Outcome]) -> None:
     from sparklog.core.errors import InvalidOption
 
     lost = sum(outcome.lost_records for outcome in possible)
-    if not sys.stdin.isatty():
+    if not _at_terminal():
         raise InvalidOption(f"an unclean election that may lose {counted(lost, 'acknowledged record')} needs --yes")
     typer.confirm(f"{counted(lost, 'acknowledged record')} will be lost. Elect?", abort=True, err=True)
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _show_plan(rows: list[dict[str, Any]], message: str, document: dict[str, Any]) -> None:

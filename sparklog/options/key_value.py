@@ -33,7 +33,7 @@ def store_address(given: str, option: str) -> StoreAddress:
     """A store's ID[@ZONE]=URL. Raises InvalidOption for any other form."""
     name, equals, url = given.partition("=")
     store, at, zone = name.partition("@")
-    if not equals or not store or not url or (at and not zone):
+    if not equals or not store or (at and not zone):
         raise InvalidOption(f"{option}: wanted ID=URL or ID@ZONE=URL, found {given!r}")
     return StoreAddress(store, url, zone if at else None)
 

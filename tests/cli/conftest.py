@@ -72,6 +72,12 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cluster.create_topic("orders")
         for value in ("a", "b", "c"):
             cluster.append("orders", pa.table({"value": [value]}))
+    root = folder / "replicated" / "cluster"
+    init_cluster(str(root), stores={each: f"../{each}" for each in "abc"}, zones={"a": "z1", "b": "z2", "c": "z3"})
+    with connect(str(root)) as cluster:
+        cluster.create_topic("t", assignment=["abc"])
+        for value in ("x", "y"):
+            cluster.append("t", pa.table({"value": [value]}))
     return folder
 
 
@@ -86,4 +92,11 @@ def sparklog(nowhere: Cli, templates: Path) -> Cli:
 def orders(nowhere: Cli, templates: Path) -> Cli:
     """A cluster with the topic orders, of one partition, which holds a, b and c in three commits."""
     shutil.copytree(templates / "orders", nowhere.url)
+    return nowhere
+
+
+@pytest.fixture
+def replicated(nowhere: Cli, templates: Path) -> Cli:
+    """Stores a, b and c in zones z1, z2 and z3, and the topic t on a:b:c, which holds x and y in two commits."""
+    shutil.copytree(templates / "replicated", Path(nowhere.url).parent, dirs_exist_ok=True)
     return nowhere

@@ -28,6 +28,12 @@ TOPIC = [
     ("alter orders -d nope.key", 2, "wanted a config key of a topic, found 'nope.key'"),
     ("alter orders -s retention.ms=1 -d retention.ms", 2, "retention.ms is in both"),
     ("add-partitions orders", 2, "Missing option '--total'"),
+    ("create t --assignment local:", 2, "--assignment: wanted stores of each partition, as a:b,b:a, found 'local:'"),
+    ("create t --assignment ,", 2, "--assignment: wanted stores of each partition, as a:b,b:a, found ','"),
+    ("create t --assignment nope", 2, "INVALID_REPLICA_ASSIGNMENT: partition 0 needs 1 different stores"),
+    ("create t --assignment local:local", 2, "found ['local', 'local']"),
+    ("create t --assignment local -p 1", 2, "a manual assignment gives partitions and replication factor itself"),
+    ("add-partitions orders --total 2 --assignment local,local", 2, "assignment of 1 new partition, found one of 2"),
     ("add-partitions orders --total -3", 2, "has 1 partition; they can only grow, found -3"),
     (f"add-partitions orders --total {HUGE}", 2, "1 to 100000 partitions"),
     ("offsets orders --time soon", 2, "found 'soon'"),
@@ -138,11 +144,13 @@ def test_times_in_both_units_that_agree_are_taken(orders: Cli) -> None:
         (["é=x"], "found 'é'"),
         (["metadata=x"], "means the place of the metadata"),
         (["a=x", "A=y"], "needs an id of its own, found 'a' and 'A'"),
-        (["a"], "--store: wanted ID=URL, found 'a'"),
-        (["=x"], "--store: wanted ID=URL, found '=x'"),
+        (["a"], "--store: wanted ID=URL or ID@ZONE=URL, found 'a'"),
+        (["=x"], "--store: wanted ID=URL or ID@ZONE=URL, found '=x'"),
+        (["@z=x"], "--store: wanted ID=URL or ID@ZONE=URL, found '@z=x'"),
+        (["a@=x"], "--store: wanted ID=URL or ID@ZONE=URL, found 'a@=x'"),
+        (["a@z 1=x"], "a zone is up to 100 of a-z A-Z 0-9 . _ / -, like eu-west-1a or dc1/rack7, found 'z 1'"),
         (["a="], "not empty"),
         (["a=x", "a=y"], "--store: a is given twice"),
-        (["a=x", "b=./x"], "wanted stores at addresses of their own, found a and b at file://"),
         (["a=memory://x"], "store a at memory://x would end with this process"),
         (["a=s4://bucket"], "not s4:// in 's4://bucket'"),
         (["a=s3://"], "found the bucket ''"),
@@ -155,6 +163,12 @@ def test_times_in_both_units_that_agree_are_taken(orders: Cli) -> None:
 def test_a_malformed_store_makes_no_cluster(nowhere: Cli, stores: list[str], text: str) -> None:
     said = nowhere("cluster", "init", *(part for each in stores for part in ("--store", each)))
     check(said, 2, text)
+    assert not Path(nowhere.url).exists()
+
+
+def test_two_ids_for_one_address_make_no_cluster(nowhere: Cli) -> None:
+    said = nowhere("cluster", "init", "--store", "a=x", "--store", "b=./x")
+    check(said, 4, "DUPLICATE_BROKER_REGISTRATION: wanted stores at addresses of their own, found a and b at file://")
     assert not Path(nowhere.url).exists()
 
 

@@ -18,12 +18,12 @@ from tests.cli.conftest import Cli
 
 # M: N-02
 def test_a_cluster_is_made_with_its_stores_and_config(nowhere: Cli) -> None:
-    said = nowhere.json("cluster", "init", "--store", "a=disk-a", "--store", "b=disk-b", "-c", "num.partitions=3")
+    said = nowhere.json("cluster", "init", "--store", "a@z/1=disk-a", "--store", "b=disk-b", "-c", "num.partitions=3")
     found = nowhere.json("cluster", "info")
     assert (found["chain_id"], found["cluster"]) == (said["chain_id"], f"file://{nowhere.url}")
     assert found["stores"] == [
-        {"store": "a", "url": f"file://{nowhere.url}/disk-a", "registration": 0},
-        {"store": "b", "url": f"file://{nowhere.url}/disk-b", "registration": 1},
+        {"store": "a", "url": f"file://{nowhere.url}/disk-a", "zone": "z/1", "registration": 0},
+        {"store": "b", "url": f"file://{nowhere.url}/disk-b", "zone": None, "registration": 1},
     ]
     assert found["config"] == {"num.partitions": "3"}
     assert nowhere.json("topic", "create", "t")["partitions"] == 3
@@ -34,7 +34,7 @@ def test_a_cluster_is_made_with_its_stores_and_config(nowhere: Cli) -> None:
     [
         (("-c", "num.partition=3"), "did you mean num.partitions"),
         (("-c", "retention.ms=3"), "log.retention.ms"),
-        (("--store", "a"), "--store: wanted ID=URL, found 'a'"),
+        (("--store", "a"), "--store: wanted ID=URL or ID@ZONE=URL, found 'a'"),
         (("--store", "a=x", "--store", "a=y"), "is given twice"),
     ],
 )

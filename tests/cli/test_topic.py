@@ -11,7 +11,14 @@ from tests.cli.conftest import Cli
 
 def test_a_topic_is_created_described_altered_and_deleted(sparklog: Cli) -> None:  # M: N-03
     made = sparklog.json("topic", "create", "t", "-p", "2", "-c", "retention.ms=1000")
-    assert made == {"topic": "t", "id": 1, "partitions": 2, "config": {"retention.ms": "1000"}, "dry_run": False}
+    assert made == {
+        "topic": "t",
+        "id": 1,
+        "partitions": 2,
+        "assignment": [["local"], ["local"]],
+        "config": {"retention.ms": "1000"},
+        "dry_run": False,
+    }
     altered = sparklog.json("topic", "alter", "t", "-s", "segment.bytes=1000", "-d", "retention.ms")
     assert (altered["before"], altered["config"]) == ({"retention.ms": "1000"}, {"segment.bytes": "1000"})
     assert sparklog.json("topic", "add-partitions", "t", "--total", "3")["before"] == 2

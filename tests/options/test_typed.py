@@ -171,7 +171,7 @@ def test_metadata_is_read_instead_of_records() -> None:
     options = read(metadata="Segments")
     assert (options.metadata, options.subscription, options.columns) == ("segments", None, ())
     with pytest.raises(
-        InvalidOption, match="metadata: wanted one of topics, partitions, segments, writes, chain, found"
+        InvalidOption, match="metadata: wanted one of topics, partitions, replicas, segments, writes, chain, found"
     ):
         read(metadata="groups")
     with pytest.raises(

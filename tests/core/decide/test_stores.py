@@ -28,7 +28,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.records import PartitionsChanged, StoreFenced, StoreRegistered
 from sparklog.core.state import Store
-from sparklog.core.types import StoreId
+from sparklog.core.types import StoreId, TopicId
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.replication.example_partition import offsets, stores
 
@@ -66,6 +66,29 @@ def test_a_wiped_store_that_is_fenced_does_not_come_back_as_if_it_had_everything
     log.fence("a")
     with pytest.raises(DuplicateBrokerRegistration, match="its loss is to be reported"):
         log.register("a", "other")
+
+
+def test_the_zone_of_a_store_is_legal(log: ReplicatedLog) -> None:
+    with pytest.raises(InvalidInput, match="a zone is up to 100 of"):
+        log.submit(RegisterStore(NewStore(D, "file:///d", "i-d", "eu west")))
+
+
+# M: N-03
+def test_new_partitions_are_spread_over_the_zones_of_the_stores(log: ReplicatedLog) -> None:
+    log.submit(RegisterStore(NewStore(D, "file:///d", "i-d", "z")))
+    log.submit(CreateTopic("two", 4, 2))
+    found = [each.replication.replicas for each in log.state.partitions_of(log.state.topics[2])]
+    assert all(D in replicas for replicas in found)  # a, b and c have no zone, which is one, too
+    log.submit(AddPartitions(TopicId(2), 5))
+    assert D in log.state.partitions_of(log.state.topics[2])[4].replication.replicas
+
+
+def test_a_silent_store_gets_no_new_partition_while_there_are_others(log: ReplicatedLog) -> None:
+    log.submit(AgentDown(A, 0))
+    log.submit(CreateTopic("two", 3, 2))
+    assert {each.replication.replicas for each in log.state.partitions_of(log.state.topics[2])} == {(B, C), (C, B)}
+    log.submit(CreateTopic("three", 2, 3))
+    assert {each.replication.replicas[2] for each in log.state.partitions_of(log.state.topics[3])} == {A}
 
 
 def test_the_id_of_a_new_store_is_as_in_settings(log: ReplicatedLog) -> None:

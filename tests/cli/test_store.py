@@ -1,0 +1,173 @@
+"""`sparklog store …`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import sparklog as library
+from sparklog.client.bootstrap import init_cluster
+from sparklog.core.commands import AgentDown, AgentUp
+from sparklog.core.types import StoreId
+from sparklog.log.incarnation import Incarnation
+from sparklog.storage.keys import INCARNATION
+from tests.cli.conftest import Cli
+from tests.cli.replicated import disk, replicas, report_all, said_by, state_of
+from tests.faults.unchanged_cluster import unchanged
+
+
+def refused(cli: Cli, arguments: str, code: int, text: str) -> None:
+    """The command line fails with this code and text, and so does its dry run; the state stays as it is."""
+    before = said_by(cli)
+    for more in ((), ("--dry-run",)):
+        said = cli(*arguments.split(), *more)
+        assert (said.code, said.out, said.err.count("\n")) == (code, "", 1)
+        assert text in said.err
+    assert said_by(cli) == before
+
+
+# M: N-02
+def test_stores_are_listed_with_what_they_have_and_whether_they_live(replicated: Cli) -> None:
+    with library.connect(replicated.url) as cluster:
+        cluster.submit(AgentUp(StoreId("b"), 1))
+        cluster.submit(AgentDown(StoreId("c"), 2))
+    replicated("store", "add", "d=../d")
+    replicated("store", "fence", "a")
+    rows = {row["store"]: row for row in replicated.json("store", "list")}
+    assert {store: (row["state"], row["zone"], row["replicas"], row["leaders"]) for store, row in rows.items()} == {
+        "a": ("fenced", "z1", 1, 0),
+        "b": ("live", "z2", 1, 1),
+        "c": ("dead", "z3", 1, 0),
+        "d": ("new", None, 0, 0),
+    }
+    assert rows["a"]["size_bytes"] == rows["b"]["size_bytes"] > 0 == rows["d"]["size_bytes"]
+    assert rows["d"]["url"] == f"file://{disk(replicated, 'd')}"
+    lines = replicated("store", "list").out.splitlines()
+    assert lines[0].split() == ["store", "url", "zone", "registration", "state", "replicas", "leaders", "size"]
+
+
+# M: N-02
+def test_a_store_is_added_marked_and_used(replicated: Cli) -> None:
+    dry = replicated.json("store", "add", "d@z4=../d", "--dry-run")
+    assert "d" not in state_of(replicated).stores
+    assert not (disk(replicated, "d") / INCARNATION).exists()
+    added = replicated.json("store", "add", "d@z4=../d")
+    mark = json.loads((disk(replicated, "d") / INCARNATION).read_bytes())
+    assert (added["incarnation"], state_of(replicated).chain_id) == (mark["incarnation"], mark["chain_id"])
+    same = ("store", "url", "zone", "registration", "again")
+    assert [added[name] for name in same] == [dry[name] for name in same] == ["d", "../d", "z4", 3, False]
+    made = replicated.json("topic", "create", "u", "-p", "4", "-r", "4")
+    assert sorted(each[0] for each in made["assignment"]) == ["a", "b", "c", "d"]
+
+
+def test_an_add_that_died_before_it_was_registered_is_continued(replicated: Cli) -> None:
+    chain_id = state_of(replicated).chain_id
+    disk(replicated, "d").mkdir()
+    mark = {"incarnation": "f" * 32, "chain_id": chain_id}
+    (disk(replicated, "d") / INCARNATION).write_text(json.dumps(mark))
+    assert replicated.json("store", "add", "d=../d")["incarnation"] == "f" * 32
+
+
+# M: P-02
+def test_a_fenced_store_comes_back_with_what_it_had_and_in_its_zone(replicated: Cli) -> None:
+    assert replicated("store", "fence", "a").code == 0
+    assert replicas(replicated) == ["t-0 b:bc a2 b2 c2"]
+    shutil.move(disk(replicated, "a"), disk(replicated, "moved"))
+    back = replicated.json("store", "add", "a=../moved")
+    assert (back["again"], back["zone"], back["registration"]) == (True, "z1", 4)
+    report_all(replicated, "a")
+    assert replicas(replicated) == ["t-0 b:abc a2 b2 c2"]
+    assert replicated.json("store", "add", "d@z1=../d")["zone"] == "z1"
+
+
+# M: P-06
+def test_fencing_says_what_it_leads_to(replicated: Cli) -> None:
+    replicated("topic", "alter", "t", "-s", "min.insync.replicas=3")
+    before = said_by(replicated)
+    dry = replicated.json("store", "fence", "a", "--dry-run")
+    assert said_by(replicated) == before
+    done = replicated.json("store", "fence", "a")
+    assert {**done, "dry_run": True} == dry
+    effects = {"replicas": 1, "leaders_elected": 1, "offline": 0, "under_min_isr": 1}
+    assert {name: done[name] for name in effects} == effects
+    before = said_by(replicated)
+    assert replicated("store", "fence", "a").out == "store a is fenced already\n"
+    assert said_by(replicated) == before
+
+
+def test_a_store_goes_when_it_has_no_replica(replicated: Cli) -> None:
+    refused(
+        replicated, "store remove c", 4, "CONFLICT: store c has 1 replica: move them to other stores first (sparklog"
+    )
+    replicated("topic", "delete", "t")
+    with unchanged(str(disk(replicated, "c"))):
+        assert replicated("store", "remove", "c", "--dry-run").out == "would remove store c at ../c\n"
+        assert "c" in state_of(replicated).stores
+        assert replicated("store", "remove", "c").out == "removed store c at ../c\n"
+    assert "c" not in state_of(replicated).stores
+    assert replicated.json("store", "add", "c=../c")["again"] is False  # its mark is of this cluster
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ("store fence d", 3, "BROKER_ID_NOT_REGISTERED: wanted store 'd', the cluster has a, b, c"),
+        ("store remove d", 3, "BROKER_ID_NOT_REGISTERED: wanted store 'd'"),
+        ("store add a=../a", 4, "DUPLICATE_BROKER_REGISTRATION: store a is registered already, and not fenced"),
+        (
+            "store add d=../a",
+            4,
+            "DUPLICATE_BROKER_REGISTRATION: wanted stores at addresses of their own, found a and d",
+        ),
+        ("store add A=../d", 2, "INVALID_REQUEST: each store needs an id of its own, found 'a' and 'A'"),
+        ("store add d@z|1=../d", 2, "INVALID_REQUEST: a zone is up to 100 of"),
+        ("store add d", 2, "wanted ID=URL or ID@ZONE=URL, found 'd'"),
+        ("store add d=memory://d", 2, "store d at memory://d would end with this process"),
+        ("store add d=s4://d", 2, "not s4://"),
+    ],
+)
+def test_what_is_no_store_is_refused_and_changes_nothing(replicated: Cli, arguments: str, code: int, text: str) -> None:
+    refused(replicated, arguments, code, text)
+    assert not (disk(replicated, "d") / INCARNATION).exists()
+
+
+def test_one_place_under_two_addresses_is_one_store(replicated: Cli) -> None:
+    """A link, as a bucket behind two endpoints: its INCARNATION tells."""
+    disk(replicated, "link").symlink_to(disk(replicated, "a"))
+    refused(replicated, "store add d=../link", 4, "is registered as a, not as d")
+    url = str(Path(replicated.url).parent / "other")
+    disk(replicated, "x").mkdir()
+    disk(replicated, "y").symlink_to(disk(replicated, "x"))
+    said = Cli(url, replicated.capsys, replicated.monkeypatch)(
+        "cluster", "init", "--store", "x=../x", "--store", "y=../y"
+    )
+    assert (said.code, "wanted a store of its own for each id" in said.err) == (4, True)
+
+
+def test_a_store_of_another_cluster_is_not_taken(replicated: Cli) -> None:
+    other = disk(replicated, "other")
+    init_cluster(str(other))
+    with unchanged(str(other)):
+        refused(replicated, "store add d=../other", 4, "INCONSISTENT_CLUSTER_ID: store d at file://")
+
+
+# M: P-07
+def test_a_wiped_or_swapped_store_does_not_come_back_as_if_it_had_everything(replicated: Cli) -> None:
+    replicated("store", "fence", "a")
+    shutil.rmtree(disk(replicated, "a"))
+    refused(replicated, "store add a=../a", 4, "DUPLICATE_BROKER_REGISTRATION: store a is registered with INCARNATION")
+    assert not disk(replicated, "a").exists()  # its mark is not made again in silence
+    disk(replicated, "a").mkdir()
+    chain_id = state_of(replicated).chain_id
+    mark = Incarnation("f" * 32, chain_id)
+    (disk(replicated, "a") / INCARNATION).write_text(
+        json.dumps({"incarnation": mark.incarnation, "chain_id": chain_id})
+    )
+    refused(replicated, "store add a=../a", 4, f"found {'f' * 32}: if it was wiped, its loss is to be reported")
+
+
+def test_the_last_store_stays(sparklog: Cli) -> None:
+    refused(sparklog, "store remove local", 4, "CONFLICT: store local is the only one of the cluster")
