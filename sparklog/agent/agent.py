@@ -238,6 +238,7 @@ class Agent:
     def _examined(self, state: ClusterState, *, thorough: bool = False) -> Control[ClusterState]:
         """Find out whether the store is the one that the chain knows, and has what it should have; report what not."""
         self._examine_at_ms = self._now_ms + EXAMINE_EVERY_MS
+        self._registered(state)
         self._fetchers.lost_something = False
         mark = yield from self._patiently(ReadMark)
         if self._is_of_another_life(state, mark):

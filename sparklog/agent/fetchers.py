@@ -113,7 +113,9 @@ class Fetchers:
         match reply:
             case Fetched(source=None):
                 self.lost_something |= not request.wanted.sources
-                notes += self._failed(self._partitions, key, reply.failures[-1].error, now_ms)
+                for failure in reply.failures:
+                    if failure.lacks_it:
+                        notes += self._failed(self._partitions, key, failure.error, now_ms)
             case Fetched():
                 batch.there.add(number)
                 self._own = Backoff()

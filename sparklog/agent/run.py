@@ -20,7 +20,6 @@ from sparklog.core.types import StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import Dice, SystemDice
 from sparklog.log.object_copy import fetch_object
-from sparklog.log.stores import Stores
 from sparklog.storage.keys import INCARNATION, data_key
 from sparklog.storage.object_store import ObjectStore
 
@@ -92,36 +91,35 @@ class AgentRun:
         return [reply for reply in came if reply is not None]
 
     def _perform(self, request: Request) -> None:
-        try:
-            reply = self._reply(request)
-        except SparklogError as error:
-            reply = error
-        except BaseException as error:  # without a reply the agent would wait for ever
-            reply = SparklogError(f"{type(request).__name__} failed: {error!r}")
-        self._replies.put((request, reply))
+        self._replies.put((request, perform(request, self._store, self._connection)))
 
-    def _reply(self, request: Request) -> Reply:
-        match request:
-            case Follow():
-                return self._connection.follower.catch_up().state
-            case Submit():
-                committer = self._connection.committer
-                return committer.submit(committer.begin(request.command))
-            case ReadMark():
-                return _mark_at(self._own())
-            case PutMark():
-                _put_mark(self._own(), request.mark)
-                return None
-            case Look():
-                return _is_there(self._own(), request.held)
-            case Fetch():
-                return fetch_object(request.wanted, self._store, self._stores())
 
-    def _stores(self) -> Stores:
-        return self._connection.stores(self._connection.follower.state)
+def perform(request: Request, store: StoreId, connection: Connection) -> Reply:
+    """Do what the agent of `store` asks for. An error is a reply, whatever it is: without one the agent would wait."""
+    try:
+        return _reply(request, store, connection)
+    except SparklogError as error:
+        return error
+    except Exception as error:
+        return SparklogError(f"{type(request).__name__} failed: {error!r}")
 
-    def _own(self) -> ObjectStore:
-        return self._stores().get(self._store)
+
+def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
+    stores = connection.stores(connection.follower.state)
+    match request:
+        case Follow():
+            return connection.follower.catch_up().state
+        case Submit():
+            return connection.committer.submit(connection.committer.begin(request.command))
+        case ReadMark():
+            return _mark_at(stores.get(store))
+        case PutMark():
+            _put_mark(stores.get(store), request.mark)
+            return None
+        case Look():
+            return _is_there(stores.get(store), request.held)
+        case Fetch():
+            return fetch_object(request.wanted, store, stores)
 
 
 def _mark_at(store: ObjectStore) -> Incarnation | None:
