@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -117,7 +118,7 @@ def test_what_is_there_already_is_not_copied_twice(world: ReplicatedCluster, mon
 
 # M: L-04 (loses)
 def test_a_report_that_another_change_overtook_is_made_again(world: ReplicatedCluster) -> None:
-    """A new leader between the copy and the report: the old epoch is fenced, and the agent reports under the new one."""
+    """A new leader between the copy and the report: the old epoch is fenced, the agent reports under the new one."""
     world.write("2", on="ab")
 
     def elect(request: Request) -> Reply:
@@ -237,7 +238,7 @@ def test_a_source_that_fails_is_asked_less_and_less_often_and_then_gone_on_with(
     world.write("2", on="ab")
     agent, asked = failing(world, "ab", lacks_it=False)
     agent.run(60_000)
-    pauses = [later - earlier for earlier, later in zip(asked, asked[1:], strict=False)]
+    pauses = [later - earlier for earlier, later in pairwise(asked)]
     assert pauses[:3] == sorted(pauses[:3])
     assert 10_000 < max(pauses) <= 31_000
     assert len(asked) < 15

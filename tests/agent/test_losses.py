@@ -1,4 +1,4 @@
-"""Stores that lost objects: wiped, rolled back to an old copy, swapped. The loss is reported, then refilled (S1, F2)."""
+"""Stores that lost objects: wiped, rolled back, swapped. The loss is reported, then they are filled again (S1, F2)."""
 
 from __future__ import annotations
 
