@@ -64,3 +64,23 @@ def of_another_cluster(mark: Incarnation, target: ObjectStore, store: str) -> In
         f"store {store} at {target.url} belongs to the cluster with chain id {mark.chain_id}: give another address, "
         f"or, if that cluster is gone for good, remove {INCARNATION} there"
     )
+
+
+class AnotherLife(StoreUnavailable):
+    """The store is not in the life that the chain knows: what was written to it before may be gone."""
+
+
+def check_incarnation(target: ObjectStore, registered: str) -> None:
+    """Check that the store is still in the life it was registered with (rule S1).
+
+    Raises AnotherLife, and the store's errors.
+    """
+    wanted = f"wanted {INCARNATION} {registered} at {target.url}"
+    try:
+        existing = read_incarnation(target)
+    except Conflict as error:
+        raise AnotherLife(f"{wanted}, found something else: {error.message}") from error
+    if existing is None:
+        raise AnotherLife(f"{wanted}, found none: the store was wiped, or is not mounted")
+    if existing.incarnation != registered:
+        raise AnotherLife(f"{wanted}, found {existing.incarnation}: the store was wiped or swapped")
