@@ -27,7 +27,7 @@ from sparklog.core.types import (
 class NewStore(msgspec.Struct, frozen=True):
     """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its file INCARNATION.
 
-    `zone` is not used yet.
+    Readers of its `zone` ask it first.
     """
 
     store: StoreId

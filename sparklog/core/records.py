@@ -29,7 +29,7 @@ class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster-created"):
 
 
 class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
-    """From now on a store can hold replicas, under this registration number. `zone` is not used yet: "".
+    """From now on a store can hold replicas, under this registration number. `zone`: "" if nobody said it.
 
     A store of the same id that is already registered gets this number, and is not fenced any more.
     """

@@ -39,7 +39,7 @@ FORMAT = 2  # version of entries and snapshots; older ones are read, a newer one
 
 
 class Store(msgspec.Struct, frozen=True):
-    """A registered store. `url` is "." for the cluster's own root; `zone` is not used yet: "".
+    """A registered store. `url` is "." for the cluster's own root. Readers of its `zone` ask it first.
 
     A `fenced` one takes part in nothing until it is registered again. `agent_up`: None if it has no agent, and so
     nobody who says whether it can be reached.

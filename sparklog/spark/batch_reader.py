@@ -15,14 +15,16 @@ from functools import partial
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import Connection, shared
 from sparklog.client.read_plan import ReadPlan, plan_read
-from sparklog.core.errors import ClusterNotFound, Damaged, DataLoss
+from sparklog.core.errors import ClusterNotFound, DataLoss, SparklogError
 from sparklog.core.plan import RangeToRead
 from sparklog.core.types import Offset
+from sparklog.log.read_errors import may_be_replaced
 from sparklog.log.scan import scan
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.options.given import warning_of
@@ -56,8 +58,10 @@ class BatchReader(DataSourceReader):
         connection = shared(self.options.cluster, self.options.storage)
         try:
             plan, places = self._plan(connection)
-        except Damaged:  # an object was deleted between catching up and the look-up: the next state has its successor
-            plan, places = self._plan(connection)
+        except SparklogError as error:
+            if not may_be_replaced(error):
+                raise
+            plan, places = self._plan(connection)  # a roll replaced the object, and a newer state names its successor
         warning = warning_of(self.options.ignored)
         for line in [*plan.warnings, *([warning] if warning is not None else [])]:
             log.warning("%s", line)
@@ -76,8 +80,10 @@ class BatchReader(DataSourceReader):
 
     def _plan(self, connection: Connection) -> tuple[ReadPlan, StorePlaces]:
         with connection.follower.current() as state:
-            plan = plan_read(state, self.options, connection.stores(state))
-            return plan, connection.places(state)
+            stores = connection.stores(state)
+            nearest = stores.at(replace(stores.places, zone=self.options.zone))
+            places = replace(connection.places(state), zone=self.options.zone)
+            return plan_read(state, self.options, nearest), places
 
 
 def _replan(places: StorePlaces, chain_id: str, plan: RangeToRead, at: Offset) -> RangeToRead:

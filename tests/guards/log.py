@@ -181,6 +181,41 @@ GUARDS: Final = (
         ("tests/log/test_holders.py::test_a_scan_asks_the_chain_again_if_any_holder_has_lost_the_object",),
     ),
     Guard(
+        "holder-failed-last",
+        "A dead store does not cost its timeout for each object.",
+        "sparklog/log/stores.py",
+        "(self.has_failed(store), not self._is_near(store))",
+        "(False, not self._is_near(store))",
+        ("tests/log/test_stores.py::test_a_dead_nearest_store_costs_a_scan_the_reads_that_were_under_way_and_no_more",),
+    ),
+    Guard(
+        "holder-nearest",
+        "Records come from the reader's zone.",
+        "sparklog/log/stores.py",
+        "(self.has_failed(store), not self._is_near(store))",
+        "(self.has_failed(store), False)",
+        ("tests/log/test_stores.py::test_records_come_from_the_readers_zone",),
+    ),
+    Guard(
+        "ahead-of-a-failed-store",
+        "Nobody waits for what was asked of a store that has failed since.",
+        "sparklog/log/scan.py",
+        "        if self._stores.has_failed(coming.store_id) and not coming.fetched.done():",
+        "        if False:",
+        ("tests/log/test_stores.py::test_a_slice_whose_first_reads_hang_is_not_waited_for_once_its_store_has_failed",),
+    ),
+    Guard(
+        "plan-asks-the-chain",
+        "A look-up by time that finds an object gone at one holder is planned again though another holder is down.",
+        "sparklog/log/read_errors.py",
+        "isinstance(error.__cause__, NoHolderAnswers) and error.__cause__.may_be_replaced",
+        "isinstance(error, Damaged)",
+        (
+            "tests/client/test_read_plan.py"
+            "::test_objects_that_go_during_a_look_up_by_time_are_looked_up_again_before_they_are_lost",
+        ),
+    ),
+    Guard(
         "holders-own-bytes",
         "Bytes fetched ahead from one holder are not taken for another's.",
         "sparklog/log/scan.py",
