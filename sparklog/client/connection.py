@@ -7,6 +7,7 @@ import socket
 import threading
 
 import msgspec
+from msgspec.structs import replace
 
 from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
@@ -15,6 +16,7 @@ from sparklog.core.config.storage import StorageSettings
 from sparklog.core.decide.append import existing_partition
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
 from sparklog.core.plan import RangeToRead, plan_range
+from sparklog.core.positions import right_up_to
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.host.fork import after_fork_in_child
@@ -65,18 +67,23 @@ class Connection:
             for store, url in places.urls.items()
             if has_timeout(join_url(self.url, url))
         }
-        return Stores(msgspec.structs.replace(places, settings=StorageSettings(hasty).over(self._settings)))
+        return Stores(replace(places, settings=StorageSettings(hasty).over(self._settings)))
 
     def places(self, state: ClusterState) -> StorePlaces:
         """The places of the cluster's stores, for tasks: without secrets."""
         return places_to_carry(places_in(state, self.url, self._settings))
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
-        """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning."""
+        """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning.
+
+        Its `lost` says what an unclean election has given up since. Raises as `right_up_to`.
+        """
         with self.follower.current() as state:
+            right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
             partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
             start = min(max(at, partition.log_start), plan.end)
-            return plan_range(state, state.topics[plan.topic_id], plan.partition, OffsetRange(Offset(start), plan.end))
+            rest = OffsetRange(Offset(start), plan.end)
+            return plan_range(state, state.topics[plan.topic_id], plan.partition, rest)
 
     def check_chain(self, chain_id: str) -> None:
         """Raise InconsistentClusterId if this is not cluster `chain_id`, on which the caller's work began."""

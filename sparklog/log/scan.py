@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from sparklog.core.errors import DataLoss, SparklogError, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, SliceToRead
@@ -174,7 +175,7 @@ def _plan_again(
     except UnknownTopicOrPartition as gone:
         if fail_on_data_loss:
             raise DataLoss(f"{where} from offset {at} on: the topic was deleted ({gone.message})") from failed
-        return RangeToRead(plan.topic, plan.topic_id, plan.partition, plan.end, plan.end, (), plan.position)
+        return replace(plan, start=plan.end, slices=(), lost=())
     if again.start > at and fail_on_data_loss:
         raise DataLoss(
             f"{where}: records [{at}, {again.start}) were removed by retention after this read was planned; "

@@ -38,7 +38,6 @@ class TaskToRead(msgspec.Struct, frozen=True):
     """What one task reads and from where: everything that is known only when the read is planned."""
 
     places: StorePlaces
-    chain_id: str
     ranges: list[RangeToRead]
 
 
@@ -65,8 +64,7 @@ class BatchReader(DataSourceReader):
         warning = warning_of(self.options.ignored)
         for line in [*plan.warnings, *([warning] if warning is not None else [])]:
             log.warning("%s", line)
-        chain_id = connection.follower.state.chain_id
-        return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, chain_id, task))) for task in plan.tasks]
+        return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, task))) for task in plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
@@ -74,7 +72,7 @@ class BatchReader(DataSourceReader):
             return
         task = msgspec.msgpack.decode(partition.value, type=TaskToRead)
         stores = Stores(task.places)
-        replan = partial(_replan, task.places, task.chain_id)
+        replan = partial(_replan, task.places)
         for range_ in task.ranges:
             yield from scan(range_, stores, self.columns, replan, fail_on_data_loss=self.options.fail_on_data_loss)
 
@@ -86,11 +84,9 @@ class BatchReader(DataSourceReader):
             return plan_read(state, self.options, nearest), places
 
 
-def _replan(places: StorePlaces, chain_id: str, plan: RangeToRead, at: Offset) -> RangeToRead:
+def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
     try:
-        connection = shared(places.cluster, places.settings)
-        connection.check_chain(chain_id)
-        return connection.replan(plan, at)
+        return shared(places.cluster, places.settings).replan(plan, at)
     except ClusterNotFound as error:
         raise DataLoss(
             f"{plan.topic}-{plan.partition} from offset {at} on: {error.message}; this task ran on "

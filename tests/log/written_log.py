@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparklog.core.plan import SliceToRead
+from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -21,6 +21,7 @@ from sparklog.core.types import (
     ObjectNumber,
     Offset,
     OffsetRange,
+    PartitionIndex,
     Slice,
     StoreId,
     TimestampSource,
@@ -179,6 +180,12 @@ def parts_of(log: WrittenLog) -> list[SliceToRead]:
 def part_of(slice: Slice, named: NamedObject) -> SliceToRead:
     """A slice, to be read from the stores that its object names."""
     return SliceToRead(slice, named, tuple(holder.store for holder in named.object.holders))
+
+
+def range_of(slices: Iterable[SliceToRead], start: int, end: int) -> RangeToRead:
+    """A plan of [start, end) in partition 0, made by hand."""
+    offsets = Offset(start), Offset(end)
+    return RangeToRead("orders", TopicId(5), PartitionIndex(0), *offsets, tuple(slices), 0, "", LeaderEpoch(0))
 
 
 def stores_of(log: WrittenLog, **others: object) -> Stores:
