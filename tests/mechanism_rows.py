@@ -38,9 +38,7 @@ ROWS = {
         "no needless copy of a record's bytes; copies are counted",
         "copies in Python objects that live for a batch only, and those of the clients of S3 and HDFS",
     ),
-    "S-09": Row(
-        "a reader whose segment is replaced or deleted gets the right rows or an error", "truncation and compaction"
-    ),
+    "S-09": Row("a reader whose segment is replaced or deleted gets the right rows or an error", "compaction"),
     "S-10": Row("offsets outside of the log are out of range; the end is not"),
     "R-01": Row("retention.ms, by the time of records"),
     "R-02": Row("retention.bytes"),

@@ -305,6 +305,7 @@ def delete(topic: str = NAME, dry_run: bool = DRY_RUN) -> None:
     epilog=ending(
         "sparklog topic offsets orders",
         "sparklog topic offsets orders --time earliest",
+        "sparklog topic offsets orders --leader-epoch 3",
         "sparklog topic offsets orders --time 2026-01-31T00:00:00Z --format json",
     )
 )
@@ -316,15 +317,25 @@ def offsets(
         metavar="earliest|latest|max-timestamp|TIME",
         help="TIME is ISO 8601 with a zone, or ms since the epoch: the first record, by offset, at or after it.",
     ),
+    leader_epoch: int | None = typer.Option(
+        None,
+        min=0,
+        metavar="N",
+        help="Show where this leader epoch ends instead: where the next greater one begins, or at the log end.",
+    ),
 ) -> None:
-    """Show the offsets at an end of a topic, or at a time.
+    """Show the offsets at an end of a topic, at a time, or where a leader epoch ends.
 
-    There is one offset for each partition, or none if no record is at or after the time.
+    There is one offset for each partition. It is empty if no record is at or after the time, or if the epoch is still
+    to come.
     """
     from sparklog.options.starting_offsets import parse_timestamp_us
 
     with connect() as cluster:
         partitions = cluster.describe(topic).partitions
+        if leader_epoch is not None:
+            show_rows(_epoch_ends(cluster, topic, len(partitions), leader_epoch), empty="no partitions")
+            return
         match time:
             case "earliest":
                 offsets: list[int | None] = [partition.log_start for partition in partitions]
@@ -340,6 +351,16 @@ def offsets(
         for partition, offset in zip(partitions, offsets, strict=True)
     ]
     show_rows(rows, empty="no partitions")
+
+
+def _epoch_ends(cluster: Cluster, topic: str, partitions: int, leader_epoch: int) -> list[dict[str, object]]:
+    """A row for each partition: the greatest epoch, at most this one, that has written, and where it ends."""
+    rows: list[dict[str, object]] = []
+    for partition in range(partitions):
+        found = cluster.offsets_for_leader_epoch(topic, partition, leader_epoch)
+        epoch, end = (None, None) if found is None else (found.leader_epoch, found.end)
+        rows.append({"topic": topic, "partition": partition, "leader_epoch": epoch, "offset": end})
+    return rows
 
 
 def _at_newest(cluster: Cluster, topic: str, partition: Partition) -> int | None:

@@ -7,6 +7,7 @@ import socket
 import threading
 
 import msgspec
+from msgspec.structs import replace
 
 from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
@@ -17,12 +18,13 @@ from sparklog.core.decide.append import existing_partition
 from sparklog.core.decide.command import decide
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
 from sparklog.core.plan import RangeToRead, plan_range
+from sparklog.core.positions import right_up_to
 from sparklog.core.records import At, Record
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, Offset, OffsetRange, StoreId, TopicPartition
 from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
-from sparklog.log.stores import StorePlaces, Stores, open_metadata, open_registered, places_to_carry
+from sparklog.log.stores import StorePlaces, Stores, open_metadata, open_registered, places_in, places_to_carry
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import absolute_url, has_timeout, join_url
@@ -53,29 +55,28 @@ class Connection:
         self.follower.open()
         self.committer = Committer(self.follower, author or default_author())
         self._stores: Stores | None = None
-        self._urls: dict[StoreId, str] = {}
 
     def stores(self, state: ClusterState) -> Stores:
         """The cluster's stores, as registered in `state`."""
-        urls = {store.store: store.url for store in state.stores.values()}
-        if self._stores is None or urls != self._urls:
-            self._stores = Stores(StorePlaces(self.url, urls, self._settings))
-            self._urls = urls
-        return self._stores
+        places = places_in(state, self.url, self._settings)
+        stores = self._stores
+        if stores is None or stores.places != places:
+            stores = self._stores = Stores(places) if stores is None else stores.at(places)
+        return stores
 
     def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:
         """The cluster's stores, newly opened. Their calls to servers give up after `timeout_ms`."""
-        urls = {store.store: store.url for store in state.stores.values()}
+        places = places_in(state, self.url, self._settings)
         hasty = {
             f"{store.lower()}.timeout_ms": str(timeout_ms)
-            for store, url in urls.items()
+            for store, url in places.urls.items()
             if has_timeout(join_url(self.url, url))
         }
-        return Stores(StorePlaces(self.url, urls, StorageSettings(hasty).over(self._settings)))
+        return Stores(replace(places, settings=StorageSettings(hasty).over(self._settings)))
 
     def places(self, state: ClusterState) -> StorePlaces:
         """The places of the cluster's stores, for tasks: without secrets."""
-        return places_to_carry(self.url, {store.store: store.url for store in state.stores.values()}, self._settings)
+        return places_to_carry(places_in(state, self.url, self._settings))
 
     def open_store(self, store: StoreId, url: str) -> ObjectStore:
         """Open a store that may not be registered yet, at an address that may be relative to the cluster's."""
@@ -91,11 +92,16 @@ class Connection:
             return state, decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
-        """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning."""
+        """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning.
+
+        Its `lost` says what an unclean election has given up since. Raises as `right_up_to`.
+        """
         with self.follower.current() as state:
+            right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
             partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
             start = min(max(at, partition.log_start), plan.end)
-            return plan_range(state, state.topics[plan.topic_id], plan.partition, OffsetRange(Offset(start), plan.end))
+            rest = OffsetRange(Offset(start), plan.end)
+            return plan_range(state, state.topics[plan.topic_id], plan.partition, rest)
 
     def check_chain(self, chain_id: str) -> None:
         """Raise InconsistentClusterId if this is not cluster `chain_id`, on which the caller's work began."""

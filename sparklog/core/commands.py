@@ -27,7 +27,7 @@ from sparklog.core.types import (
 class NewStore(msgspec.Struct, frozen=True):
     """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its file INCARNATION.
 
-    New replicas of a partition are put into different `zone`s; "" is one, too.
+    Replicas are spread over `zone`s ("" counts as one), and readers of its zone ask it first.
     """
 
     store: StoreId

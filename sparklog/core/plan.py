@@ -11,10 +11,12 @@ from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.held_slices import Holding
 from sparklog.core.numbering import records_between
+from sparklog.core.positions import Position
 from sparklog.core.readable import numbered
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import (
+    LeaderEpoch,
     NamedObject,
     Offset,
     OffsetRange,
@@ -37,7 +39,8 @@ class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
 class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of one partition, and the slices that cover them, ascending.
 
-    `position` is the chain position of the plan. `lost`: what of the range an unclean election gave up.
+    It was planned with the state of cluster `chain_id` at chain position `position`, in which the partition was at
+    `leader_epoch`. `lost`: what of the range an unclean election gave up.
     """
 
     topic: str
@@ -47,7 +50,13 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     end: Offset
     slices: tuple[SliceToRead, ...]
     position: int
+    chain_id: str
+    leader_epoch: LeaderEpoch
     lost: tuple[OffsetRange, ...] = ()
+
+    def position_at(self, offset: Offset) -> Position:
+        """The position of a reader that has read the range up to `offset`."""
+        return Position(self.chain_id, self.topic_id, self.partition, offset, self.leader_epoch)
 
 
 class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
@@ -106,6 +115,7 @@ def check_range(topic: str, partition: Partition, start: int, end: int) -> Offse
 def plan_range(state: ClusterState, topic: Topic, partition: int, offsets: OffsetRange) -> RangeToRead:
     """The slices that cover `offsets`, which must lie between log start and high watermark."""
     key = TopicPartition(topic.topic_id, PartitionIndex(partition))
+    planned = state.partitions[key]
     slices = state.slices.find(key, offsets) if offsets.start < offsets.end else ()
     return RangeToRead(
         topic.name,
@@ -113,13 +123,11 @@ def plan_range(state: ClusterState, topic: Topic, partition: int, offsets: Offse
         key.partition,
         offsets.start,
         offsets.end,
-        slices_to_read(state, state.partitions[key], slices),
+        slices_to_read(state, planned, slices),
         state.n,
-        tuple(
-            each
-            for each in state.partitions[key].replication.lost
-            if each.start < offsets.end and each.end > offsets.start
-        ),
+        state.chain_id,
+        planned.replication.leader_epoch,
+        tuple(lost for lost in planned.replication.lost if lost.start < offsets.end and lost.end > offsets.start),
     )
 
 

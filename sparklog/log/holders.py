@@ -1,4 +1,4 @@
-"""Ask the stores that hold an object, in the order in which its plan names them, until one can answer."""
+"""Ask the stores that hold an object until one can answer: the nearest first, and those that failed lately last."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def from_first_holder(
     """The pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
 
     If a holder fails half-way, the next holder goes on at the offset after the last item. A store is opened when its
-    turn comes. One that cannot be opened is skipped, like one that does not answer. Raises NoHolderAnswers.
+    turn comes. One that cannot be opened is skipped, like one that does not answer, and asked last for a while. Each
+    call is bounded by the store's own timeout. Raises NoHolderAnswers.
     """
     at = start
     failures: list[HolderFailure] = []
@@ -105,6 +106,7 @@ def from_first_holder(
         try:
             store = stores.get(store_id)
         except SparklogError as error:
+            stores.note_failure(store_id, error)
             failures.append(HolderFailure(stores.named(store_id), error))
             continue
         try:
@@ -115,6 +117,7 @@ def from_first_holder(
         except UnsupportedVersion:
             raise  # it is the same everywhere
         except _NOT_FROM_HERE as error:
+            stores.note_failure(store_id, error)
             failures.append(HolderFailure(stores.named(store_id), error))
     raise NoHolderAnswers(part, topic, at, failures) from (failures[-1].error if failures else None)
 

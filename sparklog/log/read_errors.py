@@ -40,6 +40,14 @@ def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
     return type(error)(message, landed=error.landed)
 
 
+def may_be_replaced(error: SparklogError) -> bool:
+    """Whether a newer state may name another object for the records of an `unreadable` error.
+
+    That is so if any holder lacked the object or had it damaged, even if another holder did not answer.
+    """
+    return isinstance(error.__cause__, NoHolderAnswers) and error.__cause__.may_be_replaced
+
+
 def _dump(place: str, at: int) -> str:
     topic, _, partition = place.rpartition("-")
     return f"'sparklog segment dump {topic} -p {partition} --offset {at}'"

@@ -14,10 +14,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from sparklog.core.errors import DataLoss, SparklogError, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, SliceToRead
-from sparklog.core.types import Offset, OffsetRange
+from sparklog.core.types import Offset, OffsetRange, StoreId
 from sparklog.log.holders import NoHolderAnswers, from_first_holder
 from sparklog.log.object_reader import FIRST_READS, read_first, read_slice
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
@@ -73,6 +74,13 @@ class _Fetched(NamedTuple):
     bodies: list[memoryview]
 
 
+class _Fetch(NamedTuple):
+    """First reads that are under way."""
+
+    store_id: StoreId
+    fetched: Future[_Fetched]
+
+
 class _SlicesAhead:
     """Fetches the first reads of the next slices while one is read, from slow stores that answer many at once."""
 
@@ -80,23 +88,31 @@ class _SlicesAhead:
         self._plan = plan
         self._stores = stores
         self._columns = columns
-        self._coming: dict[int, Future[_Fetched]] = {}
+        self._coming: dict[int, _Fetch] = {}
 
     def come_to(self, number: int) -> _Fetched | None:
-        """Move on to slice `number`. Returns its first reads if they were fetched; errors are left to the reader."""
+        """Move on to slice `number`. Returns its first reads if they were fetched; errors are left to the reader.
+
+        Does not wait for a store that has failed since: the reader asks another one.
+        """
         self._begin(number + 1)
         coming = self._coming.pop(number, None)
-        if coming is None:
+        return None if coming is None else self._fetched(coming)
+
+    def _fetched(self, coming: _Fetch) -> _Fetched | None:
+        if self._stores.has_failed(coming.store_id) and not coming.fetched.done():
+            coming.fetched.cancel()
             return None
         try:
-            return coming.result()
-        except SparklogError:
+            return coming.fetched.result()
+        except SparklogError as error:
+            self._stores.note_failure(coming.store_id, error)
             return None
 
     def close(self) -> None:
         """Cancel the fetches that nobody will wait for."""
         for fetch in self._coming.values():
-            fetch.cancel()
+            fetch.fetched.cancel()
 
     def _begin(self, number: int) -> None:
         slices = self._plan.slices
@@ -114,7 +130,7 @@ class _SlicesAhead:
             except SparklogError:
                 continue  # the reader asks the next holder
             if index not in self._coming and store.read_ahead > 0:
-                self._coming[index] = in_background(partial(self._fetch, store, part))
+                self._coming[index] = _Fetch(holders[0], in_background(partial(self._fetch, store, part)))
 
     def _fetch(self, store: ObjectStore, part: SliceToRead) -> _Fetched:
         key = data_key(part.object.object, self._plan.topic)
@@ -159,7 +175,7 @@ def _plan_again(
     except UnknownTopicOrPartition as gone:
         if fail_on_data_loss:
             raise DataLoss(f"{where} from offset {at} on: the topic was deleted ({gone.message})") from failed
-        return RangeToRead(plan.topic, plan.topic_id, plan.partition, plan.end, plan.end, (), plan.position)
+        return replace(plan, start=plan.end, slices=(), lost=())
     if again.start > at and fail_on_data_loss:
         raise DataLoss(
             f"{where}: records [{at}, {again.start}) were removed by retention after this read was planned; "

@@ -223,6 +223,18 @@ _DECLARED: Final = (
     ),
     Option(
         ConfigKey(
+            "zone",
+            _STRING,
+            None,
+            "The zone of the tasks: stores there are read before others. The environment variable `SPARKLOG_ZONE` of a "
+            "task's process takes precedence, for jobs whose executors run in several zones.",
+        ),
+        _READ,
+        "kafka.client.rack",
+        "the zone of a store",
+    ),
+    Option(
+        ConfigKey(
             "columns",
             _LIST,
             None,
@@ -304,7 +316,7 @@ OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in _DECLA
 
 # Kafka client configs that stand for an option, per side.
 KAFKA_ALIASES: Final[Mapping[Side, Mapping[str, str]]] = {
-    Side.BATCH_READ: {"kafka.bootstrap.servers": "cluster"},
+    Side.BATCH_READ: {"kafka.bootstrap.servers": "cluster", "kafka.client.rack": "zone"},
     Side.BATCH_WRITE: {
         "kafka.bootstrap.servers": "cluster",
         "kafka.acks": "acks",

@@ -62,7 +62,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
     `columns` are the columns of the DataFrame, in order (empty for `metadata`). `start_option` and `end_option` are
     the options that `start` and `end` come from, for error messages. `start_at_latest_if_none`: if no record matches
-    the starting timestamp, start at latest instead of failing.
+    the starting timestamp, start at latest instead of failing. `zone`: where the tasks run, "" if nobody says.
     """
 
     cluster: str
@@ -80,6 +80,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     max_bytes_per_partition: int
     columns: tuple[str, ...]
     ignored: tuple[Ignored, ...]
+    zone: str = ""
 
     def for_tasks(self) -> ReadOptions:
         """The same without secrets."""
@@ -141,6 +142,7 @@ def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = Non
         max_bytes_per_partition=given.integer("maxBytesPerPartition"),
         columns=_columns(given) if metadata is None else (),
         ignored=given.ignored(),
+        zone=given.optional_text("zone") or "",
     )
 
 

@@ -15,14 +15,16 @@ from functools import partial
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import Connection, shared
 from sparklog.client.read_plan import ReadPlan, plan_read
-from sparklog.core.errors import ClusterNotFound, Damaged, DataLoss
+from sparklog.core.errors import ClusterNotFound, DataLoss, SparklogError
 from sparklog.core.plan import RangeToRead
 from sparklog.core.types import Offset
+from sparklog.log.read_errors import may_be_replaced
 from sparklog.log.scan import scan
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.options.given import warning_of
@@ -36,7 +38,6 @@ class TaskToRead(msgspec.Struct, frozen=True):
     """What one task reads and from where: everything that is known only when the read is planned."""
 
     places: StorePlaces
-    chain_id: str
     ranges: list[RangeToRead]
 
 
@@ -56,13 +57,14 @@ class BatchReader(DataSourceReader):
         connection = shared(self.options.cluster, self.options.storage)
         try:
             plan, places = self._plan(connection)
-        except Damaged:  # an object was deleted between catching up and the look-up: the next state has its successor
-            plan, places = self._plan(connection)
+        except SparklogError as error:
+            if not may_be_replaced(error):
+                raise
+            plan, places = self._plan(connection)  # a roll replaced the object, and a newer state names its successor
         warning = warning_of(self.options.ignored)
         for line in [*plan.warnings, *([warning] if warning is not None else [])]:
             log.warning("%s", line)
-        chain_id = connection.follower.state.chain_id
-        return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, chain_id, task))) for task in plan.tasks]
+        return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, task))) for task in plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
@@ -70,21 +72,21 @@ class BatchReader(DataSourceReader):
             return
         task = msgspec.msgpack.decode(partition.value, type=TaskToRead)
         stores = Stores(task.places)
-        replan = partial(_replan, task.places, task.chain_id)
+        replan = partial(_replan, task.places)
         for range_ in task.ranges:
             yield from scan(range_, stores, self.columns, replan, fail_on_data_loss=self.options.fail_on_data_loss)
 
     def _plan(self, connection: Connection) -> tuple[ReadPlan, StorePlaces]:
         with connection.follower.current() as state:
-            plan = plan_read(state, self.options, connection.stores(state))
-            return plan, connection.places(state)
+            stores = connection.stores(state)
+            nearest = stores.at(replace(stores.places, zone=self.options.zone))
+            places = replace(connection.places(state), zone=self.options.zone)
+            return plan_read(state, self.options, nearest), places
 
 
-def _replan(places: StorePlaces, chain_id: str, plan: RangeToRead, at: Offset) -> RangeToRead:
+def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
     try:
-        connection = shared(places.cluster, places.settings)
-        connection.check_chain(chain_id)
-        return connection.replan(plan, at)
+        return shared(places.cluster, places.settings).replan(plan, at)
     except ClusterNotFound as error:
         raise DataLoss(
             f"{plan.topic}-{plan.partition} from offset {at} on: {error.message}; this task ran on "

@@ -106,6 +106,15 @@ def test_describe_tells_what_the_cluster_sets(nowhere: Cli) -> None:
     assert nowhere.json("topic", "describe", "t")["config_set_by"] == {"retention.ms": "cluster"}
 
 
+def test_the_end_of_a_leader_epoch_is_shown(sparklog: Cli) -> None:  # M: L-05
+    sparklog("topic", "create", "t", "-p", "2")
+    sparklog("produce", "t", "--json", stdin=json.dumps({"value": "v", "partition": 1}))
+    rows = [{"topic": "t", "partition": at, "leader_epoch": 0, "offset": at} for at in (0, 1)]
+    assert sparklog.json("topic", "offsets", "t", "--leader-epoch", "0") == rows
+    rows = [each | {"leader_epoch": None, "offset": None} for each in rows]
+    assert sparklog.json("topic", "offsets", "t", "--leader-epoch", "1") == rows
+
+
 def test_offsets_are_found_by_time(sparklog: Cli) -> None:  # M: S-05
     sparklog("topic", "create", "t", "-p", "2")
     lines = [{"value": "v", "partition": 0, "timestamp": stamp} for stamp in (1000, 3000, 2000)]

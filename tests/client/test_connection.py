@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
+import sparklog
 from sparklog.client import connection
 from sparklog.client.bootstrap import init_cluster
+from sparklog.core.errors import InconsistentClusterId, UnknownLeaderEpoch
+from sparklog.core.plan import plan_range, topic_of
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange
 from tests.client.shared_connections import forget_shared
 
 FOUND = 7
@@ -27,3 +34,20 @@ def test_a_forked_child_connects_though_another_thread_of_the_parent_was_connect
             os._exit(FOUND if can else 1)
     forget_shared()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == FOUND
+
+
+def test_a_range_of_another_cluster_or_of_a_later_state_is_not_planned_again() -> None:
+    urls = [f"memory://{uuid.uuid4().hex}" for _ in range(2)]
+    for url in urls:
+        init_cluster(url)
+    with sparklog.connect(urls[0]) as planner, sparklog.connect(urls[1]) as other:
+        for each in (planner, other):
+            each.create_topic("t", partitions=1)
+            each.append("t", pa.table({"value": ["v"]}))
+        with planner.connection.follower.current() as state:
+            plan = plan_range(state, topic_of(state, "t"), 0, OffsetRange(Offset(0), Offset(1)))
+        assert planner.connection.replan(plan, Offset(0)) == plan
+        with pytest.raises(InconsistentClusterId, match="deleted and created again"):
+            other.connection.replan(plan, Offset(0))
+        with pytest.raises(UnknownLeaderEpoch):
+            planner.connection.replan(replace(plan, leader_epoch=LeaderEpoch(1)), Offset(0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,9 +16,17 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.read_plan import ReadPlan, plan_read
-from sparklog.core.commands import MoveLogStart
-from sparklog.core.errors import DataLoss, InvalidOption, OffsetOutOfRange, UnknownTopicOrPartition
-from sparklog.core.types import Offset, PartitionIndex, TopicId
+from sparklog.core.commands import FenceStore, MoveLogStart, NewStore, RegisterStore
+from sparklog.core.errors import (
+    InvalidOption,
+    KeyNotFound,
+    OffsetOutOfRange,
+    StoreUnavailable,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.plan import SliceToRead
+from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicId
+from sparklog.log.holders import HolderFailure, NoHolderAnswers
 from sparklog.log.time_lookup import first_in
 from sparklog.options.typed import parse_read_options
 from sparklog.spark.batch_reader import BatchReader, TaskToRead
@@ -206,21 +214,36 @@ def test_the_whole_plan_stands_at_one_chain_position(cluster: Cluster) -> None:
 def test_objects_that_go_during_a_look_up_by_time_are_looked_up_again_before_they_are_lost(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    lost = iter([DataLoss("gone")] * times)
+    """One holder lacks an object, and the other one is down."""
+    gone, down = HolderFailure("b", KeyNotFound("gone")), HolderFailure("c", StoreUnavailable("no answer"))
+    lost = iter([gone] * times)
 
-    def found(*given: Any) -> Offset | None:
+    def found(slices: Sequence[SliceToRead], *given: Any) -> Offset | None:
         for each in lost:
-            raise each
-        return first_in(*given)
+            raise NoHolderAnswers(slices[0], "t", Offset(0), [each, down])
+        return first_in(slices, *given)
 
     monkeypatch.setattr("sparklog.log.time_lookup.first_in", found)
     asked = {"cluster": "/elsewhere", "assign": '{"t":[0]}', "startingTimestamp": hour(4)}
     monkeypatch.setattr("sparklog.spark.batch_reader.shared", lambda *_: cluster.connection)
     reader = BatchReader(parse_read_options(asked), records_schema(["offset"]))
     if times == 2:
-        with pytest.raises(DataLoss, match="gone"):
+        with pytest.raises(StoreUnavailable, match="gone"):
             reader.partitions()
     else:
         (task,) = reader.partitions()
         (planned_range,) = msgspec.msgpack.decode(task.value, type=TaskToRead).ranges
         assert (planned_range.start, planned_range.end) == (4, 10)
+
+
+def test_tasks_know_the_zone_of_the_reader_and_those_of_the_stores_that_can_be_reached(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, zone in (("b", "east"), ("c", "west")):
+        cluster.submit(RegisterStore(NewStore(StoreId(name), f"memory://{name}", f"i-{name}", zone)))
+    cluster.submit(FenceStore(StoreId("c")))
+    monkeypatch.setattr("sparklog.spark.batch_reader.shared", lambda *_: cluster.connection)
+    asked = {"cluster": "/elsewhere", "subscribe": "t", "kafka.client.rack": "west"}
+    (task,) = BatchReader(parse_read_options(asked), records_schema(["offset"])).partitions()
+    places = msgspec.msgpack.decode(task.value, type=TaskToRead).places
+    assert (places.zone, places.zones) == ("west", {"local": "", "b": "east"})

@@ -28,8 +28,8 @@ from sparklog.core.commands import (
     ReportReplicas,
     Submission,
 )
-from sparklog.core.errors import DataLoss, NoReplicaOnline
-from sparklog.core.plan import plan_range
+from sparklog.core.errors import DataLoss, InvalidInput, NoReplicaOnline, UnknownTopicOrPartition
+from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.records import AppendedByReference, CommandResult
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId
 from sparklog.log.scan import scan
@@ -50,7 +50,9 @@ def cluster() -> Iterator[Cluster]:
     root = uuid.uuid4().hex
     init_cluster(f"memory://{root}", stores={each: f"memory://{root}-{each}" for each in "abc"})
     with sparklog.connect(f"memory://{root}") as connected:
-        connected.create_topic("t", assignment=[["a", "b", "c"]], config={"file.delete.delay.ms": 0})
+        connected.create_topic(
+            "t", assignment=[["a", "b", "c"]], config={"file.delete.delay.ms": 0, "retention.ms": -1}
+        )
         write(connected, "0", "1", "2")
         yield connected
 
@@ -163,6 +165,96 @@ def test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence
         stores = cluster.connection.stores(state)
     left = scan(plan, stores, ["offset"], cluster.connection.replan, fail_on_data_loss=False)
     assert [offset for each in left for offset in each["offset"].to_pylist()] == [0, 1, 2, 5]
+
+
+@pytest.fixture
+def planned(cluster: Cluster) -> RangeToRead:
+    """A plan of [0, 6), of which [3, 6) is on a alone, a record in each object."""
+    for each in "bc":
+        submit(cluster, FenceStore(StoreId(each)))
+    for value in "345":
+        write(cluster, value)
+    with cluster.connection.follower.current() as state:
+        return plan_range(state, state.topics[TOPIC], 0, OffsetRange(Offset(0), Offset(6)))
+
+
+def lead_without_the_last_three(cluster: Cluster) -> None:
+    """b leads from now on, and goes on at offset 6."""
+    submit(cluster, FenceStore(StoreId("a")))
+    back = cluster.connection.follower.state.stores[StoreId("b")]
+    submit(cluster, RegisterStore(NewStore(back.store, back.url, back.incarnation)))
+    submit(cluster, ElectLeaders((Election(TOPIC, PartitionIndex(0)),), unclean=True))
+    write(cluster, "6")
+    assert replicas(cluster) == "b:b a6 b7 c6"
+
+
+def delete_what_is_due(cluster: Cluster) -> None:
+    run_retention(cluster.connection.url, clock=StandingClock(at_ms=1 << 45))
+
+
+def scanned(cluster: Cluster, plan: RangeToRead, *, fail_on_data_loss: bool = True) -> Iterator[str]:
+    stores = cluster.connection.stores(cluster.connection.follower.state)
+    found = scan(plan, stores, ["value"], cluster.connection.replan, fail_on_data_loss=fail_on_data_loss)
+    return (value.decode() for each in found for value in each["value"].to_pylist())
+
+
+# M: S-09
+def test_a_read_from_before_an_unclean_election_gives_what_it_was_planned_for_while_it_is_there(
+    cluster: Cluster, planned: RangeToRead
+) -> None:
+    lead_without_the_last_three(cluster)
+    assert list(scanned(cluster, planned)) == list("012345")
+
+
+# M: S-09
+@pytest.mark.parametrize("before", [0, 3, 5])
+def test_a_read_from_before_an_unclean_election_names_all_that_was_given_up(
+    cluster: Cluster, planned: RangeToRead, before: int
+) -> None:
+    """Also what it had yielded already: `before` records."""
+    reading = scanned(cluster, planned)
+    assert [next(reading) for _ in range(before)] == list("012345"[:before])
+    lead_without_the_last_three(cluster)
+    delete_what_is_due(cluster)
+    assert [next(reading) for _ in range(max(0, 3 - before))] == list("012"[before:])
+    with pytest.raises(DataLoss, match=r"t-0: records \[3, 6\) were lost in an unclean election"):
+        next(reading)
+
+
+# M: S-09
+def test_a_read_from_before_an_unclean_election_goes_on_with_what_is_left_if_it_may(
+    cluster: Cluster, planned: RangeToRead
+) -> None:
+    lead_without_the_last_three(cluster)
+    delete_what_is_due(cluster)
+    assert list(scanned(cluster, planned, fail_on_data_loss=False)) == list("012")
+
+
+# M: S-09
+def test_a_read_from_before_a_clean_election_and_a_roll_gives_the_same_records(cluster: Cluster) -> None:
+    with cluster.connection.follower.current() as state:
+        planned = plan_range(state, state.topics[TOPIC], 0, OffsetRange(Offset(0), Offset(3)))
+    submit(cluster, FenceStore(StoreId("a")))
+    cluster.alter("t", config={"rewrite.delete.delay.ms": 0})
+    run_roll(cluster.connection.url, everything=True)
+    delete_what_is_due(cluster)
+    for key in objects(cluster, "a"):
+        store(cluster, "a").delete(key)
+    assert list(scanned(cluster, planned)) == list("012")
+
+
+# M: L-05
+def test_the_ends_of_leader_epochs_are_as_kafka_says(cluster: Cluster, planned: RangeToRead) -> None:
+    lead_without_the_last_three(cluster)
+    newest = planned.leader_epoch + 1
+    assert [cluster.offsets_for_leader_epoch("t", 0, epoch) for epoch in (newest, newest + 1)] == [(newest, 7), None]
+    assert cluster.offsets_for_leader_epoch("t", 0, planned.leader_epoch) == (planned.leader_epoch, 6)
+    submit(cluster, MoveLogStart(TOPIC, PartitionIndex(0), Offset(7)))
+    assert cluster.offsets_for_leader_epoch("t", 0, 0) == (0, 7)
+    with pytest.raises(InvalidInput, match="a leader epoch is 0 or greater, found -1"):
+        cluster.offsets_for_leader_epoch("t", 0, -1)
+    with pytest.raises(UnknownTopicOrPartition):
+        cluster.offsets_for_leader_epoch("t", 1, 0)
 
 
 def test_a_large_write_that_a_store_lacks_is_the_same_to_who_reads_the_chain(

@@ -216,7 +216,9 @@ def test_a_scan_asks_the_chain_again_if_any_holder_has_lost_the_object(log: Writ
 
 
 def plan_of(parts: list[SliceToRead]) -> RangeToRead:
-    return RangeToRead("orders", TopicId(5), PartitionIndex(0), Offset(0), Offset(RECORDS), tuple(parts), 0)
+    return RangeToRead(
+        "orders", TopicId(5), PartitionIndex(0), Offset(0), Offset(RECORDS), tuple(parts), 0, "", LeaderEpoch(0)
+    )
 
 
 def never(plan: RangeToRead, at: Offset) -> RangeToRead:

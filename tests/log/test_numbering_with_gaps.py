@@ -22,18 +22,16 @@ from sparklog.core.types import (
     NamedObject,
     Offset,
     OffsetRange,
-    PartitionIndex,
     Slice,
     StoreId,
     TimestampSource,
-    TopicId,
 )
 from sparklog.log import index, object_reader, ranged_reads, time_lookup
 from sparklog.log.records_schema import read_schema
 from sparklog.log.scan import scan
 from sparklog.log.time_lookup import first_in
 from sparklog.storage.memory import MemoryStore
-from tests.log.written_log import APPEND_TIME_MS, WrittenLog, part_of, parts_of, stores_of, times_log
+from tests.log.written_log import APPEND_TIME_MS, WrittenLog, part_of, parts_of, range_of, stores_of, times_log
 
 TIMES = [(7 * each) % 40 for each in range(40)]
 OFFSETS = [2 * each for each in range(40)]
@@ -108,7 +106,7 @@ def scanned(log: WrittenLog, start: int, end: int, columns: Sequence[str], store
         raise AssertionError("nothing is planned again")
 
     parts = tuple(each for each in held_by(log, holders) if each.slice.start < end and each.slice.end > start)
-    plan = RangeToRead("orders", TopicId(5), PartitionIndex(0), Offset(start), Offset(end), parts, 0)
+    plan = range_of(parts, start, end)
     batches = list(scan(plan, stores, columns, never))
     assert all(batch.num_rows for batch in batches)
     return pa.Table.from_batches(batches, schema=read_schema(columns))

@@ -25,7 +25,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.plan import RangeToRead
-from sparklog.core.types import Holder, NamedObject, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
+from sparklog.core.types import Holder, LeaderEpoch, NamedObject, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
 from sparklog.log import ranged_reads
 from sparklog.log.scan import Replan, scan
 from sparklog.storage.memory import MemoryStore
@@ -76,7 +76,9 @@ def plan_of(log: WrittenLog, start: int = 0, *, holders: str = "a", first_number
         for part in parts_of(log)
         if part.slice.end > start
     )
-    return RangeToRead("orders", TopicId(5), PartitionIndex(0), Offset(start), Offset(RECORDS), slices, 0)
+    return RangeToRead(
+        "orders", TopicId(5), PartitionIndex(0), Offset(start), Offset(RECORDS), slices, 0, "", LeaderEpoch(0)
+    )
 
 
 def rows(plan: RangeToRead, stores: object, replan: Replan, **more: bool) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparklog.core.plan import SliceToRead
+from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -21,6 +21,7 @@ from sparklog.core.types import (
     ObjectNumber,
     Offset,
     OffsetRange,
+    PartitionIndex,
     Slice,
     StoreId,
     TimestampSource,
@@ -30,6 +31,7 @@ from sparklog.core.types import (
 from sparklog.log.object_reader import read_slice
 from sparklog.log.object_writer import ObjectWriter, WriterLimits, WriteTarget
 from sparklog.log.records_schema import READ_SCHEMA, canonical
+from sparklog.log.store_failures import StoreFailures
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.storage.keys import data_key
 from sparklog.storage.memory import MemoryStore
@@ -180,9 +182,16 @@ def part_of(slice: Slice, named: NamedObject) -> SliceToRead:
     return SliceToRead(slice, named, tuple(holder.store for holder in named.object.holders))
 
 
+def range_of(slices: Iterable[SliceToRead], start: int, end: int) -> RangeToRead:
+    """A plan of [start, end) in partition 0, made by hand."""
+    offsets = Offset(start), Offset(end)
+    return RangeToRead("orders", TopicId(5), PartitionIndex(0), *offsets, tuple(slices), 0, "", LeaderEpoch(0))
+
+
 def stores_of(log: WrittenLog, **others: object) -> Stores:
-    """The stores of a log: "a" is its own; others by id."""
-    stores = Stores(StorePlaces("memory://written-log", {StoreId(each): "." for each in ("a", *others)}))
+    """The stores of a log: "a" is its own; others by id. Time stands still, and no failure of another test counts."""
+    urls = {StoreId(each): f"memory://written-log-{each}" for each in ("a", *others)}
+    stores = Stores(StorePlaces("memory://written-log", urls), StoreFailures(lambda: 0))
     stores._open[StoreId("a")] = log.store
     for name, store in others.items():
         stores._open[StoreId(name)] = store  # type: ignore[assignment]
@@ -195,6 +204,8 @@ def put_in_front(monkeypatch: pytest.MonkeyPatch, store: ObjectStore) -> None:
     monkeypatch.setattr(Stores, "get", lambda stores, each: store if each == "first" else get(stores, each))
     monkeypatch.setattr(Stores, "holding", lambda stores, named: [StoreId("first"), *holding(stores, named)])
     monkeypatch.setattr(Stores, "named", lambda stores, each: f"store {each}")
+    monkeypatch.setattr(Stores, "note_failure", lambda stores, each, error: None)
+    monkeypatch.setattr(Stores, "has_failed", lambda stores, each: False)
 
 
 def times_log(

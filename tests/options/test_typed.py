@@ -45,6 +45,14 @@ def test_defaults_of_a_batch_read_are_sparks() -> None:
     assert (options.metadata, options.ignored) == (None, ())
 
 
+def test_the_zone_is_kafkas_client_rack() -> None:
+    assert read_orders().zone == ""
+    assert read_orders(zone="eu-1").zone == "eu-1"
+    assert read_orders(**{"kafka.client.rack": "eu-1"}).zone == "eu-1"
+    with pytest.raises(InvalidOption, match="zone: wanted the zone of a store, found ''"):
+        read_orders(zone="")
+
+
 def test_all_options_of_a_read_are_typed_and_match_without_case() -> None:
     options = read_orders(
         startingoffsets='{"orders":{"0":23}}',

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sparklog.core.types import LeaderEpoch, Offset
 
 EpochHistory = tuple[tuple[LeaderEpoch, Offset], ...]  # (epoch, start offset), both ascending
+
+
+class EpochEnd(NamedTuple):
+    """Where the records of a leader epoch end."""
+
+    leader_epoch: LeaderEpoch
+    end: Offset
 
 
 def trimmed_from_start(history: EpochHistory, log_start: Offset) -> EpochHistory:
@@ -24,7 +33,7 @@ def opened(history: EpochHistory, epoch: LeaderEpoch, start: Offset) -> EpochHis
     return (*truncated(history, start), (epoch, start))
 
 
-def end_of_epoch(history: EpochHistory, log_end: Offset, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset] | None:
+def end_of_epoch(history: EpochHistory, log_end: Offset, epoch: LeaderEpoch) -> EpochEnd | None:
     """Which epoch, at most `epoch`, wrote last, and where it ends: Kafka's `OffsetsForLeaderEpoch` (rule E5).
 
     None for an epoch that is still to come. For one older than the history, its own number and where the history
@@ -34,6 +43,6 @@ def end_of_epoch(history: EpochHistory, log_end: Offset, epoch: LeaderEpoch) -> 
     if epoch > newest:
         return None
     if epoch == newest:
-        return epoch, log_end
+        return EpochEnd(epoch, log_end)
     later = next(index for index, (each, _) in enumerate(history) if each > epoch)
-    return (history[later - 1][0] if later else epoch), history[later][1]
+    return EpochEnd(history[later - 1][0] if later else epoch, history[later][1])

@@ -15,7 +15,6 @@ def stores_holding(
     registrations: Mapping[StoreId, int],
     *,
     unreachable: Collection[StoreId] = (),
-    near: Collection[StoreId] = (),
 ) -> tuple[StoreId, ...]:
     """The stores that hold a slice of the partition, in the order in which a reader tries them.
 
@@ -23,8 +22,8 @@ def stores_holding(
     names it, under the registration it still has. A store without a replica holds nothing: its copies may be deleted at
     any time, so what named a store before its replica arrived counts for nothing either.
 
-    `registrations` are the present numbers of all registered stores. The `near` ones come first, then the leader, the
-    ISR and the rest; fenced or `unreachable` ones come last.
+    `registrations` are the present numbers of all registered stores. The leader comes first, then the ISR and the rest;
+    fenced or `unreachable` ones come last. A reader that knows its zone asks the stores there before the others.
     """
     arrived = dict(value.arrived)
     by_name = {
@@ -42,7 +41,6 @@ def stores_holding(
             holding,
             key=lambda store: (
                 store in unreachable,
-                store not in near,
                 store != value.leader,
                 store not in value.isr,
             ),

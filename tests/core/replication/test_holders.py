@@ -48,10 +48,9 @@ def test_what_named_a_store_before_its_replica_arrived_counts_for_nothing() -> N
     assert holding(8, value=report(moving, caught_up, REGISTRATIONS, 1)) == "abd"
 
 
-def test_readers_try_near_stores_then_the_leader_then_the_isr_and_dead_ones_last() -> None:
+def test_the_leader_comes_first_then_the_isr_and_dead_ones_last() -> None:
     assert holding(5) == "cdab"
-    assert holding(5, near="bd") == "dbca"
-    assert holding(5, near="bd", unreachable="dc") == "badc"
+    assert holding(5, unreachable="dc") == "abcd"
     assert holding(10) == ""
     other = partition({"a": 9, "b": 5, "c": 9, "d": 9}, "cd", leader="d", hw=9)
     assert holding(5, value=other) == "dcab"

@@ -1,0 +1,53 @@
+"""Positions that readers keep, and how far they are still right after elections (KIP-320, REPLICATION E5)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.decide.append import existing_partition
+from sparklog.core.errors import InconsistentClusterId, UnknownLeaderEpoch
+from sparklog.core.replication.epoch_history import end_of_epoch
+from sparklog.core.state import ClusterState
+from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """A reader has everything below `offset`, as the log was under `leader_epoch`.
+
+    That is the partition's epoch in the state that the reader planned with. (A Kafka client keeps the epoch of its last
+    record, which is checked in the same way.) A topic that is deleted and created again has another id.
+    """
+
+    chain_id: str
+    topic_id: TopicId
+    partition: PartitionIndex
+    offset: Offset
+    leader_epoch: LeaderEpoch
+
+
+def right_up_to(state: ClusterState, position: Position) -> Offset:
+    """The largest offset, at most that of the position, up to which its reader has what the log had and still has.
+
+    It is below the position's offset if an unclean election gave up records there after the position was taken; where
+    the history no longer has the position's epoch, records that were given up a little earlier count too. Whether the
+    offset is still above the log start is another question. Raises InconsistentClusterId (the position is of another
+    cluster), UnknownTopicOrPartition (the topic was deleted, or created again), UnknownLeaderEpoch (the epoch is newer
+    than this state).
+    """
+    if position.chain_id != state.chain_id:
+        raise InconsistentClusterId(
+            f"wanted cluster {position.chain_id}, found cluster {state.chain_id}: it was deleted and created again"
+        )
+    key = TopicPartition(position.topic_id, position.partition)
+    value = existing_partition(state, key).replication
+    ended = end_of_epoch(value.epochs, value.next_offset, position.leader_epoch)
+    if ended is None:
+        raise UnknownLeaderEpoch(
+            f"{state.topics[position.topic_id].name}-{position.partition}: the position {position.offset} is of leader "
+            f"epoch {position.leader_epoch}, the newest one is {value.leader_epoch}"
+        )
+    epoch, end = ended
+    begin = dict(value.epochs).get(epoch, Offset(0))
+    newest = position.leader_epoch == value.leader_epoch
+    given_up = (lost.start for lost in value.lost if not newest and begin <= lost.start < end)
+    return min([position.offset, *given_up])

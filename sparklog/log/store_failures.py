@@ -1,0 +1,36 @@
+"""Which stores failed lately in this process, so that a dead one does not cost its timeout for each object.
+
+Readers ask such a store last. A store that hangs fails as well: the S3 and HDFS adapters bound each call by their
+`timeout_ms`, so the first read of it takes that long, and the reads of the next FAILED_FOR_MS go elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sparklog.core.errors import Damaged, KeyNotFound, SparklogError
+from sparklog.host.clock import SystemClock
+
+FAILED_FOR_MS: Final = 30_000
+
+
+class StoreFailures:
+    """The time of each store's last failure, by its address. Thread-safe. It decides only whom to ask first."""
+
+    def __init__(self, monotonic_ms: Callable[[], int]) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._failed_ms: dict[str, int] = {}
+
+    def note(self, address: str, error: SparklogError) -> None:
+        """Remember that a store failed, unless `error` is only about one of its objects: missing, or damaged."""
+        if not isinstance(error, KeyNotFound | Damaged):
+            self._failed_ms[address] = self._monotonic_ms()
+
+    def is_recent(self, address: str) -> bool:
+        """Whether the store failed less than FAILED_FOR_MS ago."""
+        failed_ms = self._failed_ms.get(address)
+        return failed_ms is not None and self._monotonic_ms() - failed_ms < FAILED_FOR_MS
+
+
+OF_THIS_PROCESS: Final = StoreFailures(SystemClock().monotonic_ms)
