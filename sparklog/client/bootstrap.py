@@ -25,6 +25,7 @@ from sparklog.core.errors import (
 from sparklog.core.store_ids import check_store_ids
 from sparklog.core.types import StoreId
 from sparklog.host.dice import new_id
+from sparklog.log.incarnation import Incarnation, read_incarnation
 from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import INCARNATION, PROBES
@@ -34,13 +35,6 @@ from sparklog.storage.probe import check_store
 
 _MEMORY = "memory://"
 DEFAULT_STORE = StoreId("local")  # the one store of a cluster that names none: its own root
-
-
-class Incarnation(msgspec.Struct, frozen=True):
-    """The contents of a store's INCARNATION: the uuid of this store's life, and the chain it belongs to."""
-
-    incarnation: str
-    chain_id: str
 
 
 def init_cluster(
@@ -104,7 +98,7 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
     if _holds_more_than_a_mark(place):
         return None
     try:
-        return _mark_of(place).chain_id
+        return read_incarnation(place).chain_id
     except KeyNotFound:
         return None
 
@@ -120,7 +114,7 @@ def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
         return mark.incarnation
     except (KeyExists, OutcomeUnknown) as error:
         try:
-            existing = _mark_of(target)
+            existing = read_incarnation(target)
         except KeyNotFound:
             raise StoreUnavailable(f"store {store} at {target.url} could not be marked: {error.message}") from error
     if existing.chain_id != chain_id or (existing != mark and _holds_more_than_a_mark(target)):
@@ -133,10 +127,3 @@ def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
 
 def _holds_more_than_a_mark(place: ObjectStore) -> bool:
     return any(stored.key != INCARNATION and not stored.key.startswith(PROBES) for stored in place.list_keys(""))
-
-
-def _mark_of(target: ObjectStore) -> Incarnation:
-    try:
-        return msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
-    except msgspec.DecodeError as error:
-        raise Conflict(f"{INCARNATION} at {target.url} is not sparklog's: {error}") from error

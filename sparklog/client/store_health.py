@@ -13,18 +13,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
-import msgspec
-
-from sparklog.client.bootstrap import Incarnation
 from sparklog.client.connection import Connection
 from sparklog.core.config.storage import METADATA_STORE
-from sparklog.core.errors import KeyNotFound, RequestTimedOut, SparklogError, StoreReadOnly
+from sparklog.core.errors import Conflict, KeyNotFound, RequestTimedOut, SparklogError, StoreReadOnly
 from sparklog.core.object_samples import ObjectSample, live_slices, sampled_objects
 from sparklog.core.readable import counted, duration, exact_amount
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
+from sparklog.log.incarnation import read_incarnation
 from sparklog.storage.keys import (
     APPENDS,
     CHUNKS,
@@ -271,11 +269,11 @@ def _unexpected(error: Exception) -> str:
 def _mark_of_another(store: ObjectStore, wanted: str) -> str:
     """What is wrong with the mark that identifies the store; "" if nothing is."""
     try:
-        mark = msgspec.json.decode(store.get(INCARNATION), type=Incarnation)
+        mark = read_incarnation(store)
     except KeyNotFound:
         return f"nothing there: no {INCARNATION} at {store.url}"
-    except msgspec.DecodeError as error:
-        return f"{INCARNATION} at {store.url} is not sparklog's: {error}"
+    except Conflict as error:
+        return error.message
     if mark.incarnation != wanted:
         return f"another store: wanted incarnation {wanted}, found {mark.incarnation} at {store.url}"
     return ""
