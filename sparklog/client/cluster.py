@@ -12,7 +12,8 @@ import pyarrow as pa
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, new_command_id
 from sparklog.client.connection import Connection
 from sparklog.client.stores import add_store
-from sparklog.client.write_plan import append_command, check_partition_named, plan_write, producer_slices, write_rows
+from sparklog.client.write_plan import append_command, plan_write
+from sparklog.client.write_rows import check_partition_named, producer_slices, write_rows
 from sparklog.core.assignment import Assignment
 from sparklog.core.commands import (
     AddPartitions,

@@ -1,6 +1,6 @@
 """A write to several partitions and topics: planned once, written by many tasks, committed by one command.
 
-    plan_write (driver) -> write_rows (each task, uploads) -> append_command (driver) -> one chain entry
+    plan_write (driver) -> write_rows (each task, uploads) -> append_command, commit_append (driver) -> one chain entry
 
 Plans and the results of tasks are plain values that travel between processes as bytes. Nothing is visible before the
 commit. Objects that no commit names are orphans, which vacuum removes.
@@ -8,27 +8,17 @@ commit. Objects that no commit names are orphans, which vacuum removes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparklog.core.commands import Append, Application, PartitionEpoch
-from sparklog.core.config.key import did_you_mean
-from sparklog.core.errors import (
-    InvalidInput,
-    InvalidRecord,
-    KeyExists,
-    NoReplicaOnline,
-    OutcomeUnknown,
-    StoreUnavailable,
-    UnknownTopicOrPartition,
-)
+from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.plan import topic_of
-from sparklog.core.producers import sequence_after, span_of
+from sparklog.core.replication.append import Acks
+from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
-from sparklog.core.timestamp_bounds import TimestampBounds, timestamp_bounds
+from sparklog.core.timestamp_bounds import timestamp_bounds
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -36,36 +26,49 @@ from sparklog.core.types import (
     LeaderEpoch,
     NewObject,
     NewSlice,
+    PartitionIndex,
+    StoreId,
     TopicId,
-    UploadId,
 )
-from sparklog.host.clock import now_us
-from sparklog.host.dice import new_id
-from sparklog.log.object_writer import ObjectWriter, WriteTarget
-from sparklog.log.records_schema import canonical
-from sparklog.log.routing import by_topic
-from sparklog.log.stores import StorePlaces, Stores
+from sparklog.log.stores import StorePlaces
+
+
+class Durability(msgspec.Struct, frozen=True):
+    """What a write waits for, and where it uploads: `pull` is to the leaders' stores only, from which others fetch."""
+
+    acks: Acks = Acks.ALL
+    pull: bool = False
 
 
 class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
-    """A topic to write to, as it was when the write began. `epochs[p]` is the leader epoch of partition p."""
+    """A topic to write to, as it was when the write began. `epochs[p]` is the leader epoch of partition p.
+
+    `store_sets` are the sets of stores that a partition may have to be written to, `set_of[p]` the one of partition p.
+    If all partitions have the same, `set_of` is empty.
+    """
 
     topic_id: TopicId
     name: str
     partitions: int
     epochs: tuple[LeaderEpoch, ...]
-    holders: tuple[Holder, ...]
+    store_sets: tuple[tuple[Holder, ...], ...]
+    set_of: tuple[int, ...]
     max_message_bytes: int
     compression: str
     needs_key: bool
     oldest_us: int | None
     newest_us: int | None
 
+    def stores_of(self, partition: PartitionIndex) -> tuple[Holder, ...]:
+        """The stores to write a partition to; none if no store of its replicas could be reached."""
+        return self.store_sets[self.set_of[partition] if self.set_of else 0]
+
 
 class WritePlan(msgspec.Struct, frozen=True):
     """Everything a task needs to know. `n0` and `command_id` are the same for all attempts and resubmissions.
 
     If `topic` is None, each row names its topic. `oldest_us` and `newest_us` of a topic are the limits of create times.
+    `incarnations`: of each store, as registered. `lag_time_max_ms`: how long a store may hold a task up in total.
     """
 
     places: StorePlaces
@@ -74,17 +77,22 @@ class WritePlan(msgspec.Struct, frozen=True):
     command_id: CommandId
     topics: dict[str, PlannedTopic]
     topic: str | None
+    incarnations: dict[StoreId, str]
+    lag_time_max_ms: int
+    durability: Durability = Durability()
 
 
 class TaskWritten(msgspec.Struct, frozen=True):
     """The uploads of one task. The `object_index` of a slice is an index into `objects`.
 
-    `keyless` are the topics to which the task wrote records without a key.
+    `keyless` are the topics to which the task wrote records without a key. `not_taken`: the stores that were to hold
+    objects and do not, and why not (a short text).
     """
 
     objects: tuple[NewObject, ...] = ()
     slices: tuple[NewSlice, ...] = ()
     keyless: tuple[TopicId, ...] = ()
+    not_taken: dict[StoreId, str] = {}
 
 
 def plan_write(
@@ -95,6 +103,7 @@ def plan_write(
     topic: str | None,
     compression: str | None,
     now_ms: int,
+    durability: Durability = Durability(),  # noqa: B008 - a frozen value
 ) -> WritePlan:
     """Plan a write to `topic`, or to the topics that rows will name. Raises UnknownTopicOrPartition."""
     names = [topic_of(state, topic).name] if topic is not None else list(state.topic_ids)
@@ -103,62 +112,12 @@ def plan_write(
         state.chain_id,
         EntryNumber(max(state.n, 0)),
         command_id,
-        {name: _planned(state, name, compression, now_ms) for name in names},
+        {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names},
         topic,
+        {store.store: store.incarnation for store in state.stores.values()},
+        effective_cluster(state.config).replica_lag_time_max_ms,
+        durability,
     )
-
-
-def _planned(state: ClusterState, name: str, compression: str | None, now_ms: int) -> PlannedTopic:
-    topic = state.topics[state.topic_ids[name]]
-    config = state.topic_config(topic)
-    partitions = state.partitions_of(topic)
-    stores = {store for isr in {partition.replication.isr for partition in partitions} for store in isr}
-    return PlannedTopic(
-        topic.topic_id,
-        name,
-        topic.partitions,
-        tuple(partition.replication.leader_epoch for partition in partitions),
-        tuple(Holder(store, state.stores[store].registration) for store in sorted(stores)),
-        config.max_message_bytes,
-        config.compression_type or compression or "zstd",
-        config.compact,
-        *timestamp_bounds(config, now_ms),
-    )
-
-
-def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], *, task: int = 0) -> TaskWritten:
-    """Upload the rows of one task. Its number, `task`, makes tasks start keyless records at different partitions.
-
-    Raises InvalidInput and its subclasses (wrong columns, unknown topic, partition out of range, record too large, a
-    key missing on a compacted topic), StoreUnavailable and other errors of stores. Earlier uploads stay as orphans.
-    """
-    stores = Stores(plan.places)
-    writers: dict[str, ObjectWriter] = {}
-    keyless: set[TopicId] = set()
-    try:
-        for batch in batches:
-            for name, rows in _rows_by_topic(plan, batch):
-                planned = _topic_of(plan, name)
-                _check_rows(planned, rows)
-                if rows.column("key").null_count:
-                    keyless.add(planned.topic_id)
-                writer = writers.get(name)
-                if writer is None:
-                    writer = writers[name] = _writer(plan, planned, stores, task)
-                writer.add(rows)
-        objects: list[NewObject] = []
-        slices: list[NewSlice] = []
-        for writer in writers.values():
-            for written, of_object in writer.finish():
-                slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]
-                objects.append(written)
-        return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)))
-    except (OutcomeUnknown, KeyExists) as error:
-        # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
-        raise StoreUnavailable(f"wanted to upload rows, found it in doubt: {error.message}") from error
-    finally:
-        for writer in writers.values():
-            writer.abort()
 
 
 def append_command(
@@ -188,84 +147,59 @@ def append_command(
         PartitionEpoch(topic_id, partition, by_id[topic_id].epochs[partition]) for topic_id, partition in touched
     )
     keyless = {topic_id for of_task in written for topic_id in of_task.keyless}
-    return Append(tuple(objects), tuple(slices), epochs, application, label, tuple(sorted(keyless)))
-
-
-def _rows_by_topic(plan: WritePlan, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    rows = canonical(batch)
-    if not rows.num_rows:
-        return
-    if plan.topic is not None:
-        yield plan.topic, rows.drop_columns(["topic"]) if "topic" in rows.schema.names else rows
-        return
-    if "topic" not in rows.schema.names:
-        raise InvalidInput("which topic? set the option 'topic', or give the rows a column 'topic'")
-    yield from by_topic(rows)
-
-
-def _topic_of(plan: WritePlan, name: str) -> PlannedTopic:
-    planned = plan.topics.get(name)
-    if planned is None:
-        known = sorted(plan.topics)
-        raise UnknownTopicOrPartition(
-            f"a row names topic {name!r}, the cluster had {', '.join(known[:10]) or 'no topics'} "
-            f"when this write began{did_you_mean(name, known)}"
-        )
-    return planned
-
-
-def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
-    if planned.needs_key and rows.column("key").null_count:
-        raise InvalidRecord(
-            f"topic {planned.name} is compacted, so each record needs a key; found {rows.column('key').null_count} "
-            f"without in a batch of {rows.num_rows}"
-        )
-    bounds = TimestampBounds(planned.oldest_us, planned.newest_us)
-    given = rows.column("timestamp")
-    if bounds == (None, None) or given.null_count == len(given):
-        return
-    found = pc.min_max(given.cast(pa.int64()))
-    bounds.check(planned.name, found["min"].as_py(), found["max"].as_py())
-
-
-def _writer(plan: WritePlan, planned: PlannedTopic, stores: Stores, task: int) -> ObjectWriter:
-    if not planned.holders:
-        raise NoReplicaOnline(f"no partition of topic {planned.name} was in sync on any store when this write began")
-    target = WriteTarget(
-        planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0, planned.holders
-    )
-    return ObjectWriter(
-        [stores.get(holder.store) for holder in planned.holders],
-        target,
-        new_upload_id=new_upload_id,
-        now_us=now_us,
-        sticky=task,
-        compression=planned.compression,
+    acks, pull = plan.durability.acks, plan.durability.pull
+    return Append(
+        tuple(objects),
+        tuple(slices),
+        epochs,
+        application,
+        label,
+        tuple(sorted(keyless)),
+        acks,
+        pull,
+        # Where the leader's store is the one that did not take the write, it goes on under another leader (rule E8).
+        take_over=acks is Acks.ALL and not pull and any(of_task.not_taken for of_task in written),
     )
 
 
-def new_upload_id() -> UploadId:
-    """A new upload id. It must be drawn in the process that uploads, so after any fork."""
-    return UploadId(new_id())
+def _planned(state: ClusterState, name: str, compression: str | None, now_ms: int, *, pull: bool) -> PlannedTopic:
+    topic = state.topics[state.topic_ids[name]]
+    config = state.topic_config(topic)
+    registrations = state.registrations()
+    store_sets: dict[tuple[Holder, ...], int] = {}
+    known: dict[object, int] = {}  # a topic has few combinations of replicas, and many partitions
+    set_of: list[int] = []
+    epochs: list[LeaderEpoch] = []
+    for partition in state.partitions_of(topic):
+        value = partition.replication
+        epochs.append(value.leader_epoch)
+        key = (value.leader, value.isr) if value.leader is not None else value.replicas
+        index = known.get(key)
+        if index is None:
+            stores = sorted(_stores_to_write(value, registrations, pull=pull))
+            holders = tuple(Holder(store, registrations[store]) for store in stores)
+            index = known[key] = store_sets.setdefault(holders, len(store_sets))
+        set_of.append(index)
+    return PlannedTopic(
+        topic.topic_id,
+        name,
+        topic.partitions,
+        tuple(epochs),
+        tuple(store_sets),
+        tuple(set_of) if len(store_sets) > 1 else (),
+        config.max_message_bytes,
+        config.compression_type or compression or "zstd",
+        config.compact,
+        *timestamp_bounds(config, now_ms),
+    )
 
 
-def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
-    """Refuse rows of an idempotent producer without a partition: a repeat might choose another one."""
-    if "partition" not in rows.schema.names or rows.column("partition").null_count:
-        raise InvalidInput(
-            "an append with a producer names its partition: give the rows a column 'partition' without nulls, so that "
-            "a repeat goes where the first one went"
-        )
+def _stores_to_write(value: Replication, registrations: dict[StoreId, int], *, pull: bool) -> list[StoreId]:
+    """The stores to write a partition to: its ISR, or the leader alone.
 
-
-def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) -> tuple[NewSlice, ...]:
-    """The slices of one partition with the sequences of an idempotent producer: (id, epoch, first sequence)."""
-    producer_id, epoch, sequence = producer
-    if len({(slice_.topic_id, slice_.partition) for slice_ in slices}) > 1:
-        raise InvalidInput("an append with a producer goes to one partition: sequences are counted per partition")
-    numbered = []
-    for slice_ in slices:
-        span = span_of(producer_id, epoch, sequence, slice_.records)
-        numbered.append(msgspec.structs.replace(slice_, producer=span))
-        sequence = sequence_after(sequence, slice_.records)
-    return tuple(numbered)
+    Without a leader, those of its replicas that may be there: whichever leads next may have the objects then.
+    """
+    if value.leader is None:
+        stores = [store for store in value.replicas if store in registrations]
+        return stores[:1] if pull else stores
+    return [value.leader] if pull else [store for store in value.isr if store in registrations]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Protocol
 
@@ -16,6 +17,16 @@ class Clock(Protocol):
     def pause(self, duration_ms: float) -> None: ...
 
 
+class WaitingClock(Protocol):
+    """A monotonic clock that can also wait for what other threads do."""
+
+    def monotonic_ms(self) -> int: ...
+
+    def wait(self, changed: threading.Condition, longest_ms: int) -> None:
+        """Wait until another thread notifies, but not longer than this. The caller holds the condition."""
+        ...
+
+
 class SystemClock:
     """The machine's own clocks."""
 
@@ -27,6 +38,9 @@ class SystemClock:
 
     def pause(self, duration_ms: float) -> None:
         time.sleep(duration_ms / 1000)
+
+    def wait(self, changed: threading.Condition, longest_ms: int) -> None:
+        changed.wait(longest_ms / 1000)
 
 
 def now_ms() -> int:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import functools
 import struct
-from typing import Final
+from typing import Final, Protocol
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from sparklog.storage.object_store import Upload
+from sparklog.storage.object_store import Bytes
 
 MAGIC: Final = b"ARROW1"
 FILE_START: Final = MAGIC + b"\0\0"
@@ -36,6 +36,12 @@ _BLOCK: Final = np.dtype(
 )
 
 
+class Sink(Protocol):
+    """Where the bytes of a file go."""
+
+    def write(self, body: Bytes) -> None: ...
+
+
 @functools.lru_cache(maxsize=64)
 def file_head(schema: pa.Schema) -> pa.Buffer:
     """The bytes before the first batch: magic and schema message."""
@@ -43,16 +49,16 @@ def file_head(schema: pa.Schema) -> pa.Buffer:
 
 
 class IpcFileWriter:
-    """Streams an Arrow IPC file into an upload.
+    """Streams an Arrow IPC file into a sink, such as an upload.
 
-    Order of calls: `append` any number of times, then `finish` once; the caller publishes the upload. `position` is
-    the length so far, `crc32c` the checksum of these bytes.
+    Order of calls: `append` any number of times, then `finish` once. `position` is the length so far, `crc32c` the
+    checksum of these bytes.
     """
 
-    def __init__(self, upload: Upload, schema: pa.Schema) -> None:
+    def __init__(self, sink: Sink, schema: pa.Schema) -> None:
         self.position = 0
         self.crc32c = 0
-        self._upload = upload
+        self._sink = sink
         self._schema = schema
         self._blocks: list[tuple[int, int, int]] = []
         self._write(file_head(schema))
@@ -78,7 +84,7 @@ class IpcFileWriter:
         self._write(pa.py_buffer(footer + struct.pack("<i", len(footer)) + MAGIC))
 
     def _write(self, body: pa.Buffer) -> None:
-        self._upload.write(memoryview(body))
+        self._sink.write(memoryview(body))
         self.crc32c = google_crc32c.extend(self.crc32c, body)
         self.position += body.size
 

@@ -1,22 +1,19 @@
-"""Write the rows of one task to one topic: upload objects and indexes, and return slices for the commit.
+"""Assemble the objects of one topic on one set of stores: rows of partitions in, uploaded objects out.
 
-    add -> gathered -> routed, split -> pending per partition -> encoded -> held per partition -> closed -> uploaded
+    add -> pending per partition -> encoded -> held per partition -> closed -> uploaded
 
 Encoded batches are held until their object is closed, because a partition's batches are contiguous in it and a reader
-gets them with one ranged read. Memory use is bounded. An uploaded object is not part of the log until a commit names
-it; an object that no commit names is an orphan, which vacuum removes.
+gets them with one ranged read. An uploaded object is not part of the log until a commit names it; an object that no
+commit names is an orphan, which vacuum removes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparklog.core.errors import KeyExists, OutcomeUnknown
 from sparklog.core.types import (
@@ -29,74 +26,32 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.log.batch import BatchEncoder, EncodedBatch, with_headers
+from sparklog.log.batch import BatchEncoder, EncodedBatch
 from sparklog.log.open_object import OpenObject, slices_of
-from sparklog.log.records_schema import TIMESTAMP
-from sparklog.log.routing import Piece, Sizes, check_sizes, cumulative_bytes, split
-from sparklog.storage.object_store import ObjectStore
+from sparklog.log.raw_rows import ROW_BYTES, cuts, joined, raw_sums
+from sparklog.log.routing import Piece
+from sparklog.log.task_objects import TaskObjects
 
-MIB: Final = 1 << 20
-_ROW_BYTES: Final = 16  # raw bytes of timestamp and offsets, on top of key, value and headers
 _UPLOAD_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class WriterLimits:
-    """How much a writer holds at each stage. All bytes but `object_bytes` and `live_bytes` are raw.
-
-    Rows are gathered up to `gather_rows` (enough for vector operations to pay; many more would not fit the processor's
-    caches), or up to `gather_rows_per_partition` for each partition if that is more (a slice costs as much as some tens
-    of rows), but never beyond `most_gathered_rows` or `gather_bytes`.
-
-    A partition's rows are encoded once they reach `full_batch_bytes` or, with many partitions, their share of
-    `object_bytes`, but at least `smallest_full_batch_bytes`. A batch exceeds that by at most a third, unless it is a
-    single record.
-
-    An object is closed when its encoded and pending rows exceed `object_bytes`. With one partition, encoded batches are
-    written to the store each time they reach `streamed_from_bytes`. Everything in memory stays under `live_bytes`.
-    """
-
-    gather_rows: int = 8_192
-    gather_rows_per_partition: int = 256
-    most_gathered_rows: int = 100_000
-    gather_bytes: int = 16 * MIB
-    full_batch_bytes: int = MIB
-    smallest_full_batch_bytes: int = 256 << 10
-    object_bytes: int = 48 * MIB
-    streamed_from_bytes: int = 2 * MIB
-    pinned_in_vain_bytes: int = 32 * MIB
-    live_bytes: int = 192 * MIB
-
-    @property
-    def largest_batch_bytes(self) -> int:
-        return self.full_batch_bytes * 4 // 3
-
-    def enough_rows(self, partitions: int) -> int:
-        """The number of rows to gather. With one partition there is nothing to split, so no reason to gather."""
-        wanted = max(self.gather_rows, self.gather_rows_per_partition * partitions)
-        return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
-
-    def enough_bytes(self, pending_partitions: int) -> int:
-        """The raw bytes of a partition to collect before they are encoded."""
-        return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // pending_partitions))
-
-
-_LIMITS: Final = WriterLimits()
-
-
-@dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """The topic that a task writes to, as of chain entry `n0`, and the stores that will hold the objects."""
+    """The topic that a task writes to, as of chain entry `n0`."""
 
     topic_id: TopicId
     topic: str
     partitions: int
     max_message_bytes: int
     n0: EntryNumber
-    holders: tuple[Holder, ...]
 
 
-_Written = tuple[NewObject, list[NewSlice]]
+@dataclass(slots=True)
+class TopicMemory:
+    """Raw bytes of one topic's rows: those that wait to be encoded, and at most how many they keep alive."""
+
+    pending_bytes: int = 0
+    pinned_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -108,177 +63,96 @@ class _Pending:
 
 
 class ObjectWriter:
-    """Writes the rows of one task to one topic. Order of calls: `add` any number of times, then `finish` or `abort`.
+    """The objects of one topic on the stores of `holders`. Not thread-safe.
 
-    As a context manager it aborts unless `finish` was reached. It is not thread-safe. A separate thread uploads all
-    objects but the last while `add` goes on. Within a partition, records keep the order in which they were added, even
-    across objects.
-
-    `new_upload_id` is called once per object, and `now_us` once per batch with null timestamps. `sticky`, modulo the
-    number of partitions, is the partition for the first keyless records; each gather moves on to the next partition.
+    Within a partition, records keep the order in which they were added, even across objects. `written` are the uploaded
+    objects in the order of writing, each with its slices, partitions ascending; a slice's `object_index` points into
+    this list. `new_upload_id` is called once per object and attempt.
     """
 
     def __init__(
         self,
-        stores: Sequence[ObjectStore],
+        task: TaskObjects,
+        memory: TopicMemory,
         target: WriteTarget,
+        holders: Sequence[Holder],
         *,
         new_upload_id: Callable[[], UploadId],
-        now_us: Callable[[], int],
-        sticky: int = 0,
-        compression: str = "zstd",
-        limits: WriterLimits = _LIMITS,
+        compression: str,
     ) -> None:
-        self._stores = stores
+        self.written: list[tuple[NewObject, list[NewSlice]]] = []
+        self._task = task
+        self._memory = memory
         self._target = target
+        self._holders = holders
         self._new_upload_id = new_upload_id
-        self._now_us = now_us
-        self._sticky = sticky
         self._encoder = BatchEncoder(compression)
-        self._limits = limits
-        self._enough_rows = limits.enough_rows(target.partitions)
-        self._gathered: list[pa.RecordBatch] = []
-        self._gathered_rows = 0
-        self._gathered_bytes = 0
         self._pending: dict[PartitionIndex, _Pending] = {}
         self._pending_bytes = 0
-        self._pinned_bytes = 0  # upper bound of the raw memory that pending slices keep alive
         self._held: dict[PartitionIndex, list[EncodedBatch]] = {}
         self._held_bytes = 0
         self._open: OpenObject | None = None  # the current object, if a part of it was already streamed
-        self._written: list[_Written] = []
-        self._uploading: Future[_Written] | None = None
-        self._uploading_bytes = 0
-        self._uploader: ThreadPoolExecutor | None = None
+        self._objects = 0
+        task.writers.append(self)
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Add canonical rows (`records_schema.canonical`, without a topic column).
+    @property
+    def size_bytes(self) -> int:
+        """The size of the current object so far: rows that wait count as they are."""
+        return self._pending_bytes + self._held_bytes + self._streamed_bytes
 
-        Raises RecordTooLarge, UnknownTopicOrPartition, and whatever an upload raises; then only `abort` is legal.
-        """
-        if not rows.num_rows:
-            return
-        size = check_sizes(rows, self._target.topic, self._target.max_message_bytes) + _ROW_BYTES * rows.num_rows
-        rows = self._with_timestamps(rows)
-        if rows.num_rows <= self._limits.most_gathered_rows and size <= self._limits.gather_bytes:
-            self._gather(rows, size)
-            return
-        sums = raw_sums(rows)
-        for start, end in cuts(sums, self._limits.gather_bytes, self._limits.most_gathered_rows):
-            self._gather(rows.slice(start, end - start), int(sums[end] - sums[start]))
+    # ---- pending -> held ----------------------------------------------------------------------------
 
-    def finish(self) -> list[tuple[NewObject, list[NewSlice]]]:
-        """Upload the rest. Returns the objects in the order of writing, each with its slices, partitions ascending.
-
-        A slice's `object_index` points into this list. Every added record is in exactly one slice.
-        """
-        self._split_gathered()
-        closed = self._close()
-        self._await_upload()
-        if closed or self._open is not None:
-            self._written.append(self._upload(self._open, closed))
-            self._open = None
-        self._stop_uploader()
-        return self._written
-
-    def abort(self) -> None:
-        """Drop everything. Objects already uploaded stay behind as orphans. Legal at any time, even twice."""
-        self._gathered, self._pending, self._held = [], {}, {}
-        if self._open is not None:
-            self._open.abort()
-            self._open = None
-        self._stop_uploader()
-
-    def __enter__(self) -> ObjectWriter:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.abort()
-
-    # ---- gathered -> pending -> held ----------------------------------------------------------------
-
-    def _with_timestamps(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        at = rows.schema.get_field_index("timestamp")
-        column = rows.column(at)
-        if not column.null_count:
-            return rows
-        now_us = self._now_us()
-        if column.null_count == len(column):
-            filled = pa.array(np.full(len(column), now_us)).view(TIMESTAMP)
-        else:
-            filled = pc.fill_null(column, pa.scalar(now_us, TIMESTAMP))
-        return rows.set_column(at, rows.schema.field(at), filled)
-
-    def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
-        if self._gathered and self._gathered[0].schema != rows.schema:
-            self._split_gathered()  # rows with and without a partition column cannot be joined
-        self._gathered.append(rows)
-        self._gathered_rows += rows.num_rows
-        self._gathered_bytes += size_bytes
-        if self._gathered_rows >= self._enough_rows or self._gathered_bytes >= self._limits.gather_bytes:
-            self._split_gathered()
-
-    def _split_gathered(self) -> None:
-        if not self._gathered_rows:
-            return
-        self._make_room(3 * self._gathered_bytes)  # the rows as added, joined, and taken
-        rows = pa.concat_batches(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
-        self._gathered = []
-        sticky = PartitionIndex(self._sticky % self._target.partitions)
-        self._sticky += 1
-        pieces = split(rows, self._target.topic, self._target.partitions, sticky)
-        del rows
-        self._pinned_bytes += self._gathered_bytes
-        self._gathered_rows = self._gathered_bytes = 0
-        for piece in pieces:
-            self._add_piece(piece)
-        full_bytes = self._limits.enough_bytes(len(self._pending))
-        for piece in pieces:
-            if self._pending[piece.partition].size_bytes >= full_bytes:
-                self._encode(piece.partition)
-        del pieces
-        if self._held_bytes + self._pending_bytes + self._streamed_bytes >= self._limits.object_bytes:
-            self._close_and_go_on()
-        elif self._target.partitions == 1 and self._held_bytes >= self._limits.streamed_from_bytes:
-            self._stream()
-        elif self._pinned_bytes - self._pending_bytes > self._limits.pinned_in_vain_bytes:
-            self._unpin()
-
-    def _add_piece(self, piece: Piece) -> None:
-        size = piece.size_bytes + _ROW_BYTES * piece.rows.num_rows
-        pending = self._pending.setdefault(piece.partition, _Pending())
-        enough = self._limits.smallest_full_batch_bytes
-        if pending.size_bytes >= enough and pending.size_bytes + size > self._limits.largest_batch_bytes:
+    def add(self, piece: Piece) -> None:
+        """Add rows of one partition."""
+        limits = self._task.limits
+        size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
+        pending = self._pending.get(piece.partition)
+        if pending is None:
+            pending = self._pending[piece.partition] = _Pending()
+            self._task.pending_partitions += 1
+        enough = limits.smallest_full_batch_bytes
+        if pending.size_bytes >= enough and pending.size_bytes + size > limits.largest_batch_bytes:
             # Joining them would copy both only to cut them again.
             self._encode(piece.partition)
             pending = self._pending[piece.partition]
         pending.pieces.append(piece.rows)
         pending.size_bytes += size
-        self._pending_bytes += size
+        self._count_pending(size)
 
-    def _unpin(self) -> None:
-        """Copy the pending rows, so that the larger gathers they are slices of can be freed."""
-        self._make_room(self._pending_bytes)
+    def encode_if_full(self, partition: PartitionIndex, full_bytes: int) -> None:
+        """Encode the pending rows of the partition if they have reached this size."""
+        if self._pending[partition].size_bytes >= full_bytes:
+            self._encode(partition)
+
+    def unpin(self) -> None:
+        """Copy the pending rows, so that the larger batches they are slices of can be freed."""
         for pending in self._pending.values():
             if pending.pieces:
                 # Arrow copies only if there are two pieces, so add an empty one.
                 pending.pieces = [joined([*pending.pieces, pending.pieces[0].slice(0, 0)])]
-        self._pinned_bytes = self._pending_bytes
-        pa.default_memory_pool().release_unused()  # the pool keeps freed memory for a second, which counts as ours
 
     def _encode(self, partition: PartitionIndex) -> None:
         """Encode all pending rows of the partition, as batches of about equal size."""
         pending = self._pending[partition]
         rows = joined(pending.pieces)
-        self._pending_bytes -= pending.size_bytes
         self._pending[partition] = _Pending()
+        self._count_pending(-pending.size_bytes)
         held = self._held.setdefault(partition, [])
-        largest = self._limits.largest_batch_bytes
+        largest = self._task.limits.largest_batch_bytes
         fits = pending.size_bytes <= largest
         for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows), largest):
             batch = self._encoder.encode(partition, rows.slice(start, end - start))
             held.append(batch)
-            self._held_bytes += batch.message.size
+            self._count_held(batch.message.size)
+
+    def _count_pending(self, size_bytes: int) -> None:
+        self._pending_bytes += size_bytes
+        self._memory.pending_bytes += size_bytes
+        self._task.pending_bytes += size_bytes
+
+    def _count_held(self, size_bytes: int) -> None:
+        self._held_bytes += size_bytes
+        self._task.held_bytes += size_bytes
 
     # ---- held -> closed -> uploaded -----------------------------------------------------------------
 
@@ -286,128 +160,117 @@ class ObjectWriter:
     def _streamed_bytes(self) -> int:
         return 0 if self._open is None else self._open.batch_bytes
 
-    def _stream(self) -> None:
-        """Write the held batches to the current object: with one partition there are no others to wait for."""
+    def stream(self) -> None:
+        """Write the held batches of a topic's only partition to the current object, if that takes no other thread.
+
+        There are no other partitions to wait for, and the memory of the batches is used again at once.
+        """
+        if self._held_bytes < self._task.limits.streamed_from_bytes or len(self._holders) > 1:
+            return
         if self._open is None:
-            self._open = self._begin()
+            self._open = self.begin(here=True)
         for batch in self._held.pop(PartitionIndex(0)):
             self._open.append(batch)
-        self._held_bytes = 0
+            self._task.streamed_bytes += batch.message.size
+        self._count_held(-self._held_bytes)
         self._encoder.rewind()
 
-    def _close(self) -> list[EncodedBatch]:
-        """Return the batches of the current object, partitions ascending, and begin the next object."""
+    def close(self, *, here: bool = False) -> None:
+        """Upload the current object, if there is anything in it, and begin the next one.
+
+        The stores' own threads do the work; with `here`, for a single store, the calling thread.
+        """
+        self._task.make_room_for_upload(self._pending_bytes + self._held_bytes)
+        batches = self._take_batches()
+        if not batches and self._open is None:
+            return
+        uploading = Uploading(self, self._open, batches, self._objects, here=here and len(self._holders) == 1)
+        self._task.streamed_bytes -= self._streamed_bytes
+        self._objects += 1
+        self._open = None
+        uploading.start()
+        self._task.uploads(uploading)
+
+    def _take_batches(self) -> list[EncodedBatch]:
+        """The batches of the current object that were not streamed, partitions ascending."""
         for partition, pending in self._pending.items():
             if pending.pieces:
                 self._encode(partition)
-        closed = [batch for partition in sorted(self._held) for batch in self._held[partition]]
+        batches = [batch for partition in sorted(self._held) for batch in self._held[partition]]
+        self._task.pending_partitions -= len(self._pending)
         self._pending, self._held = {}, {}
-        self._pending_bytes = self._pinned_bytes = self._held_bytes = 0
+        self._count_held(-self._held_bytes)
+        if not self._memory.pending_bytes:
+            self._task.pinned_bytes -= self._memory.pinned_bytes
+            self._memory.pinned_bytes = 0
         self._encoder.forget()
         pa.default_memory_pool().release_unused()
-        return closed
+        return batches
 
-    def _close_and_go_on(self) -> None:
-        self._await_upload()
-        closed = self._close()
-        self._uploading_bytes = sum(batch.message.size for batch in closed)
-        if self._uploader is None:
-            self._uploader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-upload")
-        self._uploading = self._uploader.submit(self._upload, self._open, closed)
-        self._open = None
-
-    def _make_room(self, wanted_bytes: int) -> None:
-        """Wait for the running upload if `wanted_bytes` more would exceed the limit."""
-        if self._pinned_bytes + self._held_bytes + self._uploading_bytes + wanted_bytes > self._limits.live_bytes:
-            self._await_upload()
-
-    def _await_upload(self) -> None:
-        if self._uploading is not None:
-            self._written.append(self._uploading.result())
-            self._uploading = None
-            self._uploading_bytes = 0
-
-    def _stop_uploader(self) -> None:
-        if self._uploader is not None:
-            self._uploader.shutdown(wait=True, cancel_futures=True)
-            self._uploader = None
-            self._uploading = None
-
-    def _upload(self, open_object: OpenObject | None, batches: Sequence[EncodedBatch]) -> _Written:
-        """Write the held batches after the streamed ones, and the index.
-
-        An object that was not streamed is still whole in memory. If the outcome of its upload is unknown, it is left to
-        vacuum and written again under another name.
-        """
-        object_index = len(self._written)
-        if open_object is not None:
-            return self._publish(open_object, batches, object_index)
-        for _ in range(_UPLOAD_ATTEMPTS - 1):
-            try:
-                return self._publish(self._begin(), batches, object_index)
-            except (KeyExists, OutcomeUnknown):
-                continue
-        return self._publish(self._begin(), batches, object_index)
-
-    def _publish(self, open_object: OpenObject, batches: Sequence[EncodedBatch], object_index: int) -> _Written:
-        try:
-            for batch in batches:
-                open_object.append(batch)
-            named, index = open_object.publish()
-        finally:
-            open_object.abort()
-        return named, slices_of(object_index, named, index)
-
-    def _begin(self) -> OpenObject:
+    def begin(self, *, here: bool) -> OpenObject:
+        """An object under a new name."""
         target = self._target
-        upload_id = self._new_upload_id()
         named = NewObject(
             kind=ObjectKind.APPEND,
             n0=target.n0,
-            upload_id=upload_id,
+            upload_id=self._new_upload_id(),
             topic_id=target.topic_id,
             size_bytes=0,
             crc32c=0,
             index_size_bytes=0,
             index_crc32c=0,
-            holders=target.holders,
+            holders=tuple(self._holders),
         )
-        return OpenObject(self._stores, named, target.topic)
+        return OpenObject(self._task.lanes, named, target.topic, here=here)
 
 
-def raw_sums(rows: pa.RecordBatch) -> Sizes:
-    """int64[rows + 1]: raw bytes before row i. Only differences matter: the sums start anywhere."""
-    sums = cumulative_bytes(rows)
-    sums += _ROW_BYTES * np.arange(len(sums))
-    return sums
+class Uploading:
+    """A closed object on its way to the stores: `batches` come after what was streamed of it."""
 
+    def __init__(
+        self,
+        writer: ObjectWriter,
+        streamed: OpenObject | None,
+        batches: Sequence[EncodedBatch],
+        object_index: int,
+        *,
+        here: bool,
+    ) -> None:
+        self.size_bytes = sum(batch.message.size for batch in batches)
+        self._writer = writer
+        self._open = streamed
+        self._attempts = 1 if streamed is not None else _UPLOAD_ATTEMPTS
+        self._batches = batches
+        self._object_index = object_index
+        self._here = here
 
-def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[tuple[int, int]]:
-    """Cut all rows, in order, into ranges [start, end) of about equal size and within the limits.
+    def start(self) -> None:
+        """Hand all batches to the stores."""
+        self._attempts -= 1
+        if self._open is None:
+            self._open = self._writer.begin(here=self._here)
+        elif not self._here:
+            self._open.go_on_in_background()
+        for batch in self._batches:
+            self._open.append(batch)
+        self._open.close()
 
-    A row larger than `limit_bytes` gets a range of its own. `sums` come from `raw_sums`.
-    """
-    rows = len(sums) - 1
-    ranges = []
-    start = 0
-    while start < rows:
-        rest = int(sums[rows] - sums[start])
-        aim = -(-rest // max(1, -(-rest // limit_bytes)))
-        end = int(np.searchsorted(sums, sums[start] + aim, side="left"))
-        end = min(max(end, start + 1), rows)
-        if sums[end] - sums[start] > limit_bytes and end - start > 1:
-            end -= 1
-        if limit_rows is not None:
-            end = min(end, start + limit_rows)
-        ranges.append((start, end))
-        start = end
-    return ranges
+    def settle(self) -> None:
+        """Wait for the stores, and add the object to those that are written.
 
-
-def joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of all pieces (at least one) in one batch, with headers if any piece has them."""
-    if len(pieces) == 1:
-        return pieces[0]
-    if len({piece.num_columns for piece in pieces}) > 1:
-        pieces = [with_headers(piece) for piece in pieces]
-    return pa.concat_batches(pieces)
+        An object that was not streamed is still whole in memory. If no store has it for sure and one may have it, it is
+        left to vacuum and written again under another name.
+        """
+        while True:
+            assert self._open is not None
+            try:
+                named, index = self._open.published()
+            except (KeyExists, OutcomeUnknown):
+                if not self._attempts:
+                    raise
+                self._open = None
+                self.start()
+                continue
+            self._writer.written.append((named, slices_of(self._object_index, named, index)))
+            self._batches = ()
+            return

@@ -1,38 +1,48 @@
-"""A data object being written: batches go in, then object and index become durable on every holder."""
+"""A data object being written: batches go in, then object and index become durable on the stores that take them."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
 from sparklog.core.types import NewObject, NewSlice, PartitionIndex
 from sparklog.log.batch import EncodedBatch, crc32c
-from sparklog.log.every_upload import EveryUpload
 from sparklog.log.index import BatchRow, Index, encode_index, index_of
 from sparklog.log.ipc_file import IpcFileWriter
 from sparklog.log.records_schema import RAW_SCHEMA
-from sparklog.storage.keys import data_key, index_key
-from sparklog.storage.object_store import ObjectStore
+from sparklog.log.replicated_upload import ReplicatedUpload
+from sparklog.log.store_lanes import StoreLanes
+from sparklog.storage.keys import data_key
 
 
 class OpenObject:
-    """Order of calls: `append` any number of times, then `publish` or `abort`. Batches of a partition are contiguous.
+    """Order of calls: `append` any number of times, `close`, `published`; or `abort` at any time.
 
-    `named` gives the object's name; its sizes and checksums are computed here. `batch_bytes` is what `segment.bytes`
-    counts: the batches without the file's header and footer.
+    Batches of a partition are contiguous. `named` gives the object's name and the stores that are to hold it; its sizes
+    and checksums are computed here. `batch_bytes` is what `segment.bytes` counts: the batches without the file's header
+    and footer. `here` and `backlog_bytes`: see `ReplicatedUpload`.
     """
 
-    def __init__(self, stores: Sequence[ObjectStore], named: NewObject, topic: str) -> None:
+    def __init__(
+        self, lanes: StoreLanes, named: NewObject, topic: str, *, here: bool, backlog_bytes: int | None = None
+    ) -> None:
         self.batch_bytes = 0
         self._named = named
-        self._key = data_key(named, topic)
-        self._stores = stores
-        self._upload = EveryUpload([store.upload(self._key) for store in stores])
+        self._upload = ReplicatedUpload(
+            lanes,
+            [holder.store for holder in named.holders],
+            data_key(named, topic),
+            here=here,
+            backlog_bytes=backlog_bytes,
+        )
         self._file = IpcFileWriter(self._upload, RAW_SCHEMA)
         self._rows: list[BatchRow] = []
         self._crcs: list[int] = []
+        self._index: Index | None = None
+
+    def go_on_in_background(self) -> None:
+        """From now on, let the store's own thread do the work."""
+        self._upload.go_on_in_background()
 
     def append(self, batch: EncodedBatch) -> None:
         """Add a batch after the others. Its message is no longer needed when this returns."""
@@ -44,25 +54,32 @@ class OpenObject:
         self._crcs.append(batch.crc32c)
         self.batch_bytes += size
 
-    def publish(self) -> tuple[NewObject, Index]:
-        """Make object and index durable on every store. Raises what `ObjectStore.put_if_absent` raises."""
+    def close(self) -> None:
+        """No batch comes after this: let the stores publish the object and its index."""
         self._file.finish()
-        self._upload.publish()
-        index = index_of(self._rows, self._crcs)
-        body = encode_index(index)
-        for store in self._stores:
-            store.put_if_absent(index_key(self._key), memoryview(body))
-        whole = msgspec.structs.replace(
+        self._index = index_of(self._rows, self._crcs)
+        body = encode_index(self._index)
+        self._named = msgspec.structs.replace(
             self._named,
             size_bytes=self._file.position,
             crc32c=self._file.crc32c,
             index_size_bytes=body.size,
             index_crc32c=crc32c(body),
         )
-        return whole, index
+        self._upload.publish(memoryview(body))
+
+    def published(self) -> tuple[NewObject, Index]:
+        """Wait for the stores. The holders of the object are those that have it durably, with its index.
+
+        Raises what `ReplicatedUpload.holders` raises.
+        """
+        assert self._index is not None
+        stores = self._upload.holders()
+        holders = tuple(holder for holder in self._named.holders if holder.store in stores)
+        return msgspec.structs.replace(self._named, holders=holders), self._index
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time, even twice; after `publish` it does nothing."""
+        """Drop what was written. Legal at any time, even twice; after `published` it does nothing."""
         self._upload.abort()
 
 

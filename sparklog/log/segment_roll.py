@@ -35,17 +35,19 @@ from sparklog.core.types import (
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch, decode, verify
 from sparklog.log.holders import NoHolderAnswers, from_first_holder
 from sparklog.log.object_reader import index_of_slice
-from sparklog.log.object_writer import cuts, joined, raw_sums
 from sparklog.log.open_object import OpenObject, slices_of
 from sparklog.log.ranged_reads import RANGED_READ_BYTES, ranged_reads
+from sparklog.log.raw_rows import cuts, joined, raw_sums
 from sparklog.log.read_errors import unreadable
 from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
+from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import Stores
 from sparklog.storage.object_store import ObjectStore
 
 COPIED_BATCH_BYTES: Final = 256 << 10  # stored batches of at least this size are copied without decoding
 FULL_BATCH_BYTES: Final = 1 << 20  # raw bytes of a batch joined from smaller ones
 _MESSAGE_BYTES: Final = 640  # approximate overhead of a stored batch: matters if `segment.bytes` is tiny
+_BACKLOG_BYTES: Final = 16 << 20  # how far a store may be behind the fastest before the roll waits for it
 _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
@@ -70,20 +72,24 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 
 def rewrite(
-    slices: Sequence[SliceToRead], target: SegmentTarget, stores: Stores, new_upload_id: Callable[[], UploadId]
+    slices: Sequence[SliceToRead],
+    target: SegmentTarget,
+    stores: Stores,
+    lanes: StoreLanes,
+    new_upload_id: Callable[[], UploadId],
 ) -> Rewritten:
-    """Upload the records of adjoining slices (at least one) as sealed segments, to every holder of `target`.
+    """Upload the records of adjoining slices (at least one) as sealed segments, to the holders of `target` by `lanes`.
 
     A segment holds at most `segment_bytes` of stored batches, or a single batch of one record. Either all slices have
-    CREATE_TIME or none has. Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if no holder can serve a
-    slice, and whatever an upload raises; segments uploaded before the error become orphans.
+    CREATE_TIME or none has. The holders of an uploaded segment are the stores that took it. Raises DataLoss, Damaged,
+    StoreUnavailable or StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store
+    fails; segments uploaded before the error become orphans.
     """
     first = slices[0].slice
     created = first.timestamp_source is TimestampSource.CREATE_TIME
     source = TimestampSource.CREATE_TIME if created else TimestampSource.APPEND_TIME_IN_COLUMN
     append_time_ms = max(part.slice.append_time_ms for part in slices)
-    holders = [stores.get(holder.store) for holder in target.holders]
-    with _SegmentsWriter(target, holders, first.start, source, append_time_ms, new_upload_id) as writer:
+    with _SegmentsWriter(target, lanes, first.start, source, append_time_ms, new_upload_id) as writer:
         for part in slices:
             overlaid = part.slice.timestamp_source is TimestampSource.APPEND_TIME
             for stored in _stored_batches(part, target.topic, stores):
@@ -170,14 +176,14 @@ class _SegmentsWriter:
     def __init__(
         self,
         target: SegmentTarget,
-        holders: Sequence[ObjectStore],
+        lanes: StoreLanes,
         start: Offset,
         source: TimestampSource,
         append_time_ms: int,
         new_upload_id: Callable[[], UploadId],
     ) -> None:
         self._target = target
-        self._holders = holders
+        self._lanes = lanes
         self._next_offset = start
         self._source = source
         self._append_time_ms = append_time_ms
@@ -248,7 +254,8 @@ class _SegmentsWriter:
     def _close(self) -> None:
         if self._open is None:
             return
-        named, index = self._open.publish()
+        self._open.close()
+        named, index = self._open.published()
         (new,) = slices_of(len(self._objects), named, index)
         start = offset_before(self._next_offset, new.records)
         self._objects.append(named)
@@ -280,4 +287,4 @@ class _SegmentsWriter:
             base_offset=self._next_offset,
             leader_epoch=target.leader_epoch,
         )
-        return OpenObject(self._holders, named, target.topic)
+        return OpenObject(self._lanes, named, target.topic, here=len(target.holders) == 1, backlog_bytes=_BACKLOG_BYTES)

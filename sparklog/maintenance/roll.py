@@ -9,15 +9,17 @@ import msgspec
 
 from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import Submission, Swap
+from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError, SwapRefused, UnknownTopicOrPartition
 from sparklog.core.plan import SliceToRead, slices_to_read
 from sparklog.core.rolling import MOST_SLICES, SegmentToRoll, plan_roll
 from sparklog.core.slice_table import digest
 from sparklog.core.state import ClusterState
-from sparklog.core.types import EntryNumber, Holder, OffsetRange, TopicPartition, UploadId
+from sparklog.core.types import EntryNumber, Holder, OffsetRange, StoreId, TopicPartition, UploadId
 from sparklog.host.dice import new_id
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.segment_roll import Rewritten, SegmentTarget, reads_of, rewrite
+from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, total
@@ -96,7 +98,13 @@ class RollJob:
                     self._note(segment, Outcome.OVERTAKEN, message)
                 else:
                     orders.append(SegmentOrder(segment, _target(state, segment), slices))
-            return RollOrder(frame.connection.places(state), EntryNumber(state.n), tuple(orders))
+            return RollOrder(
+                frame.connection.places(state),
+                EntryNumber(state.n),
+                tuple(orders),
+                {store.store: store.incarnation for store in state.stores.values()},
+                effective_cluster(state.config).replica_lag_time_max_ms,
+            )
 
     def _swap(self, frame: JobFrame, order: RollOrder, outcomes: Sequence[RollOutcome]) -> None:
         """Submit a swap for each uploaded segment, and record its outcome."""
@@ -147,11 +155,16 @@ class SegmentOrder(msgspec.Struct, frozen=True):
 
 
 class RollOrder(msgspec.Struct, frozen=True):
-    """The work of one task. `n0`: the chain position of the order, for its uploads and swaps."""
+    """The work of one task. `n0`: the chain position of the order, for its uploads and swaps.
+
+    `incarnations`: of each store, as registered. `lag_time_max_ms`: how long a store may hold the task up in total.
+    """
 
     places: StorePlaces
     n0: EntryNumber
     segments: tuple[SegmentOrder, ...]
+    incarnations: dict[StoreId, str]
+    lag_time_max_ms: int
 
 
 class RollOutcome(msgspec.Struct, frozen=True):
@@ -165,14 +178,30 @@ def roll_segments(payload: bytes) -> bytes:
     """Task: rewrite the segments of a RollOrder, and return a list of RollOutcome. A failure does not stop the rest."""
     order = msgspec.msgpack.decode(payload, type=RollOrder)
     stores = Stores(order.places)
+    lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     outcomes = []
     for segment in order.segments:
         try:
-            rewritten = rewrite(segment.slices, segment.target, stores, lambda: UploadId(new_id()))
+            rewritten = rewrite(segment.slices, segment.target, stores, lanes, lambda: UploadId(new_id()))
             outcomes.append(RollOutcome(rewritten))
         except Exception as error:  # whatever it is, roll the other segments of the task
             outcomes.append(RollOutcome(None, str(error) or repr(error)))
-    return msgspec.msgpack.encode(outcomes)
+    lanes.close()
+    swapped = lanes.in_another_life()
+    return msgspec.msgpack.encode([_without(outcome, swapped) if swapped else outcome for outcome in outcomes])
+
+
+def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
+    """The outcome without the stores that lost what they held."""
+    if outcome.rewritten is None:
+        return outcome
+    objects = [
+        msgspec.structs.replace(named, holders=tuple(each for each in named.holders if each.store not in stores))
+        for named in outcome.rewritten.objects
+    ]
+    if not all(named.holders for named in objects):
+        return RollOutcome(None, f"its segments were on {', '.join(sorted(stores))} alone, which lost them")
+    return RollOutcome(msgspec.structs.replace(outcome.rewritten, objects=tuple(objects)))
 
 
 def _run(frame: JobFrame, orders: Sequence[RollOrder]) -> list[list[RollOutcome]]:

@@ -23,7 +23,8 @@ from pyspark.sql.types import StructType
 
 from sparklog.chain.committer import new_command_id
 from sparklog.client.connection import Connection, shared
-from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write, write_rows
+from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write
+from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import Append, Application, Submission
 from sparklog.core.errors import InvalidInput, KeyNotFound, OutcomeUnknown
 from sparklog.core.readable import amount, counted, setting_ms

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 import sparklog
 from sparklog.chain.committer import new_command_id
-from sparklog.client import write_plan
+from sparklog.client import write_plan, write_rows
 from sparklog.client.bootstrap import init_cluster
-from sparklog.log import batch, object_writer, open_object, routing
+from sparklog.log import batch, object_writer, open_object, routing, topic_writer
 from tests.bench.step_clock import Place, StepClock
 
 RECORDS = 750_000
@@ -32,19 +32,19 @@ CODECS = ("zstd", "lz4", "none")
 _CODEC = "Arrow message and codec"
 _REST = "the rest"
 PLACES: tuple[Place, ...] = (
-    ("columns and sizes checked", write_plan, "canonical"),
-    ("columns and sizes checked", object_writer, "check_sizes"),
-    ("timestamps", object_writer.ObjectWriter, "_with_timestamps"),
+    ("columns and sizes checked", write_rows, "canonical"),
+    ("columns and sizes checked", topic_writer, "check_sizes"),
+    ("timestamps", topic_writer.TopicWriter, "_with_timestamps"),
     ("timestamps", batch, "timestamp_bounds"),
     ("keys to partitions (murmur2)", routing, "partitions_for_keys"),
     ("order of partitions (argsort)", np, "argsort"),
     ("rows by partition (take)", routing, "_take"),
-    ("slices of partitions", object_writer, "split"),
+    ("slices of partitions", topic_writer, "split"),
     ("batches joined", object_writer, "joined"),
     (_CODEC, batch._Arena, "write"),
     ("CRC32C", google_crc32c, "value"),
     ("file", open_object.OpenObject, "append"),
-    ("index, sync", open_object.OpenObject, "publish"),
+    ("index, sync", open_object.OpenObject, "close"),
 )
 STEPS = tuple(dict.fromkeys(step for step, _, _ in PLACES))
 
@@ -77,7 +77,7 @@ def _round(codec: str) -> dict[str, float]:
                     now_ms=time.time_ns() // 1_000_000,
                 )
             clock = StepClock()
-            whole = clock.timed(_REST, write_plan.write_rows)
+            whole = clock.timed(_REST, write_rows.write_rows)
             start_ns = time.process_time_ns()
             with clock.watching(PLACES):
                 whole(plan, rows)

@@ -11,10 +11,11 @@ import pytest
 
 import sparklog
 from sparklog.chain.committer import new_command_id
-from sparklog.client import write_plan
+from sparklog.client import write_rows as task_part
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write, producer_slices, write_rows
+from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write
+from sparklog.client.write_rows import producer_slices, write_rows
 from sparklog.core.commands import Append, Application, Submission
 from sparklog.core.config.key import LONG_MAX
 from sparklog.core.errors import InvalidInput, InvalidRecord, Landed, SparklogError, UnknownTopicOrPartition
@@ -79,7 +80,7 @@ def test_without_names_of_its_own_a_tasks_second_attempt_could_not_upload(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first attempt was lost after its upload; nobody can tell its object from one that somebody committed."""
-    monkeypatch.setattr(write_plan, "new_upload_id", lambda: UploadId("ab" * 16))
+    monkeypatch.setattr(task_part, "new_upload_id", lambda: UploadId("ab" * 16))
     plan = planned(cluster)
     write_rows(plan, [rows("a", partition=[0])])
     with pytest.raises(SparklogError, match="ab" * 16):

@@ -8,8 +8,8 @@ from pathlib import Path
 from sparklog.chain.committer import SNAPSHOT_EVERY
 from sparklog.chain.follower import READ_WIDTH
 from sparklog.core.column_blocks import MAX_BLOCK_ROWS
-from sparklog.log.object_writer import WriterLimits
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
+from sparklog.log.task_objects import WriterLimits
 from sparklog.storage.s3.upload import PART_BYTES
 
 TEXT = " ".join((Path(__file__).parents[2] / "docs" / "cost.md").read_text(encoding="utf-8").split())

@@ -26,7 +26,8 @@ from sparklog.chain.committer import new_command_id
 from sparklog.client import bootstrap, write_plan
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.write_plan import append_command, plan_write, write_rows
+from sparklog.client.write_plan import append_command, plan_write
+from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import ClusterAlreadyExists, Landed, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.invariants import check

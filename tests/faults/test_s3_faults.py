@@ -22,7 +22,8 @@ from sparklog.chain.committer import new_command_id
 from sparklog.client import bootstrap
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.write_plan import append_command, plan_write, write_rows
+from sparklog.client.write_plan import append_command, plan_write
+from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import (
     ClusterAlreadyExists,

@@ -1,4 +1,4 @@
-"""Writes one load with a bare Arrow writer or with `ObjectWriter`, and prints the peak of resident memory in KiB.
+"""Writes one load with a bare Arrow writer or with `TopicWriter`, and prints the peak of resident memory in KiB.
 
 python -m tests.log.peak_memory bare|sparklog LOAD DIRECTORY
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sparklog.log.object_writer import WriterLimits
 from sparklog.log.records_schema import canonical
+from sparklog.log.task_objects import WriterLimits
 from sparklog.storage.local.store import LocalStore
 from tests.log.written_log import writer
 

@@ -38,7 +38,7 @@ from sparklog.log.segment_roll import SegmentTarget, rewrite
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
-from tests.log.written_log import WrittenLog, empty_store, part_of, parts_of, stores_of, upload_ids, write
+from tests.log.written_log import WrittenLog, empty_store, lanes_of, part_of, parts_of, stores_of, upload_ids, write
 
 RECORDS = 120
 VALUES = [b"%030d" % number for number in range(RECORDS)]
@@ -130,10 +130,10 @@ def test_a_roll_whose_first_store_is_dead_reads_from_the_second(log: WrittenLog)
         "zstd",
     )
     ids = upload_ids(1_000)
-    rolled = rewrite(held_by(log, "ba"), target, stores, lambda: UploadId(next(ids)))
+    rolled = rewrite(held_by(log, "ba"), target, stores, lanes_of(a=log.store), lambda: UploadId(next(ids)))
     assert [(each.start, each.end) for each in rolled.slices] == [(0, RECORDS)]
     with pytest.raises(StoreUnavailable, match=r"orders-0 from offset 0 on: .*found no answer \(store b at "):
-        rewrite(held_by(log, "b"), target, stores, lambda: UploadId(next(ids)))
+        rewrite(held_by(log, "b"), target, stores, lanes_of(a=log.store), lambda: UploadId(next(ids)))
 
 
 def test_the_next_holder_goes_on_behind_what_the_one_before_gave(log: WrittenLog) -> None:

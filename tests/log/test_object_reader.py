@@ -15,8 +15,8 @@ from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, Unsupported
 from sparklog.core.types import Offset, OffsetRange, Slice, TimestampSource
 from sparklog.log import object_reader
 from sparklog.log.object_reader import read_index, read_slice
-from sparklog.log.object_writer import MIB, WriterLimits
 from sparklog.log.records_schema import DEFAULT_COLUMNS, READ_SCHEMA
+from sparklog.log.task_objects import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from sparklog.core.errors import KeyExists, OutcomeUnknown, RecordTooLarge, StoreFull, UnknownTopicOrPartition
 from sparklog.core.types import ObjectKind
 from sparklog.log.index import decode_index
-from sparklog.log.object_writer import MIB, ObjectWriter, WriterLimits, cuts
+from sparklog.log.raw_rows import cuts
 from sparklog.log.records_schema import canonical
+from sparklog.log.task_objects import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
@@ -28,7 +29,7 @@ from tests.core.java_murmur2 import partition_for_key
 from tests.log.failing_store import WatchedStore
 from tests.log.peak_memory import LOADS
 from tests.log.record_strategies import EPOCH, WRITTEN, batches
-from tests.log.written_log import TASK_CLOCK_US, empty_store, name, target, upload_ids, write, writer
+from tests.log.written_log import HOLDERS, TASK_CLOCK_US, TaskWriter, empty_store, name, upload_ids, write, writer
 
 EVERYTHING = 1 << 40
 
@@ -105,7 +106,7 @@ def test_what_is_named_is_what_is_stored(store: MemoryStore):
         written = open_writer.finish()
     keys = []
     for new, _ in written:
-        assert (new.kind, new.n0, new.topic_id, new.holders) == (ObjectKind.APPEND, 7, 5, target(1).holders)
+        assert (new.kind, new.n0, new.topic_id, new.holders) == (ObjectKind.APPEND, 7, 5, HOLDERS)
         key = data_key(new, "orders")
         assert store.size(key) == new.size_bytes
         assert store.size(index_key(key)) == new.index_size_bytes
@@ -196,7 +197,7 @@ def test_keyless_records_stick_to_one_partition_per_gather(store: MemoryStore): 
     assert [len(log.read(partition, 0, EVERYTHING)) for partition in range(3)] == [200, 100, 100]
 
 
-def write_all(open_writer: ObjectWriter, batches: Sequence[pa.RecordBatch]) -> None:
+def write_all(open_writer: TaskWriter, batches: Sequence[pa.RecordBatch]) -> None:
     with open_writer:
         for each in batches:
             open_writer.add(canonical(each))
@@ -320,7 +321,7 @@ def test_upload_ids_are_drawn_one_per_object(store: MemoryStore):
         drawn.append(next(ids))
         return drawn[-1]
 
-    open_writer = ObjectWriter([store], target(1), new_upload_id=draw, now_us=lambda: 1)
+    open_writer = writer(store, 1, new_upload_id=draw)
     with open_writer:
         open_writer.add(canonical(numbered(10)))
         assert drawn == []

@@ -32,9 +32,9 @@ from sparklog.core.types import (
 )
 from sparklog.log import object_reader, ranged_reads
 from sparklog.log.object_reader import read_index, read_slice
-from sparklog.log.object_writer import WriterLimits
 from sparklog.log.records_schema import READ_SCHEMA
 from sparklog.log.segment_roll import COPIED_BATCH_BYTES, Rewritten, SegmentTarget, rewrite
+from sparklog.log.task_objects import WriterLimits
 from sparklog.storage.keys import data_key, parse_data_key
 from sparklog.storage.memory import MemoryStore
 from tests.log.failing_store import WatchedStore
@@ -43,6 +43,7 @@ from tests.log.written_log import (
     APPEND_TIME_MS,
     WrittenLog,
     empty_store,
+    lanes_of,
     part_of,
     parts_of,
     stores_of,
@@ -67,7 +68,7 @@ def new_ids() -> Callable[[], UploadId]:
 
 
 def roll(log: WrittenLog, segment_bytes: int = 1 << 30) -> Rewritten:
-    return rewrite(parts_of(log), target(segment_bytes), stores_of(log), new_ids())
+    return rewrite(parts_of(log), target(segment_bytes), stores_of(log), lanes_of(a=log.store), new_ids())
 
 
 def slices_of(rolled: Rewritten) -> list[tuple[NamedObject, Slice]]:
@@ -163,7 +164,7 @@ def test_a_log_of_8_2_and_n_records_has_segments_0_8_and_10() -> None:  # M: S-0
     ids = upload_ids()
     keys = []
     for part in parts_of(log):
-        rolled = rewrite([part], target(2_000), stores_of(log), lambda: next(ids))
+        rolled = rewrite([part], target(2_000), stores_of(log), lanes_of(a=log.store), lambda: next(ids))
         keys += [data_key(each, "orders") for each in rolled.objects]
     names = [parse_data_key(key) for key in sorted(keys)]
     assert [name.base_offset for name in names if name is not None] == [0, 8, 10], "a listing is in offset order"
@@ -241,7 +242,7 @@ def test_a_segment_was_appended_when_the_last_of_its_slices_was(times_ms: tuple[
         part_of(msgspec.structs.replace(part.slice, append_time_ms=time_ms), part.object)
         for part, time_ms in zip(parts_of(log), times_ms, strict=True)
     ]
-    rolled = rewrite(parts, target(1 << 30), stores_of(log), new_ids())
+    rolled = rewrite(parts, target(1 << 30), stores_of(log), lanes_of(a=log.store), new_ids())
     assert [each.append_time_ms for each in rolled.slices] == [9]
 
 
@@ -261,7 +262,7 @@ def test_a_slice_that_its_index_does_not_know_is_not_rewritten(change: Callable[
     (part,) = parts_of(log)
     other = part_of(msgspec.structs.replace(part.slice, **change(part.slice)), part.object)
     with pytest.raises(Damaged, match=f"index of {log.key(part.slice)}: wanted"):
-        rewrite([other], target(1 << 30), stores_of(log), new_ids())
+        rewrite([other], target(1 << 30), stores_of(log), lanes_of(a=log.store), new_ids())
 
 
 def test_a_rewrite_of_fewer_records_than_its_slices_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +274,7 @@ def test_a_rewrite_of_fewer_records_than_its_slices_have_is_refused(monkeypatch:
     monkeypatch.setattr(object_reader, "read_index", lambda *_: replace(index, records=np.array([8], np.int32)))
     longer = part_of(msgspec.structs.replace(part.slice, records=8, end=Offset(8)), part.object)
     with pytest.raises(Damaged, match="orders-0: wanted records up to offset 8, found up to 6"):
-        rewrite([longer], target(1 << 30), stores_of(log), new_ids())
+        rewrite([longer], target(1 << 30), stores_of(log), lanes_of(a=log.store), new_ids())
 
 
 def test_small_neighbours_become_one_batch() -> None:
@@ -326,7 +327,7 @@ def test_another_holder_serves_what_one_has_lost() -> None:
     parts = [
         part_of(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
     ]
-    rolled = rewrite(parts, target(1 << 30, both), stores_of(log, b=copy), new_ids())
+    rolled = rewrite(parts, target(1 << 30, both), stores_of(log, b=copy), lanes_of(a=log.store, b=copy), new_ids())
     assert read(log, rolled).equals(wanted)
     for sealed in rolled.objects:
         key = data_key(sealed, "orders")
@@ -353,7 +354,7 @@ def test_a_roll_goes_on_at_the_next_holder_where_the_first_one_fails(error: type
     failing = FailsAtTheSecondRead(log.store.url)
     stores = stores_of(log, b=log.store)
     stores._open[StoreId("a")] = failing
-    rolled = rewrite(parts, target(1 << 30, HOLDERS), stores, new_ids())
+    rolled = rewrite(parts, target(1 << 30, HOLDERS), stores, lanes_of(a=failing), new_ids())
     assert failing.reads == 2
     assert read(log, rolled).equals(log.read(0, 0, 160))
 
@@ -373,7 +374,7 @@ def test_an_error_says_which_records_no_holder_has(monkeypatch: pytest.MonkeyPat
     stores = stores_of(log)
     stores._open[StoreId("a")] = LosesIt(log.store.url)
     with pytest.raises(DataLoss, match=r"orders-0: records \[3, 71\) are lost"):
-        rewrite(parts_of(log), target(1 << 30), stores, new_ids())
+        rewrite(parts_of(log), target(1 << 30), stores, lanes_of(a=log.store), new_ids())
 
 
 def _held_by(named: NamedObject, holders: tuple[Holder, ...]) -> NewObject:

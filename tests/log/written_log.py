@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -28,12 +29,16 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
+from sparklog.log.incarnation import Incarnation
 from sparklog.log.object_reader import read_slice
-from sparklog.log.object_writer import ObjectWriter, WriterLimits, WriteTarget
+from sparklog.log.object_writer import WriteTarget
 from sparklog.log.records_schema import READ_SCHEMA, canonical
 from sparklog.log.store_failures import StoreFailures
+from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import StorePlaces, Stores
-from sparklog.storage.keys import data_key
+from sparklog.log.task_objects import TaskObjects, WriterLimits
+from sparklog.log.topic_writer import TopicWriter
+from sparklog.storage.keys import INCARNATION, data_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 
@@ -55,7 +60,10 @@ def empty_store() -> MemoryStore:
 
 
 def target(partitions: int, max_message_bytes: int = 1_048_588) -> WriteTarget:
-    return WriteTarget(TopicId(5), "orders", partitions, max_message_bytes, EntryNumber(7), (Holder(StoreId("a"), 1),))
+    return WriteTarget(TopicId(5), "orders", partitions, max_message_bytes, EntryNumber(7))
+
+
+HOLDERS = (Holder(StoreId("a"), 1),)
 
 
 # Batches of a few dozen records and objects of a few batches, so that small tests have many.
@@ -72,23 +80,83 @@ TINY = WriterLimits(
 )
 
 
+@dataclass
+class TaskWriter:
+    """One task that writes to one topic. As a context manager it aborts."""
+
+    task: TaskObjects
+    topic: TopicWriter
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self.topic.add(rows)
+
+    def finish(self) -> list[tuple[NewObject, list[NewSlice]]]:
+        self.topic.split_gathered()
+        self.task.finish()
+        return self.topic.written()
+
+    def abort(self) -> None:
+        self.task.abort()
+
+    def __enter__(self) -> TaskWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.abort()
+
+
+@dataclass
+class Marked:
+    """A store that has an INCARNATION without an object for it."""
+
+    inner: Any
+    incarnation: str
+
+    def get(self, key: str) -> memoryview:
+        if key == INCARNATION:
+            return memoryview(msgspec.json.encode(Incarnation(self.incarnation, "chain")))
+        return memoryview(self.inner.get(key))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@dataclass
+class MarkedStores:
+    """Opens stores of a test, each in the life that it is registered with."""
+
+    stores: dict[StoreId, Any]
+
+    def get(self, store: StoreId) -> Any:
+        return Marked(self.stores[store], f"life of {store}")
+
+
+def lanes_of(**stores: Any) -> StoreLanes:
+    """The lanes of a task that writes to these stores."""
+    by_id = {StoreId(store): opened for store, opened in stores.items()}
+    return StoreLanes(MarkedStores(by_id), {store: f"life of {store}" for store in by_id}, 30_000)
+
+
 def writer(
-    store: ObjectStore,
+    store: Any,
     partitions: int,
     *,
     compression: str = "zstd",
     limits: WriterLimits = TINY,
     max_message_bytes: int = 1_048_588,
-) -> ObjectWriter:
+    new_upload_id: Callable[[], UploadId] | None = None,
+) -> TaskWriter:
     ids = upload_ids()
-    return ObjectWriter(
-        [store],
+    task = TaskObjects(lanes_of(a=store), limits)
+    topic = TopicWriter(
+        task,
         target(partitions, max_message_bytes),
-        new_upload_id=lambda: next(ids),
+        lambda partition: HOLDERS,
+        new_upload_id=new_upload_id or (lambda: next(ids)),
         now_us=lambda: TASK_CLOCK_US,
         compression=compression,
-        limits=limits,
     )
+    return TaskWriter(task, topic)
 
 
 @dataclass

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from sparklog.chain.committer import new_command_id
-from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write, write_rows
+from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write
+from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import DataLoss, Landed, StoreReadOnly, StoreUnavailable, WriteExpired
 from sparklog.core.types import EntryNumber

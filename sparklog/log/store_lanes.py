@@ -1,0 +1,249 @@
+"""The stores that one task writes to: a thread for each, so that all get the same bytes at the same time.
+
+A store that fails is given up for the rest of the task. So is one that the task has waited for, beyond the time that
+the others needed, for longer than `replica.lag.time.max.ms` in total. The write goes on with the others; whoever names
+its objects says which stores have them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+from sparklog.core.errors import RequestTimedOut, SparklogError, StoreUnavailable
+from sparklog.core.readable import duration
+from sparklog.core.types import StoreId
+from sparklog.host.clock import SystemClock, WaitingClock
+from sparklog.log.incarnation import AnotherLife
+from sparklog.storage.object_store import ObjectStore, Upload
+
+Step = Callable[[ObjectStore], None]
+
+_SYSTEM = SystemClock()
+
+
+class OpensStores(Protocol):
+    """Opens stores by id: `log.stores.Stores`."""
+
+    def get(self, store: StoreId) -> ObjectStore: ...
+
+
+class StoreLane:
+    """One store of a task. Performs steps one after the other; after a failure it performs no more of them.
+
+    `failure` is why the store was given up, or None. `held_up_ms` is how long the task has waited for this store alone.
+    `incarnation` is the one that the store was registered with.
+    """
+
+    def __init__(
+        self, store: StoreId, incarnation: str, open_store: Callable[[], ObjectStore], changed: threading.Condition
+    ) -> None:
+        self.store = store
+        self.incarnation = incarnation
+        self.failure: BaseException | None = None
+        self.held_up_ms = 0
+        self._open = open_store
+        self._opened: ObjectStore | None = None
+        self._changed = changed
+        self._steps: deque[Step] = deque()
+        self._uploads: list[Upload] = []  # neither published nor aborted, of this lane's thread
+        self._uploads_here: list[Upload] = []  # likewise, of the calling thread
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def perform(self, step: Step, *, here: bool) -> None:
+        """Perform a step: at once in the calling thread, or in the lane's own after the steps before it.
+
+        The latter is not waited for. What the step raises becomes the lane's failure.
+        """
+        if here:
+            if self.failure is None:
+                self._run(step, here=True)
+            return
+        with self._changed:
+            if self.failure is not None:
+                return
+            self._steps.append(step)
+            if self._thread is None:
+                # A daemon: a store that never answers must not keep the process alive.
+                self._thread = threading.Thread(target=self._work, name=f"sparklog-{self.store}", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def opened(self, upload: Upload, *, here: bool) -> Upload:
+        """Remember an upload, to abort it if the lane fails. Only the thread that writes to it may do that."""
+        with self._changed:
+            (self._uploads_here if here else self._uploads).append(upload)
+        return upload
+
+    def adopt(self, upload: Upload) -> None:
+        """From now on, only the lane's own thread writes to this upload."""
+        self.ended(upload)
+        self.opened(upload, here=False)
+
+    def ended(self, upload: Upload) -> None:
+        """Forget an upload that was published or aborted."""
+        with self._changed:
+            for uploads in (self._uploads, self._uploads_here):
+                uploads[:] = [other for other in uploads if other is not upload]
+
+    def give_up(self, failure: BaseException) -> None:
+        """Perform no more steps. What the store has of unfinished uploads is dropped in the background."""
+        with self._changed:
+            if self.failure is None:
+                self.failure = failure
+            self._steps.clear()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let the lane's thread end once it has nothing more to do. Does not wait for it."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._abort(self._uploads_here)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._steps and not self._closed and self.failure is None:
+                    self._changed.wait()
+                if not self._steps or self.failure is not None:
+                    break
+                step = self._steps.popleft()
+            self._run(step, here=False)
+            del step  # with the bytes that it writes
+        self._abort(self._uploads)
+
+    def _run(self, step: Step, *, here: bool) -> None:
+        try:
+            if self._opened is None:
+                self._opened = self._open()
+            step(self._opened)
+        except BaseException as error:
+            self._abort(self._uploads_here if here else self._uploads)
+            self.give_up(error)
+
+    def _abort(self, uploads: list[Upload]) -> None:
+        while uploads:
+            with suppress(Exception):  # `remove_abandoned` drops what can't be dropped now
+                uploads.pop().abort()
+
+
+class Part(Protocol):
+    """What one store does in something that several do at once."""
+
+    lane: StoreLane
+
+
+P = TypeVar("P", bound=Part)
+
+
+class StoreLanes:
+    """The lanes of one task, each begun on first use. Order of calls: anything, then `close`, from one thread.
+
+    `incarnations`: of each store, as registered. `lag_time_max_ms`: how long a store may hold the task up in total.
+    """
+
+    def __init__(
+        self,
+        stores: OpensStores,
+        incarnations: Mapping[StoreId, str],
+        lag_time_max_ms: int,
+        clock: WaitingClock = _SYSTEM,
+    ) -> None:
+        self.changed = threading.Condition()
+        self._stores = stores
+        self._incarnations = incarnations
+        self._lag_time_max_ms = lag_time_max_ms
+        self._clock = clock
+        self._lanes: dict[StoreId, StoreLane] = {}
+
+    def of(self, stores: Iterable[StoreId]) -> list[StoreLane]:
+        """The lanes of these stores, in their order."""
+        return [self._lane(store) for store in stores]
+
+    def wait(self, parts: Sequence[P], is_done: Callable[[P], bool], is_ahead: Callable[[P], bool]) -> None:
+        """Wait until each part is done or its store is given up.
+
+        While any part is ahead, the time counts against the stores whose parts are not done. While none is, all are
+        equally slow, and nobody holds the task up.
+        """
+        with self.changed:
+            while late := [part.lane for part in parts if part.lane.failure is None and not is_done(part)]:
+                if not any(is_ahead(part) for part in parts):
+                    self.changed.wait()
+                    continue
+                left_ms = self._lag_time_max_ms - max(lane.held_up_ms for lane in late)
+                if left_ms <= 0:
+                    for lane in late:
+                        if lane.held_up_ms >= self._lag_time_max_ms:
+                            lane.give_up(self._too_slow(lane))
+                    continue
+                began_ms = self._clock.monotonic_ms()
+                self._clock.wait(self.changed, left_ms)
+                waited_ms = self._clock.monotonic_ms() - began_ms
+                for lane in late:
+                    lane.held_up_ms += waited_ms
+
+    def failures(self) -> dict[StoreId, str]:
+        """Why each store that was given up was: a short text."""
+        return {lane.store: reason(lane.failure) for lane in self._lanes.values() if lane.failure is not None}
+
+    def in_another_life(self) -> frozenset[StoreId]:
+        """The stores that were wiped or swapped: they hold nothing of what was written, whatever they said before."""
+        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherLife))
+
+    def close(self) -> None:
+        """Let the threads end, and drop what is unfinished. Never waits for a store."""
+        for lane in self._lanes.values():
+            lane.close()
+
+    def abort(self) -> None:
+        """Give up all stores, as nobody wants the rest. Never waits for a store that has its own thread."""
+        for lane in self._lanes.values():
+            lane.give_up(StoreUnavailable("the write was given up"))
+            lane.close()
+
+    def _lane(self, store: StoreId) -> StoreLane:
+        lane = self._lanes.get(store)
+        if lane is None:
+            lane = self._lanes[store] = StoreLane(
+                store, self._incarnations[store], lambda: self._stores.get(store), self.changed
+            )
+        return lane
+
+    def _too_slow(self, lane: StoreLane) -> RequestTimedOut:
+        return RequestTimedOut(
+            f"the write waited {duration(lane.held_up_ms)} for it alone, the limit is "
+            f"{duration(self._lag_time_max_ms)} (replica.lag.time.max.ms)"
+        )
+
+
+def reason(failure: BaseException) -> str:
+    """A failure as a short text."""
+    return str(failure) if isinstance(failure, SparklogError) else repr(failure)
+
+
+def most_hopeful(failures: Sequence[tuple[StoreId, BaseException]]) -> BaseException:
+    """One error for a write that every store has failed: the one that a repeat may help most, naming all.
+
+    A single store's error is unchanged. So is one that is no `Exception`, such as an interrupt.
+    """
+    for _, failure in failures:
+        if len(failures) == 1 or not isinstance(failure, Exception):
+            return failure
+    chosen = min((failure for _, failure in failures), key=_hope)
+    told = "; ".join(f"store {store}: {reason(failure)}" for store, failure in failures)
+    kind = type(chosen) if isinstance(chosen, SparklogError) else StoreUnavailable
+    error = kind(f"wanted to write to {len(failures)} stores, found none that takes it ({told})")
+    error.__cause__ = chosen
+    return error
+
+
+def _hope(failure: BaseException) -> int:
+    if not isinstance(failure, SparklogError):
+        return 2
+    return 0 if failure.retriable else 1
