@@ -11,6 +11,7 @@ from sparklog.core.decide.changes import delay_begins_ms, of_each, reachable_sto
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
+    DuplicateBrokerRegistration,
     InvalidInput,
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -47,6 +48,11 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
     if not command.stores:
         raise InvalidInput("a cluster needs at least one store, found none")
     check_store_ids(each.store for each in command.stores)
+    if len({each.incarnation for each in command.stores}) < len(command.stores):
+        raise DuplicateBrokerRegistration(
+            f"each store needs a place of its own, found one INCARNATION at two of "
+            f"{', '.join(each.url for each in command.stores)}"
+        )
     created: Record = ClusterCreated(command.chain_id, parse_cluster_config(command.config))
     registered = (
         StoreRegistered(each.store, number, each.url, each.incarnation, each.zone)
@@ -106,7 +112,8 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
         )
     _check_count(command.total)
     more = command.total - topic.partitions
-    factor = len(state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))].replication.replicas)
+    first = state.partitions[TopicPartition(topic.topic_id, PartitionIndex(0))].replication
+    factor = len(first.replicas) - len(first.removing)  # those of a move under way stay
     if command.assignment is not None:
         _check_assignment(state, command.assignment)
         if len(command.assignment) != more:
