@@ -112,9 +112,12 @@ def _label(command: AppliedCommand) -> str:
 
 
 def _first_object(command: AppliedCommand) -> int:
-    """The object of the first slice that the command appended: with it, all that the command wrote is forgotten."""
+    """The object of the first slice that the command appended: with it, all that the command wrote is forgotten.
+
+    NO_OBJECT for a write to several partitions, which forget their parts one by one: it stays known.
+    """
     for record in command.records:
-        if isinstance(record, Appended) and record.slices:
+        if isinstance(record, Appended) and len(record.ranges) == 1:
             return record.slices[0].object_number
     return NO_OBJECT
 

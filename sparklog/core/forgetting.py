@@ -28,8 +28,7 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange], delete_after
             continue
         key = change.topic_partition
         starts[key] = change.forgotten_from
-        end = state.partitions[key].next_offset
-        removed = state.slices.remove(key, OffsetRange(change.forgotten_from, end))
+        removed = state.slices.remove(key, _whole_slices(state, key, change.forgotten_from))
         sizes[key] = stored_bytes(removed)
         topic = state.topics[key.topic_id]
         gone.append(release(state, removed.columns["object_number"], delete_after_ms, topic))
@@ -62,6 +61,16 @@ def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, t
 def stored_bytes(slices: SliceColumns) -> int:
     """Bytes of the batches of these slices."""
     return int(slices.columns["length"].sum())
+
+
+def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> OffsetRange:
+    """From `start` to the end of the log; from the beginning of a slice that the log start cuts at `start`.
+
+    The new leader has nothing of that slice, and what lies below the log start was forgotten before.
+    """
+    behind = OffsetRange(start, state.partitions[key].next_offset)
+    starts = state.slices.find(key, behind).columns["start"]
+    return OffsetRange(Offset(min(start, starts.item(0))), behind.end) if len(starts) else behind
 
 
 def _released(state: ClusterState, numbers: Column) -> Column:

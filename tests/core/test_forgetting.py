@@ -9,7 +9,7 @@ from sparklog.core.commands import Application, ConfirmDeleted, MoveLogStart
 from sparklog.core.errors import OutOfOrderSequence
 from sparklog.core.records import PartitionsChanged
 from sparklog.core.replication.append import Acks
-from sparklog.core.types import Offset, PartitionIndex
+from sparklog.core.types import Offset, OffsetRange, PartitionIndex
 from tests.core.decided_log import place, span
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 
@@ -52,6 +52,21 @@ def test_the_next_write_leaves_a_gap_and_the_log_reads_on_behind_it(log: Replica
     assert log.value().epochs == ((0, 5), (1, 7))
 
 
+def test_of_a_slice_that_the_log_start_cuts_a_leader_that_lacks_it_has_nothing(log: ReplicatedLog) -> None:
+    """c lacks [4, 8), of which [4, 6) is below the log start: c's log ends there, in the middle of the slice."""
+    log.configure(min_insync_replicas="1")
+    log.fence("c")
+    log.write("ab", 4)
+    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(6)))
+    log.register("c")
+    log.fence("a")
+    log.fence("b")
+    log.elect("c", unclean=True)
+    assert log.value().lost == (OffsetRange(Offset(6), Offset(8)),)
+    assert log.bounds() == []
+    assert log.partition().size_bytes == 0
+
+
 # ---- results of commands ------------------------------------------------------------------------------
 
 
@@ -83,6 +98,28 @@ def test_a_forgotten_result_goes_out_of_a_block_too(log: ReplicatedLog) -> None:
     log.fence("a")
     assert log.state.results.get(lost.command_id) is None
     assert log.state.results.get(kept.command_id) is not None
+
+
+def test_a_write_of_which_a_part_is_left_stays_known() -> None:
+    """An unclean election of c forgets the part in partition 0, whose object is the first one."""
+    log = ReplicatedLog(partitions=2)
+    log.configure(min_insync_replicas="1")
+    log.fence("c")
+    first, second = log.write_of("ab", 1, 0), log.write_of("ab", 1, 1)
+    both = msgspec.structs.replace(
+        first,
+        objects=(*first.objects, *second.objects),
+        slices=(*first.slices, msgspec.structs.replace(second.slices[0], object_index=1)),
+        epochs=(*first.epochs, *second.epochs),
+    )
+    written = log.begin(both)
+    log.submit_again(written)
+    for store in "ab":
+        log.fence(store)
+    log.register("c")
+    log.elect("c", unclean=True)
+    assert (log.bounds(0), log.bounds(1)) == ([], [(0, 1)])
+    assert log.decide_again(msgspec.structs.replace(written, in_doubt=True)).committed_in is not None
 
 
 # ---- producers ----------------------------------------------------------------------------------------

@@ -317,6 +317,14 @@ GUARDS: Final = (
         "test_reassignment.py::test_a_move_back_does_not_leave_too_few_in_sync",
     ),
     _guard(
+        "move-eligible",
+        "A move does not drop the only replica that may lead without a loss.",
+        "reassignment.py",
+        "    if value.elr and not {*value.isr, *value.elr} & set(replicas):",
+        "    if False:",
+        "test_reassignment.py::test_a_move_does_not_drop_the_only_replica_that_may_lead",
+    ),
+    _guard(
         "move-new-empty",
         "A new replica has nothing of the log.",
         "reassignment.py",

@@ -237,16 +237,17 @@ def _replicas_after(
             topic_partition = TopicPartition(new.topic_id, new.partition)
             if not holders[new.object_index].issuperset(found[topic_partition].replicas):
                 unusual[topic_partition] = None
+    held: dict[TopicPartition, list[HeldSlice]] = {topic_partition: [] for topic_partition in unusual}
+    if unusual:
+        for new in command.slices:  # once for all partitions: a write may have many slices in each of many
+            of_partition = held.get(TopicPartition(new.topic_id, new.partition))
+            if of_partition is not None:
+                of_partition.append(HeldSlice(new.records, holders[new.object_index]))
     changes = []
-    for topic_partition in unusual:
+    for topic_partition, slices in held.items():
         before = found[topic_partition]
-        held = [
-            HeldSlice(each.records, holders[each.object_index])
-            for each in command.slices
-            if (each.topic_id, each.partition) == (topic_partition.topic_id, topic_partition.partition)
-        ]
         with placed(where(state, topic_partition)):
-            after = _appended(command, before, held, min_isr_of(state, topic_partition.topic_id))
+            after = _appended(command, before, slices, min_isr_of(state, topic_partition.topic_id))
         change = change_from(at_end(before, after.next_offset), after, topic_partition)
         changes += [change] if change is not None else []
     return tuple(changes)

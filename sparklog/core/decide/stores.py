@@ -36,12 +36,7 @@ def decide_register_store(state: ClusterState, command: RegisterStore, at: At) -
     new = command.store
     known = state.stores.get(new.store)
     check_zone(new.zone)
-    for other in state.stores.values():
-        if other.incarnation == new.incarnation and other.store != new.store:
-            raise DuplicateBrokerRegistration(
-                f"the store at {new.url} with INCARNATION {new.incarnation} is registered as {other.store}, "
-                f"not as {new.store}"
-            )
+    _check_incarnation(state, new.store, new.url, new.incarnation)
     registered = StoreRegistered(new.store, state.next_registration, new.url, new.incarnation, new.zone)
     if known is None:
         check_store_ids([*state.stores, new.store])
@@ -91,6 +86,7 @@ def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tupl
     _check_registration(store, command.registration)
     if command.wiped and command.incarnation == store.incarnation:
         raise InvalidInput(f"a store that was wiped has a new INCARNATION, found that of before: {store.incarnation}")
+    _check_incarnation(state, store.store, store.url, command.incarnation)
     held: dict[TopicPartition, Offset] = {}
     for each in command.held:
         key = TopicPartition(each.topic_id, each.partition)
@@ -144,6 +140,15 @@ def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:
     if store.fenced:
         raise StaleBrokerEpoch(f"store {store.store} is fenced: it is to be registered again before its agent works")
     return store
+
+
+def _check_incarnation(state: ClusterState, store: StoreId, url: str, incarnation: str) -> None:
+    """Refuse one place as two stores: what is there once would count as two replicas."""
+    for other in state.stores.values():
+        if other.incarnation == incarnation and other.store != store:
+            raise DuplicateBrokerRegistration(
+                f"the store at {url} with INCARNATION {incarnation} is registered as {other.store}, not as {store}"
+            )
 
 
 def _check_registration(store: Store, registration: int) -> None:

@@ -41,6 +41,11 @@ def move(value: Replication, target: tuple[StoreId, ...], usable: Collection[Sto
             f"of the stores in sync, {list(value.isr)}, only {list(changed.isr)} would stay; "
             f"the topic wants {changed.enough(min_isr)} (min.insync.replicas)"
         )
+    if value.elr and not {*value.isr, *value.elr} & set(replicas):
+        raise InvalidReplicaAssignment(
+            f"only {list(value.elr)} may lead without a loss, and none of them would stay: it would take an unclean "
+            "election"
+        )
     if value.leader is not None and value.leader not in replicas:
         changed = led_by(changed, _successor(changed, changed.isr)).after
     return with_move_completed(value, changed, min_isr)

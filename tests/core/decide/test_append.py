@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -43,6 +43,7 @@ from sparklog.core.types import (
     TopicId,
 )
 from tests.core.decided_log import TOPIC, A, B, DecidedLog, place, span
+from tests.core.replicated_log import ReplicatedLog
 from tests.core.replication.example_partition import ends, partition, roles
 
 
@@ -540,3 +541,23 @@ def test_a_repeat_with_acks_all_is_acknowledged_once_every_store_in_sync_has_it(
 
 def acks(command: Append, acks: Acks) -> Append:
     return msgspec.structs.replace(command, acks=acks)
+
+
+class CountedSlices(tuple[NewSlice, ...]):
+    """Slices that count how often somebody goes through all of them."""
+
+    passes = 0
+
+    def __iter__(self) -> Iterator[NewSlice]:
+        self.passes += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("partitions", [2, 40])
+def test_the_slices_of_a_write_are_gone_through_as_often_however_many_partitions_lack_a_store(partitions: int) -> None:
+    log = ReplicatedLog(partitions=partitions)
+    writes = [log.write_of("ab", 1, at) for at in range(partitions)]
+    slices = CountedSlices(msgspec.structs.replace(each.slices[0], object_index=at) for at, each in enumerate(writes))
+    objects = tuple(each.objects[0] for each in writes)
+    log.decide(Append(objects, slices, tuple(each.epochs[0] for each in writes)))
+    assert slices.passes < 20

@@ -302,3 +302,18 @@ def test_a_change_of_other_settings_says_nothing_of_replicas(log: ReplicatedLog)
     log.configure(retention_ms="1")
     assert len(log.entries[log.state.n][0].records) == 1
     assert log.value().version == 0
+
+
+def test_one_place_is_not_two_stores(log: ReplicatedLog) -> None:
+    """b's address leads to c's place by now: what is there once would count as two replicas."""
+    before = log.state.n
+    with pytest.raises(DuplicateBrokerRegistration, match="with INCARNATION i-c is registered as c, not as b"):
+        log.submit(ReportLoss(StoreId("b"), log.registration("b"), "i-c", wiped=True))
+    assert log.state.n == before
+
+
+def test_partitions_that_are_added_during_a_move_have_as_many_replicas_as_it_leads_to() -> None:
+    log = ReplicatedLog(stores="abcdef")
+    log.move("def")
+    log.submit(AddPartitions(TOPIC, 2))
+    assert len(log.value(1).replicas) == 3

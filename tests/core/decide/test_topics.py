@@ -20,6 +20,7 @@ from sparklog.core.decide.command import decide
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
+    DuplicateBrokerRegistration,
     InvalidConfig,
     InvalidInput,
     InvalidPartitions,
@@ -78,6 +79,12 @@ def test_a_cluster_registers_its_stores_in_order() -> None:
 def test_a_cluster_that_is_none_is_refused(command: CreateCluster, kind: type[SparklogError], text: str) -> None:
     with pytest.raises(kind, match=text):
         first_entry(command)
+
+
+def test_two_stores_of_a_cluster_are_two_places() -> None:
+    twice = CreateCluster("c" * 32, (NewStore(A, ".", "i"), NewStore(B, "file:///a", "i")))
+    with pytest.raises(DuplicateBrokerRegistration, match=r"one INCARNATION at two of \., file:///a"):
+        first_entry(twice)
 
 
 def test_a_chain_has_one_cluster_from_its_first_entry_on(log: DecidedLog) -> None:

@@ -1,0 +1,493 @@
+"""Random commands on partitions whose objects really lie on stores, or are lost there: what the state says must be so.
+
+The walk keeps which store has which upload, beside the state that commands make. After each step, for stores whose
+losses were all reported:
+
+A. a replica has every live slice below its LEO, and whoever holds a slice by `Holding` has it;
+B. what was acknowledged with `acks=all` is in the log, on every replica in sync or eligible, until retention or an
+   unclean election;
+C. an epoch has one leader for ever;
+D. a sequence number of a producer is in the log once;
+E. a command that is submitted again is refused as not landed, or written, only if nothing of it is left;
+F. a fork from some steps ago is as it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sparklog.core.commands import (
+    AddPartitions,
+    AgentDown,
+    AgentUp,
+    Append,
+    Application,
+    ConfirmDeleted,
+    DropLagging,
+    Election,
+    ElectLeaders,
+    HeldEnd,
+    LaggingReplicas,
+    Move,
+    MoveLogStart,
+    MoveReplicas,
+    NewStore,
+    PartitionEpoch,
+    RegisterStore,
+    RemoveStore,
+    ReplicaReport,
+    ReportLoss,
+    ReportReplicas,
+    Submission,
+)
+from sparklog.core.errors import Landed, SparklogError
+from sparklog.core.held_slices import Holding
+from sparklog.core.replication.append import Acks
+from sparklog.core.state import ClusterState
+from sparklog.core.types import (
+    Holder,
+    NewObject,
+    NewSlice,
+    Offset,
+    PartitionIndex,
+    Slice,
+    StoreId,
+)
+from tests.core.decided_log import TOPIC, place, span
+from tests.core.replicated_log import ReplicatedLog
+from tests.core.state_contents import contents
+
+STEPS = 120
+SEEDS = 24
+
+
+@dataclass
+class Write:
+    """A write whose objects were uploaded: its command, and where its records are once it was accepted."""
+
+    submission: Submission
+    uploads: tuple[str, ...]
+    atomic: bool = False
+    acknowledged: bool = False
+    landed: bool = False
+
+
+class Walk:
+    """Stores a to e, and f later; partitions 0 to 2 begin on a, b and c."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = Random(seed)
+        self.log = ReplicatedLog(stores="abcde", partitions=3)
+        self.unclean = self.dice.random() < 0.3
+        self.log.configure(
+            min_insync_replicas=str(self.dice.randint(1, 3)),
+            unclean_leader_election_enable=str(self.unclean).lower(),
+            file_delete_delay_ms="0",
+        )
+        self.has: dict[str, set[str]] = {each: set() for each in "abcdef"}  # uploads that are really there
+        self.damaged: set[str] = set()  # stores that lost something nobody noticed
+        self.lives = Counter(dict.fromkeys("abcdef", 0))
+        self.pending: list[Write] = []
+        self.writes: list[Write] = []
+        self.reports: list[ReportReplicas] = []
+        self.lost_uploads: set[str] = set()  # what unclean elections and retention may have taken
+        self.leaders: dict[tuple[int, int], str] = {}
+        self.producers = [self.log.producer() for _ in range(2)]
+        self.sequences: Counter[tuple[int, int]] = Counter()
+        self.fork: tuple[ClusterState, dict[str, Any]] | None = None
+        self.made_of: dict[str, tuple[str, ...]] = {}  # a rewritten upload -> the uploads it was made from
+        self.seen: Counter[str] = Counter()
+
+    # ---- the state ------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ClusterState:
+        return self.log.state
+
+    def partitions(self) -> list[int]:
+        return list(range(self.state.topics[TOPIC].partitions))
+
+    def upload_of(self, each: Slice) -> str:
+        found = self.state.objects.get(each.object_number)
+        assert found is not None
+        return found.upload_id
+
+    def live(self) -> set[str]:
+        """Uploads some slice names, and what they were made from."""
+        names = {self.upload_of(each) for at in self.partitions() for each in self.log.slices(at)}
+        for name in list(names):
+            names.update(self.made_of.get(name, ()))
+        return names
+
+    def stores(self) -> list[str]:
+        return sorted(self.state.stores)
+
+    def working(self) -> list[str]:
+        return [each.store for each in self.state.stores.values() if not each.fenced]
+
+    def some(self, of: Iterable[str], share: float = 0.7) -> list[str]:
+        return [each for each in of if self.dice.random() < share]
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        actions: list[tuple[float, Callable[[], object]]] = [
+            (6, self.write),
+            (2, self.commit_late),
+            (9, self.fetch),
+            (2, self.report_late),
+            (1, self.again),
+            (1, self.drop),
+            (1.5, self.elect),
+            (2, self.move),
+            (0.7, lambda: self.log.fence(self.one())),
+            (2, self.register),
+            (0.5, self.damage),
+            (1, self.notice),
+            (0.7, lambda: self.log.submit(AgentDown(StoreId(each := self.one()), self.log.registration(each)))),
+            (1.2, lambda: self.log.submit(AgentUp(StoreId(each := self.one()), self.log.registration(each)))),
+            (1.5, self.swap),
+            (0.5, self.retain),
+            (0.5, self.clean),
+            (0.3, lambda: self.log.configure(min_insync_replicas=str(self.dice.randint(1, 3)))),
+            (0.5, lambda: self.log.submit(RemoveStore(StoreId(self.one())))),
+            (0.05, lambda: self.log.submit(AddPartitions(TOPIC, len(self.partitions()) + 1))),
+            (0.3, self.leave),
+        ]
+        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
+        before = self.state.n
+        gone_before = {at: self.log.value(at) for at in self.partitions()}
+        live_before = self.live()
+        try:
+            action()
+        except SparklogError as error:
+            self.seen[error.code] += 1
+            assert self.state.n == before, "a refusal leaves a trace"
+        else:
+            self.seen[getattr(action, "__name__", "")] += 1
+        self.forgotten(gone_before, live_before)
+        self.check()
+
+    def one(self) -> str:
+        return self.dice.choice(self.stores())
+
+    def forgotten(self, before: dict[int, Any], live_before: set[str]) -> None:
+        """Note what may have gone: by retention, or by an unclean election."""
+        gone = live_before - self.live()
+        for at, value in before.items():
+            now = self.log.value(at)
+            if now.log_start > value.log_start or now.lost != value.lost:
+                self.lost_uploads |= gone
+                self.seen["lost"] += now.lost != value.lost
+
+    # ---- writers --------------------------------------------------------------------------------
+
+    def upload(self, command: NewObject, on: Iterable[str]) -> NewObject:
+        there = [each for each in on if each in self.state.stores]
+        for each in there:
+            self.has[each].add(command.upload_id)
+        holders = tuple(Holder(StoreId(each), self.log.registration(each)) for each in sorted(there))
+        return replace(command, holders=holders)
+
+    def write(self) -> None:
+        wide = self.dice.random() < 0.3
+        partitions = self.dice.sample(self.partitions(), 2) if wide else [self.dice.choice(self.partitions())]
+        acks = Acks.ALL if wide else self.dice.choice([Acks.ALL, Acks.ALL, Acks.LEADER, Acks.NONE])
+        producer = self.dice.choice(self.producers) if self.dice.random() < 0.4 else None
+        objects: list[NewObject] = []
+        slices: list[NewSlice] = []
+        for _ in range(self.dice.choice([1, 1, 2])):
+            members = {store for at in partitions for store in self.log.value(at).isr}
+            replicas = {store for at in partitions for store in self.log.value(at).replicas}
+            on = self.dice.choice([members, members, replicas, self.some(sorted(replicas)), self.some("abcdef")])
+            objects.append(self.upload(self.log.uploaded(40), on))
+            for index, at in enumerate(partitions):
+                slices.append(
+                    self.log.part(self.dice.randint(1, 2), at, object_index=len(objects) - 1, position=index * 20)
+                )
+        if producer is not None:
+            after = {at: self.sequences[producer, at] for at in partitions}
+            for index, each in enumerate(slices):
+                first = after[each.partition]
+                after[each.partition] = first + each.records
+                slices[index] = replace(each, producer=span(producer, 0, first, first + each.records - 1))
+        epochs = tuple(PartitionEpoch(TOPIC, PartitionIndex(at), self.log.value(at).leader_epoch) for at in partitions)
+        app = None
+        if acks is Acks.ALL and producer is None and self.dice.random() < 0.3:
+            app = Application("app", self.state.n)
+        command = Append(tuple(objects), tuple(slices), epochs, app, acks=acks, take_over=self.dice.random() < 0.2)
+        written = Write(self.log.begin(command), tuple(each.upload_id for each in objects), wide or app is not None)
+        if self.dice.random() < 0.2:
+            self.pending.append(written)
+        else:
+            self.commit(written)
+
+    def commit_late(self) -> None:
+        if self.pending:
+            self.commit(self.pending.pop(self.dice.randrange(len(self.pending))))
+
+    def commit(self, written: Write) -> None:
+        command = written.submission.command
+        assert isinstance(command, Append)
+        producer = command.slices[0].producer
+        n = self.state.n
+        try:
+            self.log.submit_again(written.submission)
+        except SparklogError as error:
+            if error.code == "OUT_OF_ORDER_SEQUENCE_NUMBER" and producer is not None:
+                for at in {each.partition for each in command.slices}:  # go on where the state says
+                    known = self.state.producers[producer.producer_id].batches.get(place(at), ())
+                    self.sequences[producer.producer_id, at] = known[-1].last_sequence + 1 if known else 0
+            raise
+        if self.state.n == n:
+            return  # a repeat, or a version that was written before
+        written.landed = True
+        written.acknowledged = command.acks is Acks.ALL
+        self.writes.append(written)
+        if producer is not None:
+            for each in command.slices:
+                assert each.producer is not None
+                self.sequences[producer.producer_id, each.partition] = each.producer.last_sequence + 1
+
+    def again(self) -> None:
+        """Whoever submits a command again learns the truth (E)."""
+        if not self.writes:
+            return
+        written = self.dice.choice(self.writes)
+        command = written.submission.command
+        assert isinstance(command, Append)
+        if command.slices[0].producer is not None:
+            return
+        left = set(written.uploads) & self.live()
+        taken = set(written.uploads) & self.lost_uploads
+        landed = Landed.YES
+        try:
+            decision = self.log.decide_again(replace(written.submission, in_doubt=True))
+        except SparklogError as error:
+            self.seen["again refused"] += 1
+            landed = error.landed
+        assert landed is not Landed.NO or not left, f"E: {written} is refused as not landed, and {left} is in the log"
+        if landed is not Landed.YES:
+            return
+        if decision.committed_in is not None and (written.acknowledged and not taken):
+            assert left == set(written.uploads), f"E: {written} is said to be written, {left} is left"
+            self.seen["again known"] += 1
+        if decision.records:
+            assert not left, f"E: {written} would be written again, {left} is in the log"
+
+    # ---- agents ---------------------------------------------------------------------------------
+
+    def contiguous_end(self, store: str, at: int, start: int) -> Offset:
+        for each in self.log.slices(at):
+            if each.end > start and self.upload_of(each) not in self.has[store]:
+                return Offset(max(start, each.start))
+        return self.log.value(at).next_offset
+
+    def fetch(self) -> None:
+        store = self.dice.choice(self.working() or self.stores())
+        said = []
+        for at in self.some_partitions():
+            value = self.log.value(at)
+            if store not in value.replicas:
+                continue
+            end = value.log_end(StoreId(store))
+            missing = [
+                each for each in self.log.slices(at) if each.end > end and self.upload_of(each) not in self.has[store]
+            ]
+            for each in missing[: self.dice.choice([1, 3, 9])]:
+                if not any(self.upload_of(each) in self.has[other] for other in self.working()):
+                    break
+                self.has[store].add(self.upload_of(each))
+            reached = self.contiguous_end(store, at, end)
+            said.append(ReplicaReport(TOPIC, PartitionIndex(at), value.leader_epoch, value.version, reached))
+        if said:
+            report = ReportReplicas(StoreId(store), self.log.registration(store), tuple(said))
+            self.reports.append(report)
+            if self.dice.random() < 0.8:
+                self.log.submit(report)
+
+    def report_late(self) -> None:
+        if self.reports:
+            self.log.submit(self.dice.choice(self.reports[-10:]))
+
+    def some_partitions(self) -> list[int]:
+        return [at for at in self.partitions() if self.dice.random() < 0.6]
+
+    # ---- stores ---------------------------------------------------------------------------------
+
+    def register(self) -> None:
+        """Back, or new. What a store lacks is noticed first; one that was removed may come back empty or as it was."""
+        store = self.dice.choice("abcdef")
+        if store in self.damaged:
+            return
+        if store not in self.state.stores and self.dice.random() < 0.5:
+            self.has[store] = set()
+            self.lives[store] += 1
+        incarnation = f"i-{store}" + (f"-{self.lives[store]}" if self.lives[store] else "")
+        self.log.submit(RegisterStore(NewStore(StoreId(store), f"file:///{store}", incarnation)))
+
+    def damage(self) -> None:
+        store = self.one()
+        objects = sorted(self.has[store])
+        gone = objects if self.dice.random() < 0.4 else self.some(objects, 0.3)
+        self.has[store] -= set(gone)
+        if len(gone) == len(objects):
+            self.lives[store] += 1
+        if gone:
+            self.damaged.add(store)
+
+    def notice(self) -> None:
+        if not self.damaged:
+            return
+        store = self.dice.choice(sorted(self.damaged))
+        if store not in self.state.stores:
+            self.damaged.discard(store)
+            return
+        known = self.state.stores[StoreId(store)]
+        incarnation = f"i-{store}" + (f"-{self.lives[store]}" if self.lives[store] else "")
+        held = tuple(
+            HeldEnd(TOPIC, PartitionIndex(at), self.contiguous_end(store, at, self.log.value(at).log_start))
+            for at in self.partitions()
+        )
+        wiped = incarnation != known.incarnation
+        self.log.submit(ReportLoss(known.store, known.registration, incarnation, () if wiped else held, wiped))
+        self.damaged.discard(store)
+
+    def leave(self) -> None:
+        """Copies on a store that has no replica of the partition any more are deleted."""
+        store = self.one()
+        at = self.dice.choice(self.partitions())
+        if store in self.log.value(at).replicas:
+            return
+        needed = {
+            self.upload_of(each)
+            for other in self.partitions()
+            if store in self.log.value(other).replicas
+            for each in self.log.slices(other)
+        }
+        self.has[store] -= {self.upload_of(each) for each in self.log.slices(at)} - needed
+
+    # ---- operators and jobs ---------------------------------------------------------------------
+
+    def drop(self) -> None:
+        at = self.dice.choice(self.partitions())
+        value = self.log.value(at)
+        stores = tuple(self.dice.sample(value.replicas, min(2, len(value.replicas))))
+        lagging = LaggingReplicas(TOPIC, PartitionIndex(at), value.leader_epoch, value.version, stores)
+        self.log.submit(DropLagging((lagging,)))
+
+    def elect(self) -> None:
+        store = StoreId(self.one()) if self.dice.random() < 0.5 else None
+        chosen = tuple(Election(TOPIC, PartitionIndex(at), store) for at in self.some_partitions())
+        self.log.submit(ElectLeaders(chosen, self.dice.random() < 0.2))
+
+    def move(self) -> None:
+        size = min(self.dice.choice([1, 2, 3, 3, 4]), len(self.stores()))
+        moves = tuple(
+            Move(TOPIC, PartitionIndex(at), tuple(map(StoreId, self.dice.sample(self.stores(), size))))
+            for at in self.some_partitions()
+        )
+        self.log.submit(MoveReplicas(moves))
+
+    def swap(self) -> None:
+        at = self.dice.choice(self.partitions())
+        value = self.log.value(at)
+        slices = [
+            each for each in self.log.slices(at) if each.start >= value.log_start and each.end <= value.high_watermark
+        ]
+        if not slices:
+            return
+        low = self.dice.randrange(len(slices))
+        chosen = slices[low : low + self.dice.randint(1, 3)]
+        if not all(any(self.upload_of(each) in self.has[store] for store in self.stores()) for each in chosen):
+            return
+        command = self.log.swap_of(chosen[0].start, chosen[-1].end, partition=at)
+        on = self.dice.choice([value.isr, value.replicas, self.some(value.replicas)])
+        sealed = self.upload(command.objects[0], on)
+        if not sealed.holders:
+            return
+        if len(chosen) == 1 and chosen[0].producer is not None:  # a roll of one slice keeps its span
+            (made,) = command.slices
+            command = replace(command, slices=(replace(made, new=replace(made.new, producer=chosen[0].producer)),))
+        self.log.submit(replace(command, objects=(sealed,)))
+        made_of = [self.upload_of(each) for each in chosen]
+        for name in list(made_of):
+            made_of += self.made_of.get(name, ())
+        self.made_of[sealed.upload_id] = tuple(made_of)
+
+    def retain(self) -> None:
+        at = self.dice.choice(self.partitions())
+        value = self.log.value(at)
+        to = Offset(self.dice.randint(value.log_start, value.high_watermark))
+        self.log.submit(MoveLogStart(TOPIC, PartitionIndex(at), to))
+
+    def clean(self) -> None:
+        """The bytes of retired objects go, everywhere."""
+        retired = [each.number for each in self.state.retired]
+        for number in retired:
+            found = self.state.objects.get(number)
+            assert found is not None
+            for store in self.has:
+                self.has[store].discard(found.upload_id)
+        self.log.submit(ConfirmDeleted(tuple(retired)))
+
+    # ---- checks ---------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        for at in self.partitions():
+            self.check_partition(at)
+        if self.fork is not None and self.dice.random() < 0.2:
+            assert contents(self.fork[0]) == self.fork[1], "F"
+            self.fork = None
+        if self.fork is None:
+            fork = self.state.fork()
+            self.fork = fork, contents(fork)
+
+    def check_partition(self, at: int) -> None:
+        value, slices = self.log.value(at), list(self.log.slices(at))
+        if value.leader is not None:
+            key = (at, value.leader_epoch)
+            assert self.leaders.setdefault(key, value.leader) == value.leader, f"C: two leaders: {value}"
+        holding = Holding(self.state, self.log.partition(at))
+        sound = {each for each in value.replicas if each not in self.damaged}
+        sequences: Counter[tuple[int, int]] = Counter()
+        acknowledged = {name for each in self.writes if each.acknowledged for name in each.uploads}
+        for each in slices:
+            upload = self.upload_of(each)
+            found = self.state.objects.get(each.object_number)
+            assert found is not None
+            for store in sound & set(holding.of(each.end, found.holders)):
+                assert upload in self.has[store], f"A: {store} lacks {each} of {at}: {value}"
+            for store in sound:
+                if value.log_end(store) >= each.end:
+                    assert upload in self.has[store], f"A: {store} lacks {each} below its LEO: {value}"
+            names = {upload, *self.made_of.get(upload, ())}
+            if names & acknowledged and each.end <= value.high_watermark:
+                for store in sound & {*value.isr, *value.elr}:
+                    assert upload in self.has[store], f"B: {store} lacks the acknowledged {each}: {value}"
+            if each.producer is not None:
+                for sequence in range(each.producer.first_sequence, each.producer.last_sequence + 1):
+                    sequences[each.producer.producer_id, sequence] += 1
+        twice = [key for key, count in sequences.items() if count > 1]
+        assert not twice, f"D: {twice} of {at}: {slices}"
+        self.check_acknowledged()
+
+    def check_acknowledged(self) -> None:
+        live = self.live() | self.lost_uploads
+        for each in self.writes:
+            if each.acknowledged:
+                assert set(each.uploads) <= live, f"B: {each} is gone"
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_walk(seed: int) -> None:
+    walk = Walk(seed)
+    for _ in range(STEPS):
+        walk.step()
