@@ -78,6 +78,11 @@ def homes(state: ClusterState) -> list[Home]:
     return [Home(each.store, each.zone, not each.reachable) for each in state.stores.values() if not each.fenced]
 
 
+def silent_stores(state: ClusterState) -> list[StoreId]:
+    """The stores that can't be reached, as far as the chain knows."""
+    return [each.store for each in state.stores.values() if not each.reachable]
+
+
 def delay_begins_ms(state: ClusterState, at: At) -> int:
     """When a deletion delay begins: now, but not before the time of the previous entry, should this clock be slow."""
     return max(at.time_ms, state.time_ms)

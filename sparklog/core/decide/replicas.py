@@ -13,7 +13,7 @@ from sparklog.core.commands import (
     ReportReplicas,
 )
 from sparklog.core.config.topic import TopicConfig
-from sparklog.core.decide.changes import held_end, of_each, reachable_stores
+from sparklog.core.decide.changes import held_end, of_each, reachable_stores, silent_stores
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import InvalidReplicaAssignment, OffsetOutOfRange, StaleBrokerEpoch
 from sparklog.core.records import At, Record
@@ -28,7 +28,7 @@ from sparklog.core.types import TopicPartition
 def decide_report_replicas(state: ClusterState, command: ReportReplicas, at: At) -> tuple[Record, ...]:
     """Log ends rise, and replicas that may join the ISR."""
     store = registered_store(state, command.store)
-    registrations = state.registrations()
+    registrations, silent = state.registrations(), silent_stores(state)
     if registrations.get(store.store) != command.registration:
         raise StaleBrokerEpoch(
             f"store {store.store} is registered as {store.registration}{' and fenced' if store.fenced else ''}, its "
@@ -43,7 +43,7 @@ def decide_report_replicas(state: ClusterState, command: ReportReplicas, at: At)
             )
         end = held_end(state, _key(each), each.log_end)
         said = Report(store.store, command.registration, each.leader_epoch, each.version, end)
-        return report(before, said, registrations, config.min_insync_replicas)
+        return report(before, said, registrations, config.min_insync_replicas, silent=silent)
 
     return of_each(state, at, [(_key(each), each) for each in command.replicas], reported)
 
@@ -73,13 +73,13 @@ def decide_elect_leaders(state: ClusterState, command: ElectLeaders, at: At) -> 
 
 def decide_move_replicas(state: ClusterState, command: MoveReplicas, at: At) -> tuple[Record, ...]:
     """Partitions get other replicas; the old ones stay until the new ones are in sync."""
-    usable = list(state.registrations())
+    usable, silent = list(state.registrations()), silent_stores(state)
 
     def moved(each: Move, before: Replication, config: TopicConfig) -> Replication:
         unknown = [store for store in each.replicas if store not in state.stores]
         if unknown:
             raise InvalidReplicaAssignment(f"wanted stores of {sorted(state.stores)}, found {unknown}")
-        return move(before, each.replicas, usable, config.min_insync_replicas)
+        return move(before, each.replicas, usable, config.min_insync_replicas, silent=silent)
 
     return of_each(state, at, [(_key(each), each) for each in command.moves], moved, together=True)
 

@@ -10,7 +10,7 @@ from sparklog.core.assignment import Assignment, assign
 from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic, NewStore
 from sparklog.core.config.cluster import effective_cluster, parse_cluster_config
 from sparklog.core.config.topic import TopicConfig, merge_topic_config, parse_topic_config
-from sparklog.core.decide.changes import delay_begins_ms, homes, of_each, reachable_stores
+from sparklog.core.decide.changes import delay_begins_ms, homes, of_each, reachable_stores, silent_stores
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
@@ -88,13 +88,13 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic, at: At) -> tupl
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
     altered = msgspec.structs.replace(topic, config=merge_topic_config(topic.config, changes))
     before, config = state.topic_config(topic), state.topic_config(altered)
-    reachable = reachable_stores(state)
+    reachable, silent = reachable_stores(state), silent_stores(state)
     becomes_unclean = config.unclean_leader_election_enable and not before.unclean_leader_election_enable
 
     def settled(_: None, replicas: Replication, __: TopicConfig) -> Change | Replication:
         if becomes_unclean and replicas.leader is None:
             return reachable_changed(replicas, reachable, config.min_insync_replicas, unclean=True)
-        return min_isr_changed(replicas, config.min_insync_replicas)
+        return min_isr_changed(replicas, config.min_insync_replicas, silent=silent)
 
     record = TopicAltered(topic.topic_id, altered.config)
     if config.min_insync_replicas == before.min_insync_replicas and not becomes_unclean:

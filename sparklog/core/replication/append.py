@@ -35,11 +35,16 @@ class HeldSlice(msgspec.Struct, frozen=True):
 
 
 def is_level(value: Replication) -> bool:
-    """Whether all replicas are in sync and have the whole log, under a leader: nearly always they are.
+    """Whether all replicas are in sync and have the whole log, under a leader, to stay: nearly always they are.
 
-    An append on all of them then leads to `at_end`, whatever its acks.
+    An append on all of them then leads to `at_end`, whatever its acks; during a move it may end the move.
     """
-    return value.high_watermark == value.next_offset and value.isr == value.replicas and value.leader is not None
+    return (
+        value.high_watermark == value.next_offset
+        and value.isr == value.replicas
+        and value.leader is not None
+        and not (value.adding or value.removing)
+    )
 
 
 def at_end(value: Replication, end: Offset) -> Replication:
@@ -83,7 +88,8 @@ def append(
             isr = tuple(store for store in isr if store in at_end)
         _check_enough(value, isr, min_isr)
     changed = msgspec.structs.replace(value, next_offset=end, isr=isr, log_ends=log_ends)
-    return with_move_completed(value, changed, min_isr)
+    # The slices belong to one epoch, so nobody follows the leader here: a move that needs it waits for a report.
+    return with_move_completed(value, changed, min_isr, silent=value.replicas)
 
 
 def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:

@@ -25,11 +25,18 @@ class Report(msgspec.Struct, frozen=True):
     log_end: Offset
 
 
-def report(value: Replication, reported: Report, registrations: Mapping[StoreId, int], min_isr: int) -> Replication:
+def report(
+    value: Replication,
+    reported: Report,
+    registrations: Mapping[StoreId, int],
+    min_isr: int,
+    *,
+    silent: Collection[StoreId] = (),
+) -> Replication:
     """The replica has at least this much (rules F1, F2), and joins the ISR if it may (I1).
 
-    `registrations` are the numbers of the stores that are registered and not fenced. A report never lowers a LEO, so
-    one that comes late or twice changes nothing.
+    `registrations` are the numbers of the stores that are registered and not fenced; a `silent` one does not follow
+    the leader if the report ends a move. A report never lowers a LEO, so one that comes late or twice changes nothing.
     """
     check_view(value, reported.leader_epoch, reported.version)
     store = reported.store
@@ -42,7 +49,7 @@ def report(value: Replication, reported: Report, registrations: Mapping[StoreId,
     risen = with_log_ends(value, {store: max(value.log_end(store), reported.log_end)})
     if may_join(risen, store):
         risen = msgspec.structs.replace(risen, isr=(*risen.isr, store))
-    return with_move_completed(value, risen, min_isr)
+    return with_move_completed(value, risen, min_isr, silent=silent)
 
 
 def may_join(value: Replication, store: StoreId) -> bool:

@@ -12,11 +12,18 @@ from sparklog.core.replication.partition import Replication, settled
 from sparklog.core.types import StoreId
 
 
-def move(value: Replication, target: tuple[StoreId, ...], usable: Collection[StoreId], min_isr: int) -> Replication:
+def move(
+    value: Replication,
+    target: tuple[StoreId, ...],
+    usable: Collection[StoreId],
+    min_isr: int,
+    *,
+    silent: Collection[StoreId] = (),
+) -> Replication:
     """Begin a move to `target`, in place of one under way. New replicas start with nothing of the log.
 
     The old replicas stay until the new ones are in sync. A move to the replicas of before cancels one; a move to the
-    same replicas in another order is done at once.
+    same replicas in another order is done at once. A store that is `silent` does not follow a leader that goes.
     """
     if not target or len(set(target)) != len(target):
         raise InvalidReplicaAssignment(f"a partition needs different stores, found {list(target)}")
@@ -47,15 +54,17 @@ def move(value: Replication, target: tuple[StoreId, ...], usable: Collection[Sto
             "election"
         )
     if value.leader is not None and value.leader not in replicas:
-        changed = led_by(changed, _successor(changed, changed.isr)).after
-    return with_move_completed(value, changed, min_isr)
+        changed = led_by(changed, _successor(changed, changed.isr, silent)).after
+    return with_move_completed(value, changed, min_isr, silent=silent)
 
 
-def with_move_completed(before: Replication, changed: Replication, min_isr: int) -> Replication:
+def with_move_completed(
+    before: Replication, changed: Replication, min_isr: int, *, silent: Collection[StoreId] = ()
+) -> Replication:
     """`changed`, settled, and without its old replicas if those it moves to can do without them.
 
     That needs every new replica in sync, min ISR of the target in sync, and a leader that stays or one that lacks
-    nothing of the leader that goes (rule E7).
+    nothing of the leader that goes (rule E7) and is not `silent`.
     """
     if not (changed.adding or changed.removing):
         return settled(before, changed, min_isr)
@@ -65,9 +74,9 @@ def with_move_completed(before: Replication, changed: Replication, min_isr: int)
     if not ready or changed.leader is None:
         return settled(before, changed, min_isr)
     if changed.leader in changed.removing:
-        if all(changed.log_end(store) < changed.next_offset for store in in_sync):
+        if not _successors(changed, in_sync, silent):
             return settled(before, changed, min_isr)
-        changed = led_by(changed, _successor(changed, in_sync)).after
+        changed = led_by(changed, _successor(changed, in_sync, silent)).after
     done = msgspec.structs.replace(
         changed,
         replicas=target,
@@ -79,11 +88,16 @@ def with_move_completed(before: Replication, changed: Replication, min_isr: int)
     return settled(before, done, min_isr)
 
 
-def _successor(value: Replication, among: Collection[StoreId]) -> StoreId:
-    """The first of these replicas that lacks nothing of the leader (rule E7)."""
-    for store in among:
-        if value.log_end(store) == value.next_offset:
-            return store
+def _successor(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> StoreId:
+    """The first of these replicas that may follow the leader."""
+    for store in _successors(value, among, silent):
+        return store
     raise PreferredLeaderNotAvailable(
-        f"the leader goes, and none of {list(among)} has its records up to offset {value.next_offset} yet"
+        f"the leader goes, and none of {list(among)} that can be reached has its records up to offset "
+        f"{value.next_offset} yet"
     )
+
+
+def _successors(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> list[StoreId]:
+    """Those of these replicas that lack nothing of the leader (rule E7) and can be reached."""
+    return [store for store in among if value.log_end(store) == value.next_offset and store not in silent]

@@ -21,7 +21,8 @@ def fence(
     """
     isr = tuple(each for each in value.isr if each != store)
     others = [each for each in reachable if each != store]
-    return with_leader(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
+    change = with_leader(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
+    return _with_move_completed(value, change, others, min_isr)
 
 
 def lose(
@@ -41,7 +42,8 @@ def lose(
     held = max(value.log_start, min(held_end, value.log_end(store)))
     isr = tuple(each for each in value.isr if each != store)
     changed = with_log_ends(msgspec.structs.replace(value, isr=isr), {store: held})
-    return with_leader(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
+    change = with_leader(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
+    return _with_move_completed(value, change, reachable, min_isr)
 
 
 def reachable_changed(
@@ -51,9 +53,25 @@ def reachable_changed(
 
     A store that is silent stays in the ISR until it lags, and leads until somebody else may (rules E1, I2).
     """
-    return with_leader(value, value, reachable, min_isr, unclean=unclean)
+    change = with_leader(value, value, reachable, min_isr, unclean=unclean)
+    return _with_move_completed(value, change, reachable, min_isr)
 
 
-def min_isr_changed(value: Replication, min_isr: int) -> Replication:
-    """`min.insync.replicas` of the topic was altered: HW may move, and nobody needs the ELR if enough are in sync."""
-    return with_move_completed(value, value, min_isr)
+def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[StoreId] = ()) -> Replication:
+    """`min.insync.replicas` of the topic was altered: HW may move, and nobody needs the ELR if enough are in sync.
+
+    If that ends a move, no `silent` store follows the leader.
+    """
+    return with_move_completed(value, value, min_isr, silent=silent)
+
+
+def _with_move_completed(before: Replication, change: Change, reachable: Collection[StoreId], min_isr: int) -> Change:
+    """The change, and the end of a move that waited for it. There is at most one election in it."""
+    after = change.after
+    moving = after.adding or after.removing
+    elected = after.leader_epoch != before.leader_epoch
+    if not moving or (elected and after.leader in after.removing):
+        return change
+    silent = [each for each in after.replicas if each not in reachable]
+    done = with_move_completed(before, after, min_isr, silent=silent)
+    return change if done.adding or done.removing else Change(done, change.forgotten)

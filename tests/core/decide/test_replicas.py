@@ -343,3 +343,14 @@ def test_too_few_in_sync_take_no_write_until_a_follower_is_back(log: ReplicatedL
     log.register("b")
     log.report("b", 5)
     assert log.replicas() == "a:ab a5 b5 c0 hw5"
+
+
+def test_a_move_does_not_end_with_a_leader_that_is_silent() -> None:
+    """d is in sync, and its agent fell silent before e had everything."""
+    log = ReplicatedLog(stores="abcde")
+    log.write("abc", 1)
+    log.move("de")
+    log.report("d", 1)
+    log.submit(AgentDown(StoreId("d"), log.registration("d")))
+    log.report("e", 1)
+    assert log.replicas() == "e:de d1 e1 hw1"

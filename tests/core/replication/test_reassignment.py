@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable
-from sparklog.core.replication.append import Acks, append
+from sparklog.core.replication.append import Acks, append, is_level
 from sparklog.core.replication.invariants import check, check_step
 from sparklog.core.replication.isr import Report, report
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.reassignment import move
-from sparklog.core.replication.store_changes import fence
-from sparklog.core.types import Offset, StoreId
-from tests.core.replication.example_partition import REGISTRATIONS, ends, held, partition, roles, stores
+from sparklog.core.replication.store_changes import fence, min_isr_changed, reachable_changed
+from sparklog.core.types import LeaderEpoch, Offset, StoreId
+from tests.core.replication.example_partition import REGISTRATIONS, ends, held, offsets, partition, roles, stores
 
 EQUAL = {"a": 9, "b": 9, "c": 9}
 
@@ -68,14 +68,43 @@ def test_who_holds_a_write_but_not_what_lies_below_it_does_not_end_a_move() -> N
     assert roles(append(behind, [held(1, "abc")], Acks.ALL, behind.leader_epoch, 1)) == "a:a"
 
 
-def test_the_first_write_after_the_old_leader_was_fenced_ends_the_move() -> None:
+def test_the_fence_of_the_old_leader_ends_the_move() -> None:
     """c was in sync, but a led with more than it had; now c leads, and nothing keeps the replica on a."""
     value = partition({"c": 9, "a": 12}, "ca", hw=9, adding="c", removing="a")
-    moving = fence(value, StoreId("a"), stores("c"), 1).after
-    assert (roles(moving), moving.removing) == ("c:c", stores("a"))
-    done = append(moving, [held(1, "c")], Acks.ALL, moving.leader_epoch, 1)
-    assert (ends(done), roles(done), done.removing) == ("c13", "c:c", ())
-    check_step(moving, done, 1)
+    change = fence(value, StoreId("a"), stores("c"), 1)
+    assert (roles(change.after), ends(change.after), change.after.removing) == ("c:c", "c12", ())
+    assert (change.forgotten, change.after.leader_epoch) == (offsets(9, 12), 1)
+
+
+def test_no_silent_store_follows_a_leader_that_goes() -> None:
+    """c is in sync and has all, but can't be reached: d follows, or a leads on until c is back."""
+    both = partition({"c": 9, "d": 0, "a": 9}, "ca", hw=9, adding="cd", removing="a")
+    said = Report(StoreId("d"), REGISTRATIONS[StoreId("d")], both.leader_epoch, both.version, Offset(9))
+    assert roles(report(both, said, REGISTRATIONS, 1, silent=stores("c"))) == "d:cd"
+    alone = partition({"c": 9, "a": 9}, "ca", hw=9, adding="c", removing="a")
+    waiting = min_isr_changed(alone, 1, silent=stores("c"))
+    assert (roles(waiting), waiting.removing) == ("a:ca", stores("a"))
+    assert roles(reachable_changed(waiting, stores("a", "c"), 1).after) == "c:c"
+    back = partition({"c": 9, "a": 9, "b": 9}, "cab", leader="c", hw=9, adding="c")
+    assert roles(move(back, stores("a", "b"), REGISTRATIONS, 1, silent=stores("a"))) == "b:ab"
+    with pytest.raises(PreferredLeaderNotAvailable, match="that can be reached has its records up to offset 9"):
+        move(back, stores("a", "b"), REGISTRATIONS, 1, silent=stores("a", "b"))
+
+
+def test_a_write_on_all_replicas_ends_a_move_that_waited() -> None:
+    """c was elected while a led on; both are in sync and have all."""
+    waiting = partition({"c": 9, "a": 9}, "ca", leader="c", hw=9, adding="c", removing="a")
+    assert not is_level(waiting)
+    after = append(waiting, [held(1, "ca")], Acks.ALL, LeaderEpoch(0), 1)
+    assert (roles(after), after.removing) == ("c:c", ())
+
+
+def test_a_write_that_could_end_a_move_elects_nobody() -> None:
+    """Its records belong to the epoch it was begun under. c had been silent; a report or its agent ends the move."""
+    waiting = partition({"c": 9, "a": 9}, "ca", hw=9, adding="c", removing="a")
+    after = append(waiting, [held(1, "ca")], Acks.ALL, LeaderEpoch(0), 1)
+    assert (roles(after), after.epochs) == ("a:ca", ((0, 0),))
+    assert roles(reachable_changed(after, stores("a", "c"), 1).after) == "c:c"
 
 
 def test_a_move_is_not_done_below_min_isr() -> None:
