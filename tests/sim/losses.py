@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 Copy = dict[str, bytes]
+FOR_EVER = 1 << 60
 
 
 def happen(world: World, kind: str, dice: random.Random) -> None:
@@ -49,7 +50,7 @@ def happen(world: World, kind: str, dice: random.Random) -> None:
                 body = bytearray(store.bodies[key])
                 body[dice.randrange(len(body))] ^= 1 << dice.randrange(8)
                 store.bodies[key] = bytes(body)
-                store.destroyed[key] = world.observer.head.n
+                store.destroyed[key] = FOR_EVER  # its size is right: nobody sees it who does not read it
                 world.at(dice.choice((5_000, 60_000)), lambda: _take_damaged(world, store, key))
     world.faults.count(kind)
     world.note("!", kind, store.name)
@@ -94,5 +95,5 @@ def _take(world: World, store: SimStore, keys: list[str]) -> None:
 
 def _take_damaged(world: World, store: SimStore, key: str) -> None:
     """An administrator removes a damaged object, so that it can be copied anew."""
-    if key in store.destroyed:
-        store.bodies.pop(key, None)
+    if store.destroyed.get(key) == FOR_EVER:
+        _take(world, store, [key])

@@ -20,7 +20,7 @@ Reply = Callable[[object], None]
 
 def send(world: World, process: Process, call: Call, reply: Reply) -> None:
     """Send a call. `reply` gets its value or error once, or twice; never if the process dies before."""
-    store, dice = world.stores[call.store], process.dice
+    store, dice, life = world.stores[call.store], process.dice, process.life
     there_ms, back_ms = dice.randint(1, 8) * store.slowness, dice.randint(1, 8)
     fault = world.faults.of_call(process, store, call.operation)
     match fault:
@@ -52,7 +52,7 @@ def send(world: World, process: Process, call: Call, reply: Reply) -> None:
 
     def arrive() -> None:
         result = _arrive(world, process, call)
-        if is_late or fault == "reply-lost":
+        if is_late or fault == "reply-lost" or process.life != life:
             return
         world.at(back_ms, lambda: reply(result), process)
         if fault == "reply-doubled":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from sparklog.core.commands import (
     AgentDown,
     AlterTopic,
@@ -14,8 +16,9 @@ from sparklog.core.commands import (
     MoveReplicas,
     NewStore,
     RegisterStore,
+    ReportLoss,
 )
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import KeyNotFound, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.storage.keys import INCARNATION
@@ -65,9 +68,16 @@ def take_back(process: Process, state: ClusterState) -> Steps:
     """Register fenced stores again."""
     for store in state.stores.values():
         if store.fenced:
-            incarnation = incarnation_in((yield Call(store.store, "get", INCARNATION)))
-            if incarnation is not None:
+            (reply,) = yield [Call(store.store, "get", INCARNATION)]
+            if isinstance(reply, KeyNotFound):
+                body = msgspec.json.encode({"incarnation": process.new_id(), "chain_id": state.chain_id})
+                yield Call(store.store, "put", INCARNATION, body)
+                continue
+            incarnation = incarnation_in(reply)
+            if incarnation == store.incarnation:
                 yield from process.submit(RegisterStore(NewStore(store.store, store.url, incarnation)))
+            elif incarnation is not None:
+                yield from process.submit(ReportLoss(store.store, store.registration, incarnation, wiped=True))
 
 
 def lead(process: Process, state: ClusterState) -> Steps:

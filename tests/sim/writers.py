@@ -89,7 +89,7 @@ class Memory:
 def plain_writer(process: Process) -> Steps:
     """Writes to one partition or several; gives up what it hears nothing of."""
     memory = _memory(process)
-    while True:
+    while not process.world.is_ending:
         yield process.dice.randint(5, 120)
         try:
             state = yield from process.catch_up()
@@ -117,7 +117,7 @@ def producer(process: Process) -> Steps:
     stream = ""
     sequences: dict[tuple[int, PartitionIndex], int] = {}
     write: Write | None = None
-    while True:
+    while write is not None or not process.world.is_ending:
         yield process.dice.randint(5, 100)
         try:
             if producer_id is None:
@@ -152,7 +152,7 @@ def producer(process: Process) -> Steps:
 def application(process: Process) -> Steps:
     """Counts its writes: what it was writing when it died, it writes again under the same version."""
     memory = _memory(process)
-    while True:
+    while memory.write is not None or not process.world.is_ending:
         yield process.dice.randint(5, 120)
         if memory.write is None:
             try:
