@@ -53,8 +53,7 @@ def agent(process: Process, store: StoreId) -> Steps:
                 yield from process.submit(AgentUp(store, own.registration))
             yield from _fetch(process, state, store)
         except SparklogError as error:
-            world.refusals[error.code] += 1
-            world.note(process.name, "gave up", error.code, error.message[:200])
+            process.refused(error)
 
 
 # ---- what is there ----------------------------------------------------------------------------------

@@ -50,8 +50,7 @@ def operator(process: Process) -> Steps:
             if state.partitions:
                 yield from action(process, state)
         except SparklogError as error:
-            process.world.refusals[error.code] += 1
-            process.world.note(process.name, action.__name__, error.code, error.message[:200])
+            process.refused(error)
 
 
 def _fence(process: Process, state: ClusterState) -> Steps:

@@ -141,6 +141,11 @@ class Process:
         """A store, for code that works through it in one go."""
         return View(self.world.stores[store], self)
 
+    def refused(self, error: SparklogError) -> None:
+        """Note that something was refused, or could not be done: the task goes on with something else."""
+        self.world.refusals[error.code] += 1
+        self.world.note(self.name, "refused", error.code, error.message[:240])
+
     def _learn(self, head: Head) -> None:
         if head.n > self.head.n:
             self.head = head
@@ -285,7 +290,6 @@ def retried(process: Process, steps: Callable[[], Steps], rest_ms: int) -> Steps
         try:
             yield from steps()
         except SparklogError as error:
-            process.world.note(process.name, "gave up", error.code, error.message[:160])
-            process.world.refusals[error.code] += 1
+            process.refused(error)
         yield process.dice.randint(rest_ms // 2, rest_ms)
 

@@ -25,7 +25,7 @@ def reader(process: Process) -> Steps:
                 key = process.dice.choice(sorted(ends))
                 yield from read(process, state, key)
         except SparklogError as error:
-            process.world.refusals[error.code] += 1
+            process.refused(error)
 
 
 def read(process: Process, state: ClusterState, key: TopicPartition, *, everything: bool = False) -> Steps:

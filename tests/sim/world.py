@@ -165,7 +165,7 @@ class World:
                 yield from operator.take_back(process, state)
                 yield from operator.lead(process, state)
             except SparklogError as error:
-                self.refusals[error.code] += 1
+                process.refused(error)
 
     def _is_level(self) -> bool:
         return self.steps % 50 == 0 and not self._unlevel()
@@ -267,7 +267,7 @@ class World:
                     yield from process.submit(self._topic())
                     return
                 except SparklogError as error:
-                    self.refusals[error.code] += 1
+                    process.refused(error)
                     if self.observer.head.state.topics:
                         return
                 yield 200

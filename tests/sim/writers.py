@@ -144,7 +144,7 @@ def producer(process: Process) -> Steps:
         except GaveUp:
             continue
         except SparklogError as error:
-            process.world.refusals[error.code] += 1
+            process.refused(error)
             if write is not None and error.code == "UNKNOWN_TOPIC_OR_PARTITION":
                 producer_id = None
 
@@ -181,8 +181,7 @@ def _tried(process: Process, write: Write) -> Steps:
     except GaveUp:
         return write.application is None
     except SparklogError as error:
-        process.world.note(process.name, "refused", error.code, error.message[:200])
-        process.world.refusals[error.code] += 1
+        process.refused(error)
         return write.application is None or error.code == "UNKNOWN_TOPIC_OR_PARTITION"
     return True
 
@@ -226,8 +225,7 @@ def _committed(
                 return result
             except REFUSED_FOR_NOW as error:
                 in_doubt = in_doubt or error.landed is Landed.UNKNOWN
-                process.world.refusals[error.code] += 1
-                process.world.note(process.name, "for now", error.code, error.message[:200])
+                process.refused(error)
             except (OutcomeUnknown, RequestTimedOut, StoreUnavailable) as error:
                 in_doubt = in_doubt or error.landed is not Landed.NO
             yield process.dice.randint(50, 800)
