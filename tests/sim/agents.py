@@ -20,8 +20,8 @@ from tests.sim.process import Process, Steps
 from tests.sim.stores import Call
 from tests.sim.uploads import incarnation_in
 
-SAMPLES = 4
-FETCHED_AT_ONCE = 4  # slices of a partition
+SAMPLES = 2
+FETCHED_AT_ONCE = 8  # slices of a partition
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def agent(process: Process, store: StoreId) -> Steps:
     world = process.world
     rounds = 0
     while True:
-        yield process.dice.randint(30, 400)
+        yield process.dice.randint(30, 300)
         try:
             state = yield from process.catch_up()
             own = state.stores.get(store)
@@ -107,13 +107,14 @@ def _held(state: ClusterState, key: TopicPartition, each: Slice) -> Held:
 
 def _missing(store: StoreId, held: list[Held]) -> Steps:
     """The first of them whose object or index is not there in its full length, or None."""
-    for each in held:
-        replies = yield [Call(store, "size", each.key), Call(store, "size", index_key(each.key))]
-        for reply, wanted in zip(replies, (each.named.size_bytes, each.named.index_size_bytes), strict=True):
-            if isinstance(reply, KeyNotFound) or (isinstance(reply, int) and reply != wanted):
-                return each
-            if isinstance(reply, SparklogError):
-                raise reply
+    calls = [Call(store, "size", key) for each in held for key in (each.key, index_key(each.key))]
+    sizes = [size for each in held for size in (each.named.size_bytes, each.named.index_size_bytes)]
+    replies = yield calls
+    for number, (reply, wanted) in enumerate(zip(replies, sizes, strict=True)):
+        if isinstance(reply, KeyNotFound) or (isinstance(reply, int) and reply != wanted):
+            return held[number // 2]
+        if isinstance(reply, SparklogError):
+            raise reply
     return None
 
 

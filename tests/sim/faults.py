@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sparklog.core.types import StoreId
+from sparklog.storage.keys import LOG
 from tests.sim import losses
-from tests.sim.stores import META, SimStore
+from tests.sim.stores import META, Call, SimStore
 
 if TYPE_CHECKING:
     from tests.sim.process import Process
@@ -38,7 +39,7 @@ LASTING: Final = {
     "clock-jump": 3,
 }
 OF_PROCESSES: Final = {"crash": 8, "pause": 8, "stalled-commit": 3, "stalled-upload": 3}
-OF_OBJECTS: Final = {"store-wiped": 3, "store-rolled-back": 3, "object-lost": 5, "object-damaged": 3}
+OF_OBJECTS: Final = {"store-wiped": 3, "store-rolled-back": 6, "object-lost": 5, "object-damaged": 3}
 OF_TOPICS: Final = {"topic-recreated": 1}
 SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once", "data-loss-noticed")
 WEIGHTS: Final = {**OF_A_CALL, **LASTING, **OF_PROCESSES, **OF_OBJECTS, **OF_TOPICS}
@@ -131,7 +132,7 @@ class Faults:
             self.world.recreate_topic(dice)
 
     def _last(self, kind: str, process: Process, store: SimStore, dice: random.Random) -> None:
-        length_ms = dice.choice((200, 1_500, 6_000, 20_000))
+        length_ms = dice.choice((200, 1_500, 4_000))
         undo: Callable[[], None]
         match kind:
             case "throttled":
@@ -182,12 +183,12 @@ class Faults:
             case "crash" if process.is_up:
                 process.crash()
                 self.count("crash")
-                self.world.at(dice.choice((10, 1_000, 15_000)), process.start)
+                self.world.at(dice.choice((10, 500, 5_000)), process.start)
             case "pause" if process.is_up and not process.is_paused:
                 process.is_paused = True
                 self.count("pause")
                 life = process.life
-                self.world.at(dice.choice((300, 4_000, 40_000)), lambda: self._wake(process, life))
+                self.world.at(dice.choice((300, 3_000, 12_000)), lambda: self.wake(process, life))
             case "stalled-commit" | "stalled-upload":
                 writers = [each for each in self.world.processes if each.name.startswith("writer")]
                 if writers:
@@ -195,7 +196,17 @@ class Faults:
             case _:
                 pass
 
-    def _wake(self, process: Process, life: int) -> None:
+    def holds_up(self, process: Process, call: Call) -> bool:
+        """Whether this call is an entry that stays on its way until the chain has moved on, and its sender with it."""
+        if process.stall != "stalled-commit" or not call.key.startswith(LOG) or self.is_calm:
+            return False
+        process.stall = ""
+        process.is_paused = True
+        self.count("stalled-commit")
+        return True
+
+    def wake(self, process: Process, life: int) -> None:
+        """Let a process go on, unless it has died meanwhile."""
         if process.life == life and process.is_paused:
             if process.head.n < self.world.observer.head.state.floor:
                 self.count("past-floor")

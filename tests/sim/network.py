@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 TIMEOUT_MS = 3_000  # after which the sender gives up a call; a put may still arrive
-LATEST_MS = 90_000  # after which nothing that was sent arrives any more
+LATEST_MS = 12_000  # after which nothing that was sent arrives any more
 
 Reply = Callable[[object], None]
 
@@ -22,6 +22,12 @@ def send(world: World, process: Process, call: Call, reply: Reply) -> None:
     """Send a call. `reply` gets its value or error once, or twice; never if the process dies before."""
     store, dice, life = world.stores[call.store], process.dice, process.life
     there_ms, back_ms = dice.randint(1, 8) * store.slowness, dice.randint(1, 8)
+    if world.faults.holds_up(process, call):
+        stalled_ms = dice.randint(4_000, 12_000)
+        world.at(stalled_ms, lambda: _arrive(world, process, call), lands=True)
+        world.at(stalled_ms + 10, lambda: world.faults.wake(process, life))
+        world.at(TIMEOUT_MS, lambda: reply(_no_answer(call)), process)
+        return
     fault = world.faults.of_call(process, store, call.operation)
     match fault:
         case "throttled":

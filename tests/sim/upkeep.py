@@ -22,28 +22,28 @@ from tests.sim.process import Process, Steps, retried
 from tests.sim.stores import META, Call, OnPaper
 from tests.sim.uploads import holders_among, put_on
 
-FLOOR_LAG = 40  # entries
+FLOOR_LAG = 30  # entries
 DIGITS = "0123456789abcdef"
 
 
 def roller(process: Process) -> Steps:
     """Rolls what is due into segments."""
-    return retried(process, lambda: _roll(process), 1_500)
+    return retried(process, lambda: _roll(process), 800)
 
 
 def retention(process: Process) -> Steps:
     """Drops old segments, and deletes what was retired long enough ago."""
-    return retried(process, lambda: _retain(process), 2_000)
+    return retried(process, lambda: _retain(process), 1_500)
 
 
 def vacuum(process: Process) -> Steps:
     """Raises FLOOR, and deletes orphans below it."""
-    return retried(process, lambda: _vacuum(process), 2_500)
+    return retried(process, lambda: _vacuum(process), 1_500)
 
 
 def keeper(process: Process) -> Steps:
     """Writes snapshots, and deletes blocks of entries that one covers."""
-    return retried(process, lambda: _keep(process), 1_000)
+    return retried(process, lambda: _keep(process), 2_000)
 
 
 # ---- roll -------------------------------------------------------------------------------------------

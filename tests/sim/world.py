@@ -33,7 +33,7 @@ from tests.sim.process import Process, Steps
 from tests.sim.stores import META, SimStore
 
 STORES = tuple(map(StoreId, "abcd"))
-SPAN_MS = 30_000  # how long faults go on
+SPAN_MS = 12_000  # how long faults go on
 DRAIN_MS = 200_000  # how long a world may take to come to rest
 START_MS = 1_700_000_000_000
 
@@ -58,7 +58,7 @@ class Shape:
 class World:
     """One cluster and one schedule. `without`: numbers of incidents and names of processes that are left out."""
 
-    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 300) -> None:
+    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 150) -> None:
         self.seed = seed
         self.dice = random.Random(f"{seed}/world")
         self.shape = Shape.of(self.dice)

@@ -90,7 +90,7 @@ def plain_writer(process: Process) -> Steps:
     """Writes to one partition or several; gives up what it hears nothing of."""
     memory = _memory(process)
     while not process.world.is_ending:
-        yield process.dice.randint(5, 120)
+        yield process.dice.randint(2, 40)
         try:
             state = yield from process.catch_up()
         except SparklogError:
@@ -118,7 +118,7 @@ def producer(process: Process) -> Steps:
     sequences: dict[tuple[int, PartitionIndex], int] = {}
     write: Write | None = None
     while write is not None or not process.world.is_ending:
-        yield process.dice.randint(5, 100)
+        yield process.dice.randint(2, 30)
         try:
             if producer_id is None:
                 producer_id = (yield from process.submit(AllocateProducer())).producer_id
@@ -153,7 +153,7 @@ def application(process: Process) -> Steps:
     """Counts its writes: what it was writing when it died, it writes again under the same version."""
     memory = _memory(process)
     while memory.write is not None or not process.world.is_ending:
-        yield process.dice.randint(5, 120)
+        yield process.dice.randint(2, 40)
         if memory.write is None:
             try:
                 state = yield from process.catch_up()
@@ -202,7 +202,7 @@ def written(process: Process, write: Write) -> Steps:
     if process.stall == "stalled-upload":
         process.stall = ""
         process.world.faults.count("stalled-upload")
-        yield process.dice.randint(10_000, 60_000)
+        yield process.dice.randint(3_000, 12_000)
     holders = yield from holders_among(state, taken)
     return (yield from _committed(process, write, encoded, n0, holders))
 
@@ -228,7 +228,7 @@ def _committed(
                 process.refused(error)
             except (OutcomeUnknown, RequestTimedOut, StoreUnavailable) as error:
                 in_doubt = in_doubt or error.landed is not Landed.NO
-            yield process.dice.randint(50, 800)
+            yield process.dice.randint(30, 300)
             try:
                 state = yield from process.catch_up()
                 holders = yield from _holders_now(state, write, encoded, holders)
