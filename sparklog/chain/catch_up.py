@@ -101,6 +101,7 @@ class CatchUp:
             if reply.n <= self.head.n:
                 return missing or self._uncovered()
             self.head = reply
+            self._bodies.clear()  # what was found is older than the snapshot
         elif self.head.n >= 0 or self._is_void or missing:
             return missing or self._uncovered()
         return self._read()

@@ -194,7 +194,7 @@ def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignme
 
 
 def _change_partitions(state: ClusterState, record: PartitionsChanged) -> None:
-    forgotten = forget(state, record.changes, record.delete_after_ms or 0)
+    forgotten = forget(state, record.changes)
     after = {}
     for change in record.changes:
         key = change.topic_partition

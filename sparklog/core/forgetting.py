@@ -18,8 +18,12 @@ from sparklog.core.state import ApplicationState, ClusterState, Producer, Sequen
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartition
 
 
-def forget(state: ClusterState, changes: Iterable[PartitionChange], delete_after_ms: int) -> dict[TopicPartition, int]:
-    """Forget the slices that elections gave up; returns the stored bytes of them, by partition."""
+def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[TopicPartition, int]:
+    """Forget the slices that elections gave up; returns the stored bytes of them, by partition.
+
+    An object that no slice names any more is an orphan from then on, as if it had never been named: a repeat of its
+    command, which is a first write again, may name it until FLOOR passes it.
+    """
     starts: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
     gone: list[Column] = []
@@ -30,8 +34,9 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange], delete_after
         starts[key] = change.forgotten_from
         removed = state.slices.remove(key, _whole_slices(state, key, change.forgotten_from))
         sizes[key] = stored_bytes(removed)
-        topic = state.topics[key.topic_id]
-        gone.append(release(state, removed.columns["object_number"], delete_after_ms, topic))
+        orphans = _no_longer_named(state, removed.columns["object_number"])
+        state.objects.remove_many(orphans.tolist())
+        gone.append(orphans)
     if starts:
         state.results.forget(np.concatenate(gone))
         _forget_sequences(state, starts)
@@ -39,11 +44,14 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange], delete_after
     return sizes
 
 
-def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: Topic) -> Column:
-    """Count the forgotten slices (one object number each), and retire the objects that no slice names any more.
+def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: Topic) -> None:
+    """Count the forgotten slices (one object number each), and retire the objects that no slice names any more."""
+    gone = _no_longer_named(state, object_numbers)
+    state.retired.add_all(gone, delete_after_ms, topic.name, topic.stores)
 
-    Returns the numbers of the retired objects.
-    """
+
+def _no_longer_named(state: ClusterState, object_numbers: Column) -> Column:
+    """Count the forgotten slices (one object number each); returns the objects that no slice names any more."""
     numbers, counts = np.unique(object_numbers, return_counts=True)
     firsts = state.objects.slice_counts(numbers)
     before = _released(state, numbers)
@@ -54,7 +62,6 @@ def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, t
     some = zip(numbers[~is_gone].tolist(), counts[~is_gone].tolist(), strict=True)
     state.released.put_all({ObjectNumber(number): count for number, count in some})
     gone: Column = numbers[is_gone]
-    state.retired.add_all(gone, delete_after_ms, topic.name, topic.stores)
     return gone
 
 

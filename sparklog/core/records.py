@@ -62,13 +62,9 @@ class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
 
 
 class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions-changed"):
-    """The replicas of these partitions are other ones from now on, each partition at most once.
-
-    Objects that no slice names any more, because slices were forgotten, may go from `delete_after_ms` on.
-    """
+    """The replicas of these partitions are other ones from now on, each partition at most once."""
 
     changes: tuple[PartitionChange, ...]
-    delete_after_ms: int | None = None
 
 
 class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):

@@ -128,7 +128,7 @@ EVERY_RECORD: tuple[Record, ...] = (
     StoreFenced(_STORE, 7),
     StoreRemoved(_STORE),
     AgentChanged(_STORE, up=False),
-    PartitionsChanged((_CHANGE, PartitionChange(_TOPIC, _PARTITION)), 19),
+    PartitionsChanged((_CHANGE, PartitionChange(_TOPIC, _PARTITION))),
 )
 
 if {type(each) for each in EVERY_RECORD} != set(typing.get_args(Record)):

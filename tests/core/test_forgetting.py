@@ -5,11 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sparklog.core.commands import Application, ConfirmDeleted, MoveLogStart
+from sparklog.core.commands import Application, MoveLogStart
 from sparklog.core.errors import OutOfOrderSequence
-from sparklog.core.records import PartitionsChanged
 from sparklog.core.replication.append import Acks
-from sparklog.core.types import Offset, OffsetRange, PartitionIndex
+from sparklog.core.types import Holder, Offset, OffsetRange, PartitionIndex, StoreId
 from tests.core.decided_log import place, span
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 
@@ -22,24 +21,35 @@ def log() -> ReplicatedLog:
     return made
 
 
-def test_slices_above_the_new_leaders_log_end_are_forgotten_and_their_objects_retired(log: ReplicatedLog) -> None:
+def test_slices_above_the_new_leaders_log_end_are_forgotten_and_their_objects_are_orphans(log: ReplicatedLog) -> None:
     log.write_to_leader("a", 3)
     before = log.partition().size_bytes
     log.fence("a")
     assert log.bounds() == [(0, 4)]
     assert log.partition().size_bytes == before - 30
     assert log.partition().next_offset == 7  # offsets are never used twice
-    (retired,) = log.state.retired
-    assert (retired.number, retired.delete_after_ms) == (1, log.now_ms + 60_000)
-    log.submit(ConfirmDeleted((retired.number,)))
-
-
-def test_a_clean_election_that_forgets_nothing_retires_nothing(log: ReplicatedLog) -> None:
-    log.fence("a")
-    record = log.entries[log.state.n][0].records[1]
-    assert isinstance(record, PartitionsChanged)
-    assert record.delete_after_ms is None
+    assert [each.number for each in log.state.objects] == [0]
     assert not len(log.state.retired)
+
+
+def test_a_repeat_of_a_forgotten_write_may_name_its_object_again(log: ReplicatedLog) -> None:
+    """Nobody deletes the bytes before FLOOR has passed the write: vacuum alone may, as with any orphan."""
+    lost = log.begin(log.write_of("ab", 3, acks=Acks.LEADER))
+    log.submit_again(lost)
+    log.lose("b", (0, 4))  # so that c, which ends at 4, follows
+    log.fence("a")
+    assert log.value().leader == "c"
+    named = lost.command.objects[0]  # type: ignore[union-attr]
+    assert named.upload_id not in {each.object.upload_id for each in log.state.objects}
+    held = (Holder(StoreId("c"), log.registration("c")),)
+    epochs = (msgspec.structs.replace(lost.command.epochs[0], leader_epoch=log.value().leader_epoch),)  # type: ignore[union-attr]
+    command = msgspec.structs.replace(
+        lost.command, objects=(msgspec.structs.replace(named, holders=held),), epochs=epochs
+    )
+    again = msgspec.structs.replace(lost, command=command, in_doubt=True)
+    assert log.submit_again(again).ranges[0].start == 7
+    assert not len(log.state.retired)
+    assert [each.object.upload_id for each in log.state.objects].count(named.upload_id) == 1
 
 
 def test_the_next_write_leaves_a_gap_and_the_log_reads_on_behind_it(log: ReplicatedLog) -> None:

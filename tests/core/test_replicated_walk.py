@@ -13,6 +13,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from sparklog.chain import snapshot
@@ -84,7 +85,9 @@ class Walk:
         if self.log.state.n > before:
             for record in self.log.entries[self.log.state.n][0].records:
                 self.seen[type(record).__name__] += 1
-                if isinstance(record, PartitionsChanged) and record.delete_after_ms is not None:
+                if isinstance(record, PartitionsChanged) and any(
+                    each.forgotten_from is not UNSET for each in record.changes
+                ):
                     self.seen["forgets"] += 1
 
     def write(self) -> None:

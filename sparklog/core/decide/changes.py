@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import msgspec
-
 from sparklog.core.assignment import Home
 from sparklog.core.config.topic import TopicConfig
 from sparklog.core.decide.append import existing_partition, placed, where
@@ -33,7 +31,7 @@ def of_store(state: ClusterState, at: At, store: StoreId, transition: Transition
             if store in each.replication.replicas:
                 key = TopicPartition(each.topic_id, each.partition)
                 changes += _change(key, each.replication, transition(key, each.replication, config))
-    return _records(state, at, changes)
+    return _records(changes)
 
 
 def of_each(
@@ -65,7 +63,7 @@ def of_each(
             refused.append(error)
     if refused and len(refused) == len(wanted):
         raise refused[0]
-    return _records(state, at, changes)
+    return _records(changes)
 
 
 def reachable_stores(state: ClusterState, but: StoreId | None = None) -> list[StoreId]:
@@ -109,16 +107,9 @@ def _change(key: TopicPartition, before: Replication, outcome: Change | Replicat
     return [] if change is None else [change]
 
 
-def _records(state: ClusterState, at: At, changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, ...]:
+def _records(changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, ...]:
     """The changes in records of at most PARTITIONS_PER_RECORD, all of one entry."""
     chunks = (
         tuple(changes[low : low + PARTITIONS_PER_RECORD]) for low in range(0, len(changes), PARTITIONS_PER_RECORD)
     )
-    return tuple(PartitionsChanged(each, _delete_after_ms(state, at, each)) for each in chunks)
-
-
-def _delete_after_ms(state: ClusterState, at: At, changes: Sequence[PartitionChange]) -> int | None:
-    """When what is forgotten may be deleted, by the longest `file.delete.delay.ms` among its topics."""
-    topics = {each.topic_id for each in changes if each.forgotten_from is not msgspec.UNSET}
-    delays_ms = [state.topic_config(state.topics[each]).file_delete_delay_ms for each in topics]
-    return delay_begins_ms(state, at) + max(delays_ms) if delays_ms else None
+    return tuple(PartitionsChanged(each) for each in chunks)

@@ -1,0 +1,18 @@
+"""Catching up from a head with the next entry already found: what that entry is worth after a snapshot was loaded."""
+
+from __future__ import annotations
+
+from sparklog.chain.catch_up import CatchUp
+from sparklog.chain.head import Head
+from sparklog.chain.requests import GetMany, LoadSnapshot
+from sparklog.core.state import ClusterState
+from sparklog.storage.keys import entry_key
+
+
+def test_an_entry_that_was_found_does_not_count_behind_a_snapshot() -> None:
+    """A process that had read nothing lost slot 0, and there is a snapshot by now: entry 0 is not the one behind it."""
+    machine = CatchUp(Head(), "memory://x", found=b"entry 0")
+    assert isinstance(machine.start(), LoadSnapshot)
+    request = machine.reply(Head(ClusterState(n=5, chain_id="c" * 32), "f" * 64))
+    assert isinstance(request, GetMany)
+    assert list(request.keys) == [entry_key(6)]

@@ -1,0 +1,227 @@
+"""What goes wrong in a simulated world, and when: a list of incidents that follows from the seed.
+
+An incident begins at its time and chooses its target then. Some spoil one call of a process, some last for a while, some
+take objects away. Each kind is counted by name when it has had an effect, so that a campaign can show that it met all.
+Incidents have numbers and dice of their own: a run without some of them is the same otherwise, up to where they matter.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sparklog.core.types import StoreId
+from sparklog.storage.keys import LOG
+from tests.sim import losses
+from tests.sim.stores import META, Call, SimStore
+
+if TYPE_CHECKING:
+    from tests.sim.process import Process
+    from tests.sim.world import World
+
+# One call of a process: the next one that the kind can happen to.
+OF_A_CALL: Final = {
+    "reply-lost": 10,
+    "late-put": 8,
+    "request-delayed": 8,
+    "request-doubled": 8,
+    "reply-doubled": 5,
+}
+LASTING: Final = {
+    "throttled": 4,
+    "store-down": 4,
+    "store-slow": 3,
+    "disk-full": 3,
+    "partition": 6,
+    "clock-jump": 3,
+}
+OF_PROCESSES: Final = {"crash": 8, "pause": 8, "stalled-commit": 3, "stalled-upload": 3}
+OF_OBJECTS: Final = {"store-wiped": 3, "store-rolled-back": 6, "object-lost": 5, "object-damaged": 3}
+OF_TOPICS: Final = {"topic-recreated": 1}
+SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once", "data-loss-noticed")
+WEIGHTS: Final = {**OF_A_CALL, **LASTING, **OF_PROCESSES, **OF_OBJECTS, **OF_TOPICS}
+KINDS: Final = (*WEIGHTS, *SECONDARY)
+
+
+@dataclass(frozen=True)
+class Incident:
+    """Something that goes wrong at a time."""
+
+    number: int
+    at_ms: int
+    kind: str
+
+
+def planned(seed: int, span_ms: int, mean_gap_ms: int) -> list[Incident]:
+    """The incidents of a world, by time."""
+    dice = random.Random(f"{seed}/incidents")
+    incidents: list[Incident] = []
+    at_ms = 0
+    while (at_ms := at_ms + int(dice.expovariate(1 / mean_gap_ms))) < span_ms:
+        (kind,) = dice.choices(list(WEIGHTS), list(WEIGHTS.values()))
+        incidents.append(Incident(len(incidents), at_ms, kind))
+    return incidents
+
+
+class Faults:
+    """The incidents of one world, and what of them is in force."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.counts: Counter[str] = Counter()
+        self.is_calm = False  # nothing goes wrong any more
+        self.copies: dict[StoreId, losses.Copy] = {}  # old copies of stores, to be rolled back to
+        self._armed: list[tuple[str, Process]] = []  # one call of this process is to go wrong
+        self._cut: set[tuple[str, StoreId]] = set()  # a process can't reach a store
+        self._throttled: Counter[StoreId] = Counter()
+        self._lasting: Counter[str] = Counter()
+
+    def count(self, kind: str) -> None:
+        """The fault has had an effect."""
+        self.counts[kind] += 1
+        if sum(self._lasting.values()) > 1:
+            self.counts["several-at-once"] += 1
+
+    def of_call(self, process: Process, store: SimStore, operation: str) -> str | None:
+        """Which fault a call that is sent now meets, if any."""
+        if self.is_calm:
+            return None
+        if (process.name, store.name) in self._cut:
+            self.count("partition")
+            return "partition"
+        if store.is_down:
+            self.count("store-down")
+            return "store-down"
+        if store.slowness > 1:
+            self.count("store-slow")
+        if store.is_full and operation == "put":
+            self.count("disk-full")
+        if self._throttled[store.name] and process.dice.random() < 0.5:
+            self.count("throttled")
+            return "throttled"
+        for index, (kind, target) in enumerate(self._armed):
+            if target is process and (operation == "put" or kind != "late-put"):
+                del self._armed[index]
+                self.count(kind)
+                return kind
+        return None
+
+    # ---- incidents ------------------------------------------------------------------------------
+
+    def happen(self, incident: Incident) -> None:
+        """Begin an incident."""
+        if self.is_calm:
+            return
+        dice = random.Random(f"{self.world.seed}/incident/{incident.number}")
+        kind = incident.kind
+        self.world.note("!", kind, incident.number)
+        process = dice.choice(self.world.processes)
+        store = self.world.stores[dice.choice(list(self.world.stores))]
+        if kind in OF_A_CALL:
+            self._armed.append((kind, process))
+        elif kind in LASTING:
+            self._last(kind, process, store, dice)
+        elif kind in OF_PROCESSES:
+            self._of_process(kind, process, dice)
+        elif kind in OF_OBJECTS:
+            losses.happen(self.world, kind, dice)
+        else:
+            self.world.recreate_topic(dice)
+
+    def _last(self, kind: str, process: Process, store: SimStore, dice: random.Random) -> None:
+        length_ms = dice.choice((200, 1_500, 4_000))
+        undo: Callable[[], None]
+        match kind:
+            case "throttled":
+                self._throttled[store.name] += 1
+
+                def undo() -> None:
+                    self._throttled[store.name] -= 1
+            case "store-down":
+                if store.name == META:
+                    length_ms = min(length_ms, 1_500)
+                store.is_down = True
+
+                def undo() -> None:
+                    store.is_down = False
+            case "store-slow":
+                store.slowness = dice.choice((20, 300))
+                if store.name == META:
+                    store.slowness, length_ms = 20, min(length_ms, 1_500)
+
+                def undo() -> None:
+                    store.slowness = 1
+            case "disk-full":
+                if store.name == META:
+                    return
+                store.is_full = True
+
+                def undo() -> None:
+                    store.is_full = False
+            case "partition":
+                self._cut.add((process.name, store.name))
+
+                def undo() -> None:
+                    self._cut.discard((process.name, store.name))
+            case _:
+                process.wall_offset_ms += dice.choice((-3_600_000, -1_000, 1_000, 60_000, 3_600_000))
+                self.count("clock-jump")
+                return
+        self._lasting[kind] += 1
+
+        def end() -> None:
+            undo()
+            self._lasting[kind] -= 1
+
+        self.world.at(length_ms, end)
+
+    def _of_process(self, kind: str, process: Process, dice: random.Random) -> None:
+        match kind:
+            case "crash" if process.is_up:
+                process.crash()
+                self.count("crash")
+                self.world.at(dice.choice((10, 500, 5_000)), process.start)
+            case "pause" if process.is_up and not process.is_paused:
+                process.is_paused = True
+                self.count("pause")
+                life = process.life
+                self.world.at(dice.choice((300, 3_000, 12_000)), lambda: self.wake(process, life))
+            case "stalled-commit" | "stalled-upload":
+                writers = [each for each in self.world.processes if each.name.startswith("writer")]
+                if writers:
+                    dice.choice(writers).stall = kind
+            case _:
+                pass
+
+    def holds_up(self, process: Process, call: Call) -> bool:
+        """Whether this call is an entry that stays on its way until the chain has moved on, and its sender with it."""
+        if process.stall != "stalled-commit" or not call.key.startswith(LOG) or self.is_calm:
+            return False
+        process.stall = ""
+        process.is_paused = True
+        self.count("stalled-commit")
+        return True
+
+    def wake(self, process: Process, life: int) -> None:
+        """Let a process go on, unless it has died meanwhile."""
+        if process.life == life and process.is_paused:
+            if process.head.n < self.world.observer.head.state.floor:
+                self.count("past-floor")
+            process.wake()
+
+    def calm(self) -> None:
+        """Nothing goes wrong any more; what is in force ends."""
+        self.is_calm = True
+        self._armed.clear()
+        self._cut.clear()
+        for store in self.world.stores.values():
+            store.is_down = store.is_full = False
+            store.slowness = 1
+        for process in self.world.processes:
+            if not process.is_up:
+                process.start()
+            elif process.is_paused:
+                process.wake()

@@ -1,0 +1,294 @@
+"""A process of a simulated cluster: tasks that wait for replies, and a machine of its own that commits to the chain.
+
+A task is a generator. It yields what it waits for, and gets the answer back; an error is raised where it waits:
+
+    Call                 one operation on a store -> its value
+    list[Call]           several at once -> a list of values and errors
+    Submission           a command, handed to the machine -> its CommandResult
+    chain Request        what `CatchUp` and the like ask for -> the reply, errors as values
+    int                  so many milliseconds -> None
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparklog.chain import snapshot
+from sparklog.chain.catch_up import CatchUp
+from sparklog.chain.entry import Author
+from sparklog.chain.group import Ticket
+from sparklog.chain.group_commit import GroupCommit
+from sparklog.chain.head import Head
+from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Now, Pause, Put, Request
+from sparklog.core.commands import Command, Submission
+from sparklog.core.errors import KeyNotFound, SparklogError
+from sparklog.core.records import CommandResult
+from sparklog.core.state import ClusterState
+from sparklog.core.types import CommandId, EntryNumber, StoreId
+from tests.sim.network import send
+from tests.sim.stores import META, Call, OpenStores, View
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+URL = f"memory://{META}"
+COMMIT_MS = 8_000  # how long a command tries to win a slot
+
+Steps = Generator[Any, Any, Any]
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """A generator under way."""
+
+    steps: Steps
+    name: str
+
+
+class Process:
+    """Everything in it is lost when it crashes; `begin` makes the tasks of a new life."""
+
+    def __init__(self, world: World, name: str, begin: Callable[[Process], list[Steps]]) -> None:
+        self.world = world
+        self.name = name
+        self.dice = random.Random(f"{world.seed}/{name}")
+        self.life = 0
+        self.is_up = False
+        self.is_paused = False
+        self.held: list[Callable[[], None]] = []  # what happens to it once it wakes
+        self.wall_offset_ms = 0
+        self.stall = ""  # where a writer is to be held up next
+        self._begin = begin
+
+    # ---- life -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin a life: nothing is known of the one before."""
+        self.is_up, self.life = True, self.life + 1
+        self.head = Head()
+        self.stores = OpenStores(self.world, self)
+        self.commits = GroupCommit(Author("client", self.name), URL, self.head, self.world.now_ms)
+        self._waiting: dict[Ticket, Task] = {}
+        self.tasks = [Task(steps, f"{self.name}.{number}") for number, steps in enumerate(self._begin(self))]
+        for task in self.tasks:
+            self._in(self.dice.randint(0, 50), lambda task=task: self._go_on(task, None))
+
+    def crash(self) -> None:
+        """Die at once. What is on its way may still arrive."""
+        self.is_up, self.is_paused, self.life = False, False, self.life + 1
+        self.held.clear()
+        for task in self.tasks:
+            task.steps.close()
+        self.tasks, self._waiting = [], {}
+
+    def wake(self) -> None:
+        """Go on after a pause, as if no time had passed."""
+        self.is_paused = False
+        held, self.held = self.held, []
+        for act in held:
+            self._in(0, act)
+
+    def _in(self, delay_ms: int, act: Callable[[], None]) -> None:
+        self.world.at(delay_ms, act, self)
+
+    # ---- what tasks use -------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ClusterState:
+        """The newest state that this process has read."""
+        return self.head.state
+
+    @property
+    def position(self) -> EntryNumber:
+        """The chain position for what begins now."""
+        return EntryNumber(max(self.head.n, 0))
+
+    def now_ms(self) -> int:
+        """What its wall clock says."""
+        return self.world.now_ms + self.wall_offset_ms
+
+    def new_id(self) -> str:
+        """An id, and where it is drawn does not matter."""
+        return f"{self.dice.getrandbits(128):032x}"
+
+    def catch_up(self) -> Generator[Any, Any, ClusterState]:
+        """Read the chain up to its present end."""
+        machine = CatchUp(self.head, URL)
+        step: Request | Head | SparklogError = machine.start()
+        while isinstance(step, Request):
+            step = machine.reply((yield step))
+        if isinstance(step, SparklogError):
+            raise step
+        self._learn(step)
+        return self.head.state
+
+    def begin(self, command: Command) -> Submission:
+        """Give a command its identity."""
+        return Submission(CommandId(self.new_id()), self.position, command)
+
+    def begin_at(self, state: ClusterState, command: Command) -> Submission:
+        """Give a command its identity that was begun when `state` was read."""
+        return Submission(CommandId(self.new_id()), EntryNumber(state.n), command)
+
+    def submit(self, command: Command) -> Generator[Any, Any, CommandResult]:
+        """Commit a command that is begun now."""
+        return (yield self.begin(command))  # type: ignore[no-any-return]
+
+    def view(self, store: StoreId) -> View:
+        """A store, for code that works through it in one go."""
+        return View(self.world.stores[store], self)
+
+    def refused(self, error: SparklogError) -> None:
+        """Note that something was refused, or could not be done: the task goes on with something else."""
+        self.world.refusals[error.code] += 1
+        self.world.note(self.name, "refused", error.code, error.message[:240])
+
+    def _learn(self, head: Head) -> None:
+        if head.n > self.head.n:
+            self.head = head
+
+    # ---- tasks ----------------------------------------------------------------------------------
+
+    def _go_on(self, task: Task, answer: object) -> None:
+        """Let a task go on with this answer, up to the next thing it waits for."""
+        try:
+            if isinstance(answer, SparklogError):
+                wanted = task.steps.throw(answer)
+            else:
+                wanted = task.steps.send(answer)
+        except StopIteration:
+            return
+        self._wait_for(task, wanted)
+
+    def _wait_for(self, task: Task, wanted: object) -> None:
+        match wanted:
+            case int():
+                self._in(wanted, lambda: self._go_on(task, None))
+            case Call():
+                send(self.world, self, wanted, _once(lambda reply: self._go_on(task, reply)))
+            case list():
+                self._send_all(task, wanted)
+            case Submission():
+                ticket = Ticket(wanted, self.world.now_ms + COMMIT_MS, COMMIT_MS)
+                self._waiting[ticket] = task
+                self.commits.learn(self.head)
+                self.commits.submit(ticket, self._now())
+                self._serve()
+            case Request():
+                self._perform(wanted, _once(lambda reply: self._resume(task, reply)))
+            case _:
+                raise TypeError(f"task {task.name} waits for {wanted!r}")
+
+    def _resume(self, task: Task, reply: object) -> None:
+        """Go on with a reply as a value, even if it is an error."""
+        try:
+            wanted = task.steps.send(reply)
+        except StopIteration:
+            return
+        self._wait_for(task, wanted)
+
+    def _send_all(self, task: Task, calls: list[Call]) -> None:
+        replies: list[object] = [None] * len(calls)
+        left = [len(calls)]
+
+        def of(index: int) -> Callable[[object], None]:
+            def reply(value: object) -> None:
+                replies[index] = value
+                left[0] -= 1
+                if not left[0]:
+                    self._resume(task, replies)
+
+            return _once(reply)
+
+        for index, call in enumerate(calls):
+            send(self.world, self, call, of(index))
+        if not calls:
+            self._in(0, lambda: self._resume(task, replies))
+
+    # ---- the machine ----------------------------------------------------------------------------
+
+    def _now(self) -> Now:
+        return Now(self.now_ms(), self.world.now_ms, self.new_id())
+
+    def _serve(self) -> None:
+        """Send what the machine asks for, and let the tasks go on whose commands are done."""
+        while self.commits.requests:
+            request = self.commits.requests.popleft()
+            self._perform(request, lambda reply, request=request: self._reply(request, reply))
+        while self.commits.ended:
+            ticket = self.commits.ended.popleft()
+            task = self._waiting.pop(ticket)
+            answer: object = ticket.result if ticket.error is None else ticket.error
+            self._in(0, lambda task=task, answer=answer: self._go_on(task, answer))
+
+    def _reply(self, request: Request, reply: object) -> None:
+        self.commits.reply(request, reply, self._now())
+        self._learn(self.commits.head)
+        self._serve()
+
+    def _perform(self, request: Request, reply: Callable[[object], None]) -> None:
+        """Do what a machine of the chain asks for."""
+        match request:
+            case Put():
+                send(self.world, self, Call(META, "put", request.key, bytes(request.body)), reply)
+            case Get():
+                send(self.world, self, Call(META, "get", request.key), reply)
+            case GetMany():
+                self._get_many(request, reply)
+            case LoadSnapshot():
+                self._in(self.dice.randint(5, 40), lambda: reply(self._load_snapshot()))
+            case Pause():
+                self._in(int(self.dice.uniform(request.longest_ms / 2, request.longest_ms)), lambda: reply(None))
+            case _:
+                raise TypeError(request)
+
+    def _get_many(self, request: GetMany, reply: Callable[[object], None]) -> None:
+        bodies: list[bytes | None] = [None] * len(request.keys)
+        left, errors = [len(request.keys)], list[SparklogError]()
+
+        def of(index: int) -> Callable[[object], None]:
+            def got(value: object) -> None:
+                if isinstance(value, SparklogError) and not isinstance(value, KeyNotFound):
+                    errors.append(value)
+                elif isinstance(value, bytes):
+                    bodies[index] = value
+                left[0] -= 1
+                if not left[0]:
+                    reply(errors[0] if errors else bodies)
+
+            return _once(got)
+
+        for index, key in enumerate(request.keys):
+            send(self.world, self, Call(META, "get", key), of(index))
+
+    def _load_snapshot(self) -> object:
+        try:
+            loaded = snapshot.load_newest(self.view(META))
+        except SparklogError as error:
+            return error
+        return None if loaded is None else Head(loaded[1], loaded[0].entry_hash)
+
+
+def _once(reply: Callable[[object], None]) -> Callable[[object], None]:
+    """Take the first of several replies: for tasks, which wait for one."""
+    taken = [False]
+
+    def first(value: object) -> None:
+        if not taken[0]:
+            taken[0] = True
+            reply(value)
+
+    return first
+
+
+def retried(process: Process, steps: Callable[[], Steps], rest_ms: int) -> Steps:
+    """Do it again and again, with pauses. A store that does not answer, or a conflict, only costs a round."""
+    while True:
+        try:
+            yield from steps()
+        except SparklogError as error:
+            process.refused(error)
+        yield process.dice.randint(rest_ms // 2, rest_ms)

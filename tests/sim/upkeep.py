@@ -1,0 +1,177 @@
+"""Upkeep of a simulated cluster: roll, retention, deletion, FLOOR and vacuum, snapshots and old blocks of the chain."""
+
+from __future__ import annotations
+
+from sparklog.chain import snapshot
+from sparklog.chain.old_snapshots import decide_old, delete_old, find
+from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Submission
+from sparklog.core.errors import KeyExists, SparklogError
+from sparklog.core.named_uploads import NamedUploads
+from sparklog.core.retention import due_for_deletion, plan_retention
+from sparklog.core.rolling import plan_roll
+from sparklog.core.state import ClusterState
+from sparklog.core.types import CommandId, EntryNumber, StoreId, UploadId
+from sparklog.log.object_deletion import ObjectToDelete, delete_objects
+from sparklog.log.orphans import OrphanSearch, search_orphans, topic_folders
+from sparklog.log.segment_roll import rewrite
+from sparklog.maintenance import roll as roll_job
+from sparklog.maintenance.vacuum import _topic_id
+from sparklog.storage import keys
+from sparklog.storage.keys import APPENDS, data_key, entry_block, entry_key, void_key
+from tests.sim.process import Process, Steps, retried
+from tests.sim.stores import META, Call, OnPaper
+from tests.sim.uploads import holders_among, put_on
+
+FLOOR_LAG = 30  # entries
+DIGITS = "0123456789abcdef"
+
+
+def roller(process: Process) -> Steps:
+    """Rolls what is due into segments."""
+    return retried(process, lambda: _roll(process), 800)
+
+
+def retention(process: Process) -> Steps:
+    """Drops old segments, and deletes what was retired long enough ago."""
+    return retried(process, lambda: _retain(process), 1_500)
+
+
+def vacuum(process: Process) -> Steps:
+    """Raises FLOOR, and deletes orphans below it."""
+    return retried(process, lambda: _vacuum(process), 1_500)
+
+
+def keeper(process: Process) -> Steps:
+    """Writes snapshots, and deletes blocks of entries that one covers."""
+    return retried(process, lambda: _keep(process), 2_000)
+
+
+# ---- roll -------------------------------------------------------------------------------------------
+
+
+def _roll(process: Process) -> Steps:
+    state = yield from process.catch_up()
+    due = [
+        segment
+        for topic in state.topics.values()
+        for partition in state.partitions_of(topic)
+        for segment in plan_roll(state, topic, partition, process.now_ms(), everything=True)
+    ]
+    if not due:
+        return
+    segment = process.dice.choice(due)
+    slices = roll_job._slices(state, segment)
+    assert slices is not None
+    target = roll_job._target(state, segment)
+    n0 = process.position
+    yield process.dice.choice((0, 20, 500))
+    paper = OnPaper(process.world, process)
+    rewritten = rewrite(slices, target, paper, lambda: UploadId(process.new_id()))  # type: ignore[arg-type]
+    taken = yield from put_on(paper.objects, [each.store for each in target.holders])
+    holders = yield from holders_among(state, taken)
+    if holders:
+        objects = tuple(replaced(each, holders=tuple(holders)) for each in rewritten.objects)
+        command = roll_job._command(segment, replaced(rewritten, objects=objects))
+        yield Submission(CommandId(process.new_id()), n0, command)
+        process.world.rolled += 1
+
+
+def replaced(value: object, **changes: object):  # type: ignore[no-untyped-def]
+    """`msgspec.structs.replace`, for whatever struct."""
+    import msgspec
+
+    return msgspec.structs.replace(value, **changes)  # type: ignore[type-var]
+
+
+# ---- retention and deletion -------------------------------------------------------------------------
+
+
+def _retain(process: Process) -> Steps:
+    state = yield from process.catch_up()
+    for topic in state.topics.values():
+        for partition in state.partitions_of(topic):
+            cut = plan_retention(state, topic, partition, process.now_ms())
+            if cut is not None:
+                yield from process.submit(MoveLogStart(topic.topic_id, partition.partition, cut.to))
+    yield from delete_due(process, state)
+
+
+def delete_due(process: Process, state: ClusterState) -> Steps:
+    """Delete the retired objects whose delay has passed, and say so."""
+    for retired in due_for_deletion(state, process.now_ms())[:20]:
+        named = state.objects.get(retired.number)
+        assert named is not None
+        may_hold = dict.fromkeys([*(holder.store for holder in named.holders), *retired.stores])
+        stores = tuple(store for store in may_hold if store in state.stores)
+        order = ObjectToDelete(retired.number, data_key(named, retired.topic), stores, named.size_bytes)
+        deleted = delete_objects([order], process.stores)  # type: ignore[arg-type]
+        yield 1
+        if deleted.numbers:
+            yield from process.submit(ConfirmDeleted(deleted.numbers))
+
+
+# ---- FLOOR and vacuum -------------------------------------------------------------------------------
+
+
+def _vacuum(process: Process) -> Steps:
+    state = yield from process.catch_up()
+    floor = EntryNumber(max(state.floor, state.n - FLOOR_LAG))
+    if floor > state.floor:
+        yield from process.submit(RaiseFloor(floor))
+        state = yield from process.catch_up()
+    named = NamedUploads(state)
+    for store in state.stores:
+        digits = process.dice.choice(DIGITS)
+        searches = [OrphanSearch(store, f"{APPENDS}{digits}", floor, named.of_appends(digits).tobytes())]
+        searches += _segment_searches(process, state, store, floor, named)
+        for search in searches:
+            yield process.dice.choice((0, 5, 300))
+            found = search_orphans(search, process.view(store), delete=True)
+            process.world.vacuumed += found.deleted
+
+
+def _segment_searches(
+    process: Process, state: ClusterState, store: StoreId, floor: EntryNumber, named: NamedUploads
+) -> list[OrphanSearch]:
+    searches = []
+    try:
+        for folder in topic_folders(process.view(store)):
+            topic_id = _topic_id(folder)
+            if topic_id is not None:
+                searches.append(OrphanSearch(store, folder, floor, named.of_topic(topic_id).tobytes()))
+    except SparklogError:
+        pass
+    return searches
+
+
+# ---- the chain --------------------------------------------------------------------------------------
+
+
+def _keep(process: Process) -> Steps:
+    state = yield from process.catch_up()
+    head, view = process.head, process.view(META)
+    prepared = snapshot.prepare(state.fork(), head.entry_hash, {})
+    for key, body in snapshot.objects_of(prepared):
+        (reply,) = yield [Call(META, "put", key, bytes(body))]
+        if not isinstance(reply, KeyExists | None):
+            return
+    if snapshot.missing_chunks(view, prepared.manifest):
+        return
+    yield from _delete_blocks(process, state, prepared.manifest.n)
+    found = find(view)
+    yield process.dice.choice((0, 20))
+    delete_old(view, found, decide_old(found))
+
+
+def _delete_blocks(process: Process, state: ClusterState, covered_n: int) -> Steps:
+    """A block goes once the next one is complete and covered, FLOOR has passed it, and its mark was put."""
+    world = process.world
+    size = keys.ENTRIES_PER_BLOCK
+    while entry_block(min(covered_n - size, state.floor)) > world.deleted_blocks:
+        block = world.deleted_blocks
+        (reply,) = yield [Call(META, "put", void_key(block), b"")]
+        if not isinstance(reply, KeyExists | None):
+            return
+        world.deleted_blocks += 1
+        for n in range(block * size, (block + 1) * size):
+            yield [Call(META, "delete", entry_key(n))]

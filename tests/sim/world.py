@@ -1,0 +1,333 @@
+"""A simulated cluster: stores, processes, a clock that jumps from event to event, and one schedule for each seed.
+
+The code under test is real: core, the chain's machines, data objects. Time, ids, dice and stores are the world's. See
+`observer.py` for what is checked, `faults.py` for what goes wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from sparklog.chain.entry import Entry
+from sparklog.core.commands import CreateCluster, CreateTopic, DeleteTopic, NewStore
+from sparklog.core.errors import SparklogError
+from sparklog.core.records import CommandResult
+from sparklog.core.replication.append import Acks
+from sparklog.core.types import StoreId
+from sparklog.storage.keys import INCARNATION
+from tests.sim import agents, operator, readers, upkeep, writers
+from tests.sim.faults import Faults, planned
+from tests.sim.history import History, ranges_of
+from tests.sim.observer import Observer
+from tests.sim.process import Process, Steps
+from tests.sim.stores import META, SimStore
+
+STORES = tuple(map(StoreId, "abcd"))
+SPAN_MS = 12_000  # how long faults go on
+DRAIN_MS = 200_000  # how long a world may take to come to rest
+START_MS = 1_700_000_000_000
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What kind of cluster it is. `may_lose`: faults may take objects; `unclean`: elections may lose records."""
+
+    partitions: int
+    min_isr: int
+    unclean: bool
+    may_lose: bool
+
+    @staticmethod
+    def of(dice: random.Random) -> Shape:
+        """One in four may elect uncleanly; objects are lost only where min ISR is 2 and elections are clean."""
+        unclean = dice.random() < 0.25
+        min_isr = dice.choice((1, 2, 2, 2))
+        return Shape(dice.choice((1, 2, 3)), min_isr, unclean, may_lose=min_isr == 2 and not unclean)
+
+
+class World:
+    """One cluster and one schedule. `without`: numbers of incidents and names of processes that are left out."""
+
+    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 150) -> None:
+        self.seed = seed
+        self.dice = random.Random(f"{seed}/world")
+        self.shape = Shape.of(self.dice)
+        self.now_ms = START_MS
+        self.steps = 0
+        self.is_ending = False
+        self.trace: list[tuple[object, ...]] = []
+        self.refusals: Counter[str] = Counter()
+        self.memory: dict[str, writers.Memory] = {}
+        self.reads = self.rolled = self.vacuumed = self.deleted_blocks = 0
+        self.acks = 0
+        self._events: list[tuple[int, int, Process | None, int, bool, Callable[[], None]]] = []
+        self._order = count()
+        self._landing = 0  # calls on their way to a store
+        self.stores = {name: SimStore(name) for name in (META, *STORES)}
+        self.history = History()
+        self.faults = Faults(self)
+        self.processes: list[Process] = []
+        self.observer = Observer(self)
+        self._found(without)
+        for incident in planned(seed, SPAN_MS, mean_gap_ms):
+            if incident.number not in without:
+                self.at(incident.at_ms, partial(self.faults.happen, incident))
+
+    # ---- the clock ------------------------------------------------------------------------------
+
+    def at(
+        self, delay_ms: int, act: Callable[[], None], process: Process | None = None, *, lands: bool = False
+    ) -> None:
+        """Do it after so many milliseconds; if it is for a process, only in its present life."""
+        life = process.life if process is not None else 0
+        self._landing += lands
+        heapq.heappush(self._events, (self.now_ms + delay_ms, next(self._order), process, life, lands, act))
+
+    def step(self) -> None:
+        """The next thing happens."""
+        at_ms, _, process, life, lands, act = heapq.heappop(self._events)
+        self.now_ms = max(self.now_ms, at_ms)
+        self._landing -= lands
+        self.steps += 1
+        if process is not None:
+            if process.life != life:
+                return
+            if process.is_paused:
+                process.held.append(act)
+                return
+        act()
+
+    def note(self, *what: object) -> None:
+        """Add to the trace."""
+        self.trace.append((self.now_ms - START_MS, *what))
+
+    def trace_hash(self) -> str:
+        """One number for all that happened."""
+        return hashlib.sha256(repr(self.trace).encode()).hexdigest()
+
+    # ---- a run ----------------------------------------------------------------------------------
+
+    def run(self, most_steps: int = 1 << 40) -> None:
+        """Let things happen for the span, then let everybody finish without faults. Raises AssertionError."""
+        while self.now_ms < START_MS + SPAN_MS:
+            self.step()
+            if self.steps >= most_steps:
+                return
+        self._drain()
+
+    def _drain(self) -> None:
+        """Check 14."""
+        self.faults.calm()
+        self.is_ending = True
+        self.note("!", "calm")
+        self._process("healer", self._healing).start()
+        until_ms = self.now_ms + DRAIN_MS
+        while not self._is_level():
+            assert self.now_ms < until_ms, f"14: not at rest after {DRAIN_MS} ms: {self._unlevel()}"
+            self.step()
+        while self._landing:
+            self.step()
+        done: list[str] = []
+        for each in self.processes:
+            if each.name.startswith("reader"):
+                each.start()  # reads everything anew, from the newest snapshot
+        self._read_everything(done)
+        while not done:
+            self.step()
+        self.observer.sweep()
+
+    def _read_everything(self, done: list[str]) -> None:
+        def reading(process: Process) -> Steps:
+            state = yield from process.catch_up()
+            for key in sorted(state.partitions):
+                yield from readers.read(process, state, key, everything=True)
+            done.append(process.name)
+
+        last = self._process("last-reader", reading)
+        last.start()
+
+    def _healing(self, process: Process) -> Steps:
+        """The operator's care after the faults: every store is back, every partition has a leader."""
+        while True:
+            yield 500
+            try:
+                state = yield from process.catch_up()
+                yield from operator.take_back(process, state)
+                yield from operator.lead(process, state)
+            except SparklogError as error:
+                process.refused(error)
+
+    def _is_level(self) -> bool:
+        return self.steps % 50 == 0 and not self._unlevel()
+
+    def _unlevel(self) -> list[str]:
+        state = self.observer.head.state
+        rough = [f"{each.store} is fenced" for each in state.stores.values() if each.fenced]
+        for key, each in state.partitions.items():
+            value = each.replication
+            if (
+                value.leader is None
+                or value.adding
+                or value.removing
+                or value.isr != value.replicas
+                or min(value.log_ends) < value.next_offset
+            ):
+                rough.append(f"{key}: {value}")
+        return rough
+
+    # ---- who is there ---------------------------------------------------------------------------
+
+    def _found(self, without: Collection[object]) -> None:
+        """Create the cluster and a topic, then begin everybody's life."""
+        founder = self._process("founder", self._founding)
+        founder.start()
+        while self.observer.head.n < 1:
+            self.step()
+        founder.crash()
+        self.processes.clear()
+        begin: dict[str, Callable[[Process], list[Steps]]] = {
+            "writer-1": lambda process: [writers.plain_writer(process), writers.plain_writer(process)],
+            "writer-2": lambda process: [writers.producer(process), writers.plain_writer(process)],
+            "writer-3": lambda process: [writers.application(process)],
+            "reader-1": lambda process: [readers.reader(process)],
+            "operator": lambda process: [operator.operator(process)],
+            "roller": lambda process: [upkeep.roller(process)],
+            "retention": lambda process: [upkeep.retention(process)],
+            "vacuum": lambda process: [upkeep.vacuum(process)],
+            "keeper": lambda process: [upkeep.keeper(process)],
+        }
+        for name, tasks in begin.items():
+            if name not in without:
+                self._spawn(name, tasks)
+        for store in STORES:
+            self._spawn(f"agent-{store}", lambda process, store=store: [agents.agent(process, store)])
+
+    def _spawn(self, name: str, begin: Callable[[Process], list[Steps]]) -> None:
+        process = Process(self, name, begin)
+        self.processes.append(process)
+        process.start()
+
+    def _process(self, name: str, steps: Callable[[Process], Steps]) -> Process:
+        return Process(self, name, lambda process: [steps(process)])
+
+    def _founding(self, process: Process) -> Steps:
+        chain_id = process.new_id()
+        new = tuple(NewStore(store, f"memory://{store}", self._mark(store, chain_id)) for store in STORES)
+        yield from process.submit(CreateCluster(chain_id, new))
+        yield from process.submit(self._topic())
+
+    def _topic(self) -> CreateTopic:
+        config = {
+            "min.insync.replicas": str(self.shape.min_isr),
+            "unclean.leader.election.enable": str(self.shape.unclean).lower(),
+            "retention.bytes": "30000",
+            "file.delete.delay.ms": "2000",
+            "rewrite.delete.delay.ms": "3000",
+            "segment.bytes": "4000",
+        }
+        stores = self.dice.sample(STORES, 4)
+        assignment = tuple(
+            tuple(stores[(partition + replica) % 4] for replica in range(operator.RF))
+            for partition in range(self.shape.partitions)
+        )
+        return CreateTopic("orders", config=config, assignment=assignment)
+
+    def _mark(self, store: StoreId, chain_id: str) -> str:
+        incarnation = f"{self.dice.getrandbits(128):032x}"
+        body = msgspec.json.encode({"incarnation": incarnation, "chain_id": chain_id})
+        self.stores[store].bodies[INCARNATION] = body
+        return incarnation
+
+    def add_store(self, store: StoreId, chain_id: str) -> str:
+        """A new home of replicas, with its agent. Returns its incarnation."""
+        if store in self.stores:  # an earlier try was not answered
+            return str(msgspec.json.decode(self.stores[store].bodies[INCARNATION])["incarnation"])
+        self.stores[store] = SimStore(store)
+        self.observer.watch(store)
+        self._spawn(f"agent-{store}", lambda process: [agents.agent(process, store)])
+        return self._mark(store, chain_id)
+
+    def recreate_topic(self, dice: random.Random) -> None:
+        """Somebody deletes the topic, and creates one of the same name."""
+
+        def recreating(process: Process) -> Steps:
+            while True:
+                try:
+                    state = yield from process.catch_up()
+                    for topic in list(state.topics):
+                        yield from process.submit(DeleteTopic(topic))
+                        self.faults.count("topic-recreated")
+                        yield dice.choice((1, 300))
+                    yield from process.submit(self._topic())
+                    return
+                except SparklogError as error:
+                    process.refused(error)
+                    if self.observer.head.state.topics:
+                        return
+                yield 200
+
+        self._process(f"recreator-{dice.random()}", recreating).start()
+
+    # ---- what others say ------------------------------------------------------------------------
+
+    def entry_landed(self, entry: Entry) -> None:
+        """For the trace."""
+        for command in entry.commands:
+            names = ", ".join(type(record).__name__ for record in command.records)
+            self.note("=", entry.n, entry.author.name if hasattr(entry.author, "name") else "", names)
+
+    def acknowledge(self, process: Process, write: writers.Write, result: CommandResult) -> None:
+        """A writer has its answer: check 5."""
+        if write.acks is Acks.NONE:
+            return
+        self.acks += 1
+        state = self.observer.head.state
+        self.note(process.name, "is told", [(each.partition, each.start, each.end) for each in result.ranges])
+        for key, offsets in ranges_of(result).items():
+            values = write.parts[key.partition]
+            partition = state.partitions.get(key)
+            for offset, value in zip(offsets, values, strict=True):
+                known = self.history.values[key].get(offset)
+                assert known == value, f"5: {process.name} wrote {value!r}, at {offset} of {key} is {known!r}"
+                if partition is None or offset < partition.log_start or offset in self.history.forgotten[key]:
+                    continue
+                if write.acks is Acks.ALL:
+                    assert partition.high_watermark > offset, f"5: {value!r} at {offset} is not visible: {partition}"
+                    self.history.acknowledged[value] = "ALL"
+                else:
+                    self.history.acknowledged.setdefault(value, "LEADER")
+
+
+def prepare(patch: Any) -> None:
+    """Small blocks and caches, no threads: for all worlds of a test. `patch` is pytest's monkeypatch or the like."""
+    from sparklog.chain import catch_up, command_body, group, old_snapshots, snapshot
+    from sparklog.log import object_reader
+    from sparklog.storage import keys
+    from tests.faults.inline_pool import Inline
+
+    patch.setattr(keys, "ENTRIES_PER_BLOCK", 8)
+    patch.setattr(catch_up, "ENTRIES_PER_BLOCK", 8)
+    patch.setattr(catch_up, "READ_WIDTH", 4)
+    patch.setattr(old_snapshots, "KEPT", 1)
+    patch.setattr(snapshot, "ThreadPoolExecutor", Inline)
+    patch.setattr(command_body, "SLICES_INLINE", 2)
+    patch.setattr(group, "SLICES_INLINE", 2)
+    patch.setattr(object_reader, "CACHED_INDEXES", 1024)
+
+
+def new_world(seed: int, **how: Any) -> World:
+    """A world without what an earlier one left behind in the process."""
+    from sparklog.log import object_reader
+
+    object_reader._cache = object_reader._IndexCache(64)
+    return World(seed, **how)
