@@ -22,6 +22,7 @@ from sparklog.chain.head import Head
 from sparklog.chain.requests import Now, Request
 from sparklog.core.commands import Command, Submission
 from sparklog.core.errors import ChainDamaged, RequestTimedOut
+from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult
 from sparklog.core.types import CommandId, EntryNumber
 from sparklog.host.clock import Clock
@@ -67,7 +68,7 @@ class Committer:
         `timeout_ms` is how long the command may try to win a slot. A call that shares an entry with others, or waits
         for theirs, may last as long as the longest of them. Raises the command's own error (nothing was changed),
         OutcomeUnknown (look it up by its id, or submit the same `Submission` again with `in_doubt`), RequestTimedOut
-        (nothing was changed).
+        (nothing was changed). WriteLost: an election gave up records of this author; nothing was written.
         """
         ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
         self._drive(ticket)
@@ -76,6 +77,8 @@ class Committer:
             raise ticket.error
         if ticket.result is None:
             raise AssertionError("a command that is done has a result or an error")
+        if ticket.result.application is not None and ticket.result.lost is not None:
+            raise version_lost(ticket.result.application, ticket.result.lost)
         return ticket.result
 
     def close(self) -> None:

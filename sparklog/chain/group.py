@@ -148,13 +148,11 @@ def _add(group: Group, ticket: Ticket, decision: Decision) -> None:
     submission, records = ticket.submission, decision.records
     applied = in_entry = AppliedCommand(submission.command_id, submission.n0, records)
     encoded = encode_command(applied)
-    if isinstance(submission.command, Append) and len(submission.command.slices) > SLICES_INLINE:
+    appended = records[0]
+    if isinstance(appended, Appended) and len(appended.slices) > SLICES_INLINE:
         if ticket.body is None:
             group.without_body.append(ticket)
             return
-        appended = records[0]
-        if not isinstance(appended, Appended):
-            raise AssertionError("an append leads to Appended")
         in_entry = msgspec.structs.replace(applied, records=(ticket.body.reference(appended),))
         encoded = encode_command(in_entry)
     group.draft.apply_command(applied, group.at)

@@ -39,6 +39,7 @@ from sparklog.chain.requests import Now, Pause, Reply, Request
 from sparklog.chain.settling import Settled, Settling
 from sparklog.core.apply import result_of
 from sparklog.core.errors import Landed, RequestTimedOut, SparklogError
+from sparklog.core.losses import check_left
 from sparklog.core.readable import duration
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block, entry_key
@@ -398,7 +399,13 @@ class GroupCommit:
         """Answer from `entries`. A missing one is below a FLOOR that this head does not know yet, or it is damage."""
         results = {command.command_id: result for command, result in results_in(entries)}
         for ticket, _ in committed:
-            ticket.result = results.get(ticket.submission.command_id)
+            result = results.get(ticket.submission.command_id)
+            try:
+                if result is not None:
+                    check_left(self.head.state, result)
+                ticket.result = result
+            except SparklogError as lost:
+                ticket.error = lost
         self.ended.extend(ticket for ticket, _ in committed if ticket.done)
         self._queue = deque(each for each in self._queue if not each.done)
         unread = [(ticket, n) for ticket, n in committed if not ticket.done]

@@ -26,7 +26,7 @@ from sparklog.core import object_table, result_table, retired_table, slice_table
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
-from sparklog.core.records import CommandResult, JobRan
+from sparklog.core.records import CommandResult, JobRan, LostRecords
 from sparklog.core.result_table import AppliedBy, ResultTable, label_hash
 from sparklog.core.retired_table import Retired, RetiredTable
 from sparklog.core.slice_table import SliceTable
@@ -68,6 +68,7 @@ class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
     producer_epoch: int
     last_used_ms: int
     batches: tuple[tuple[TopicPartition, tuple[SequencedBatch, ...]], ...]
+    lost: tuple[LostRecords, ...] = ()
 
 
 class SmallState(msgspec.Struct, frozen=True):
@@ -133,7 +134,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
     slices = table_chunks(state.slices.in_blocks().blocks, prepared, known)
     objects = table_chunks(stored_objects.blocks, prepared, known)
     producers = tuple(
-        StoredProducer(each.producer_id, each.producer_epoch, each.last_used_ms, tuple(each.batches.items()))
+        StoredProducer(each.producer_id, each.producer_epoch, each.last_used_ms, tuple(each.batches.items()), each.lost)
         for each in state.producers.values()
     )
     small = SmallState(
@@ -304,7 +305,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             producers=CopyOnWriteMap(
                 (
                     each.producer_id,
-                    Producer(each.producer_id, each.producer_epoch, each.last_used_ms, dict(each.batches)),
+                    Producer(each.producer_id, each.producer_epoch, each.last_used_ms, dict(each.batches), each.lost),
                 )
                 for each in small.producers
             ),

@@ -108,6 +108,9 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             return f"{added} added to {names.get(record.topic_id, f'topic id {record.topic_id}')}"
         case records.TopicDeleted():
             return f"topic id {record.topic_id} deleted"
+        case records.LossReported():
+            lost, app_id = record.lost, record.application.app_id
+            return f"{app_id} heard that of its version {lost.version} {', '.join(map(str, lost.records))} was lost"
         case records.Appended(ranges=()) if record.application is not None:
             return f"version {record.application.version} of {record.application.app_id} written, without records"
         case records.Appended() | records.AppendedByReference():
@@ -239,6 +242,7 @@ def _write(state: ClusterState, command_id: str | None, result: CommandResult) -
         "txn_app_id": None if result.application is None else result.application.app_id,
         "txn_version": None if result.application is None else result.application.version,
         "records": result.records,
+        "lost": None if result.lost is None else [str(each) for each in result.lost.records],
         "ranges": ranges
         if settings.json
         else [f"{each['topic']}-{each['partition']} [{each['start']}, {each['end']})" for each in ranges],

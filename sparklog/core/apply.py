@@ -25,6 +25,7 @@ from sparklog.core.records import (
     FloorRaised,
     JobRan,
     LogStartMoved,
+    LossReported,
     ObjectsDeleted,
     PartitionsAdded,
     PartitionsChanged,
@@ -94,6 +95,8 @@ def result_of(command: AppliedCommand, at: At) -> CommandResult:
                 result = _append_result(record, command.n0, at)
             case TopicCreated():
                 result = msgspec.structs.replace(result, topic_id=record.topic_id)
+            case LossReported():
+                result = msgspec.structs.replace(result, application=record.application, lost=record.lost)
             case ProducerAllocated():
                 result = msgspec.structs.replace(
                     result, producer_id=record.producer_id, producer_epoch=record.producer_epoch
@@ -139,6 +142,8 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
         case ApplicationsForgotten():
             for app_id in record.app_ids:
                 state.applications.pop(app_id, None)
+        case LossReported():
+            _hear_of_loss(state, record)
         case ClusterCreated():
             state.chain_id, state.config = record.chain_id, record.config
         case StoreRegistered():
@@ -229,6 +234,13 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
 def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
     records = sum(each.records for each in record.ranges)
     return CommandResult(at.n, n0, at.time_ms, record.ranges, records, record.application, record.label)
+
+
+def _hear_of_loss(state: ClusterState, record: LossReported) -> None:
+    app_id = record.application.app_id
+    known = state.applications.get(app_id)
+    if known is not None:
+        state.applications[app_id] = msgspec.structs.replace(known, lost=None)
 
 
 def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:

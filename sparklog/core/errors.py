@@ -337,6 +337,12 @@ class PreferredLeaderNotAvailable(TryAgain):
     code = "PREFERRED_LEADER_NOT_AVAILABLE"
 
 
+class WriteLost(TryAgain):
+    """An election gave up records of this author that were written before; this call wrote nothing: do both again."""
+
+    code = "WRITE_LOST"
+
+
 class RequestTimedOut(TryAgain):
     """The call did not finish in the time it was given."""
 

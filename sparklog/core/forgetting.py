@@ -1,7 +1,9 @@
 """What goes out of the state with slices: objects that no slice names any more, and whatever was remembered of a write.
 
 An election that makes a replica with less than all lead forgets the slices above its log end (rule E4). With them go
-the sequences, results and versions of what wrote them, so that a repeat is a first write again.
+the sequences, results and versions of what wrote them, so that a repeat is a first write again. After an unclean
+election, which may give up what was committed, results stay and say what is left (`losses.py`), and producers and
+applications remember what they lost until their authors have heard of it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import numpy as np
 
 from sparklog.core.column_blocks import Column
 from sparklog.core.partition_change import PartitionChange
+from sparklog.core.producers import sequence_after
+from sparklog.core.records import LostRecords, LostVersion
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartition
@@ -27,6 +31,7 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
     starts: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
     gone: list[Column] = []
+    unclean: set[TopicPartition] = set()
     for change in changes:
         if change.forgotten_from is msgspec.UNSET:
             continue
@@ -36,11 +41,16 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
         sizes[key] = stored_bytes(removed)
         orphans = _no_longer_named(state, removed.columns["object_number"])
         state.objects.remove_many(orphans.tolist())
-        gone.append(orphans)
-    if starts:
+        if change.lost is msgspec.UNSET:
+            gone.append(orphans)
+        else:
+            unclean.add(key)
+            _remember_losses(state, f"{state.topics[key.topic_id].name}-{key.partition}", removed)
+    if gone:
         state.results.forget(np.concatenate(gone))
+    if starts:
         _forget_sequences(state, starts)
-        _forget_versions(state, starts)
+        _forget_versions(state, {key: starts[key] for key in unclean})
     return sizes
 
 
@@ -98,12 +108,21 @@ def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offse
     for producer in list(state.producers.values()):
         batches = dict(producer.batches)
         for key in starts.keys() & producer.batches.keys():
-            left = tuple(batch for batch in batches.pop(key) if batch.end <= starts[key])
+            known = batches.pop(key)
+            left = tuple(_cut(batch, starts[key]) for batch in known if batch.start < starts[key])
             left = left or _last_batch(state, producer, key)
             if left:
                 batches[key] = left
         if batches != producer.batches:
             state.producers[producer.producer_id] = msgspec.structs.replace(producer, batches=batches)
+
+
+def _cut(batch: SequencedBatch, end: Offset) -> SequencedBatch:
+    """The part of a batch below `end`, which is above its start."""
+    if batch.end <= end:
+        return batch
+    last = sequence_after(batch.first_sequence, end - batch.start - 1)
+    return msgspec.structs.replace(batch, last_sequence=last, end=end)
 
 
 def _last_batch(state: ClusterState, producer: Producer, key: TopicPartition) -> tuple[SequencedBatch, ...]:
@@ -119,13 +138,38 @@ def _last_batch(state: ClusterState, producer: Producer, key: TopicPartition) ->
     return (SequencedBatch(first, last, Offset(start), Offset(end)),)
 
 
+def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> None:
+    """Producers whose slices an unclean election gave up lost all between the first and the last of them."""
+    producer_ids = removed.columns["producer_id"]
+    for producer_id in np.unique(producer_ids[producer_ids >= 0]).tolist():
+        producer = state.producers.get(producer_id)
+        if producer is not None:
+            own = producer_ids == producer_id
+            start, end = removed.columns["start"][own].min().item(), removed.columns["end"][own].max().item()
+            lost = (*producer.lost, LostRecords(place, Offset(start), Offset(end)))
+            state.producers[producer_id] = msgspec.structs.replace(producer, lost=lost)
+
+
 def _forget_versions(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
-    """A version of which nothing is left may be written again. Older ones stay written."""
+    """A version of which nothing is left may be written again. Older ones stay written.
+
+    `starts` are of unclean elections: others give up nothing that an application wrote.
+    """
     for app_id, known in list(state.applications.items()):
         written = known.result.ranges
         keys = [TopicPartition(each.topic_id, each.partition) for each in written]
-        if written and all(
-            key in starts and each.start >= starts[key] for key, each in zip(keys, written, strict=True)
-        ):
-            before = msgspec.structs.replace(known.result, ranges=(), records=0, application=None, label="")
-            state.applications[app_id] = ApplicationState(known.version - 1, before)
+        lost = tuple(
+            LostRecords(f"{state.topics[key.topic_id].name}-{key.partition}", max(each.start, starts[key]), each.end)
+            for key, each in zip(keys, written, strict=True)
+            if key in starts and each.end > starts[key]
+        )
+        if not lost:
+            continue
+        if known.lost is not None:
+            lost = (*known.lost.records, *lost)
+        is_whole = all(key in starts and each.start >= starts[key] for key, each in zip(keys, written, strict=True))
+        version, result = known.version, known.result
+        if is_whole:
+            version -= 1
+            result = msgspec.structs.replace(result, ranges=(), records=0, application=None, label="")
+        state.applications[app_id] = ApplicationState(version, result, LostVersion(known.version, lost, is_whole))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId, WriteLost
+from sparklog.core.losses import listed
 from sparklog.core.state import Producer, SequencedBatch
 from sparklog.core.types import NewSlice, ProducerId, ProducerSpan, Slice, TopicPartition
 
@@ -51,7 +52,9 @@ def repeated_batch(
     """The earlier batch that `span` repeats exactly, or None if it is the next one.
 
     Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance
-    is active, or the epoch was never given), OutOfOrderSequence (a gap, or a partial repeat).
+    is active, or the epoch was never given), WriteLost (an unclean election gave up some of its records; it is raised
+    until the producer begins its next epoch, so that nothing it has under way lands behind the gap),
+    OutOfOrderSequence (a gap, or a partial repeat).
     """
     if producer is None:
         raise UnknownProducerId(
@@ -67,6 +70,11 @@ def repeated_batch(
     for batch in known:
         if (batch.first_sequence, batch.last_sequence) == (span.first_sequence, span.last_sequence):
             return batch
+    if producer.lost:
+        raise WriteLost(
+            f"records of producer {span.producer_id} were lost in an unclean election: {listed(producer.lost)}; "
+            f"nothing was written to {where}: begin the producer's next epoch, and write what is missing again"
+        )
     expected = sequence_after(known[-1].last_sequence, 1) if known else 0
     if span.first_sequence != expected:
         raise OutOfOrderSequence(
@@ -85,4 +93,4 @@ def with_batches(producer: Producer, written: Mapping[TopicPartition, SequencedB
     for topic_partition, batch in written.items():
         batches[topic_partition] = (*batches.get(topic_partition, ()), batch)[-KEPT_BATCHES:]
     used_ms = max(now_ms, producer.last_used_ms)
-    return Producer(producer.producer_id, producer.producer_epoch, used_ms, batches)
+    return Producer(producer.producer_id, producer.producer_epoch, used_ms, batches, producer.lost)

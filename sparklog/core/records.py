@@ -113,6 +113,25 @@ class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return records_between(self.start, self.end)
 
 
+class LostRecords(msgspec.Struct, frozen=True, array_like=True):
+    """Records [start, end) of a partition that an election gave up. `place` is its topic and number, for messages."""
+
+    place: str
+    start: Offset
+    end: Offset
+
+    def __str__(self) -> str:
+        return f"{self.place} [{self.start}, {self.end})"
+
+
+class LostVersion(msgspec.Struct, frozen=True, array_like=True):
+    """What an unclean election gave up of an application's version, and whether any of that version is left."""
+
+    version: int
+    records: tuple[LostRecords, ...]
+    is_whole: bool
+
+
 class Appended(msgspec.Struct, frozen=True, tag="appended"):
     """Objects were named and their slices got offsets. One range per partition, in order of first appearance.
 
@@ -187,6 +206,13 @@ class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgo
     app_ids: tuple[str, ...]
 
 
+class LossReported(msgspec.Struct, frozen=True, tag="loss-reported"):
+    """The application's author hears what it lost, in place of a write; it hears so once (rule E4)."""
+
+    application: Application
+    lost: LostVersion
+
+
 class ProducerAllocated(msgspec.Struct, frozen=True, tag="producer-allocated"):
     """From now on the producer id is valid, with this epoch and no sequences yet."""
 
@@ -218,6 +244,7 @@ Record = (
     | ObjectsDeleted
     | FloorRaised
     | ApplicationsForgotten
+    | LossReported
     | ProducerAllocated
     | JobRan
     | StoreFenced
@@ -245,7 +272,8 @@ class AppliedCommand(msgspec.Struct, frozen=True, array_like=True):
 class CommandResult(msgspec.Struct, frozen=True, array_like=True):
     """What a command led to, kept until FLOOR passes its `n0` so that a repeat gets the same answer.
 
-    `ranges`: what an append wrote. `topic_id`, `producer_id`, `producer_epoch`: what was created.
+    `ranges`: what an append wrote. `topic_id`, `producer_id`, `producer_epoch`: what was created. `lost`: the append
+    was not made, because its application is to hear of this first.
     """
 
     n: EntryNumber
@@ -258,3 +286,4 @@ class CommandResult(msgspec.Struct, frozen=True, array_like=True):
     topic_id: TopicId | None = None
     producer_id: ProducerId | None = None
     producer_epoch: int | None = None
+    lost: LostVersion | None = None

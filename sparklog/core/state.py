@@ -19,7 +19,7 @@ from sparklog.core.config.topic import TopicConfig, effective
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.numbering import records_between
 from sparklog.core.object_table import ObjectTable
-from sparklog.core.records import CommandResult, JobRan
+from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
 from sparklog.core.replication.partition import Replication
 from sparklog.core.result_table import ResultTable
 from sparklog.core.retired_table import RetiredTable
@@ -117,19 +117,31 @@ class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Producer(msgspec.Struct, frozen=True, array_like=True):
-    """An idempotent producer: its epoch, and per partition its last five batches, oldest first."""
+    """An idempotent producer: its epoch, and per partition its last five batches, oldest first.
+
+    `lost`: what unclean elections gave up of its records. It writes nothing more until it has begun its next epoch.
+    """
 
     producer_id: ProducerId
     producer_epoch: int
     last_used_ms: int
     batches: dict[TopicPartition, tuple[SequencedBatch, ...]] = {}
+    lost: tuple[LostRecords, ...] = ()
 
 
 class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
-    """The last version an application wrote, and what that write led to."""
+    """The last version an application wrote, and what that write led to.
+
+    `lost`: what an unclean election gave up of it, until its author hears of that.
+    """
 
     version: int
     result: CommandResult
+    lost: LostVersion | None = None
+
+    def has_written(self, version: int) -> bool:
+        """Whether a write of this version adds nothing. False as long as there is a loss to be heard of."""
+        return version <= self.version and self.lost is None
 
 
 @dataclass(slots=True)

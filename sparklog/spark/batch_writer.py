@@ -69,7 +69,7 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
         transaction = options.transaction
         before = None if transaction is None else state.applications.get(transaction.app_id)
     done = None
-    if before is not None and transaction is not None and transaction.version <= before.version:
+    if before is not None and transaction is not None and before.has_written(transaction.version):
         done = before.version
     if not options.acks_all and options.topic is not None and "partition" not in schema.fieldNames():
         _check_leader_only({options.topic: plan.topics[options.topic].partitions})

@@ -29,9 +29,17 @@ from sparklog.core.commands import (
     ReportReplicas,
     Submission,
 )
-from sparklog.core.errors import DataLoss, InvalidInput, NoReplicaOnline, UnknownTopicOrPartition
+from sparklog.core.errors import (
+    DataLoss,
+    InvalidInput,
+    Landed,
+    NoReplicaOnline,
+    UnknownTopicOrPartition,
+    WriteLost,
+)
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.records import AppendedByReference, CommandResult
+from sparklog.core.replication.append import Acks
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId
 from sparklog.log.scan import scan
 from sparklog.log.stores import Stores
@@ -256,6 +264,50 @@ def test_the_ends_of_leader_epochs_are_as_kafka_says(cluster: Cluster, planned: 
         cluster.offsets_for_leader_epoch("t", 0, -1)
     with pytest.raises(UnknownTopicOrPartition):
         cluster.offsets_for_leader_epoch("t", 1, 0)
+
+
+def test_a_write_that_an_election_cut_is_no_success_when_it_is_sent_again(cluster: Cluster) -> None:
+    connection = cluster.connection
+    with connection.follower.current() as state:
+        plan = plan_write(
+            state, connection.places(state), new_command_id(), topic="t", compression=None, now_ms=1 << 40
+        )
+    written = [write_rows(plan, pa.table({"value": [value]}).to_batches()) for value in (b"3", b"4")]
+    command = append_command(plan, written)
+    assert command is not None
+    first, second = command.objects
+    cut = replace(
+        command,
+        objects=(replace(first, holders=first.holders[:2]), replace(second, holders=second.holders[:1])),
+        acks=Acks.LEADER,
+    )
+    submission = Submission(plan.command_id, plan.n0, cut)
+    assert connection.committer.submit(submission).records == 2
+    submit(cluster, FenceStore(StoreId("a")))
+    with pytest.raises(WriteLost, match=r"given up t-0 \[4, 5\) since; the rest of it is there") as caught:
+        connection.committer.submit(replace(submission, in_doubt=True))
+    assert caught.value.landed is Landed.YES
+    write(cluster, "5")
+    assert values(cluster) == ["0", "1", "2", "3", "5"]
+
+
+@pytest.mark.parametrize("inline", [0, 1_000], ids=["by reference", "inline"])
+def test_an_application_that_lost_a_version_is_refused_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, inline: int
+) -> None:
+    monkeypatch.setattr(group, "SLICES_INLINE", inline)
+    rows = pa.table({"value": ["x"]})
+    for each in "bc":
+        submit(cluster, FenceStore(StoreId(each)))
+    for version in range(3):
+        cluster.append("t", rows, application=("job", version))
+    lead_without_the_last_three(cluster)
+    with pytest.raises(WriteLost, match=r"version 2 of job was lost in an unclean election: t-0 \[5, 6\)") as caught:
+        cluster.append("t", rows, application=("job", 2))
+    assert caught.value.landed is Landed.NO
+    assert cluster.append("t", rows, application=("job", 2)).records == 1
+    assert cluster.append("t", rows, application=("job", 3)).records == 1
+    assert cluster.describe("t").partitions[0].high_watermark == 9
 
 
 def test_a_large_write_that_a_store_lacks_is_the_same_to_who_reads_the_chain(

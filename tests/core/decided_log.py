@@ -23,6 +23,7 @@ from sparklog.core.commands import (
 )
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.invariants import check
+from sparklog.core.losses import check_left
 from sparklog.core.records import AppliedCommand, At, CommandResult
 from sparklog.core.replication.invariants import check_step
 from sparklog.core.replication.partition import Replication
@@ -96,7 +97,9 @@ class DecidedLog:
         if decision.known is not None:
             return decision.known
         if decision.committed_in is not None:
-            return result_of(*self.entries[decision.committed_in])
+            result = result_of(*self.entries[decision.committed_in])
+            check_left(self.state, result)
+            return result
         applied = AppliedCommand(submission.command_id, submission.n0, decision.records)
         if decision.records:
             self.entries[at.n] = applied, at

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from sparklog.core.commands import Application, MoveLogStart
-from sparklog.core.errors import OutOfOrderSequence
+from sparklog.core.commands import (
+    AllocateProducer,
+    Append,
+    Application,
+    DeleteTopic,
+    MoveLogStart,
+)
+from sparklog.core.errors import Landed, OutOfOrderSequence, WriteLost
+from sparklog.core.losses import version_lost
+from sparklog.core.records import LostRecords, LostVersion
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import Holder, Offset, OffsetRange, PartitionIndex, StoreId
 from tests.core.decided_log import place, span
@@ -110,26 +121,65 @@ def test_a_forgotten_result_goes_out_of_a_block_too(log: ReplicatedLog) -> None:
     assert log.state.results.get(kept.command_id) is not None
 
 
-def test_a_write_of_which_a_part_is_left_stays_known() -> None:
-    """An unclean election of c forgets the part in partition 0, whose object is the first one."""
-    log = ReplicatedLog(partitions=2)
-    log.configure(min_insync_replicas="1")
-    log.fence("c")
-    first, second = log.write_of("ab", 1, 0), log.write_of("ab", 1, 1)
-    both = msgspec.structs.replace(
-        first,
-        objects=(*first.objects, *second.objects),
-        slices=(*first.slices, msgspec.structs.replace(second.slices[0], object_index=1)),
-        epochs=(*first.epochs, *second.epochs),
+def multi_slice(log: ReplicatedLog, *on: str, partitions: tuple[int, ...] = (), **more: Any) -> Append:
+    """A write of one slice of two records per item of `on`, each on these stores."""
+    parts = [
+        log.write_of(stores, 2, partition) for stores, partition in zip(on, partitions or (0,) * len(on), strict=True)
+    ]
+    return replace(
+        parts[0],
+        objects=tuple(part.objects[0] for part in parts),
+        slices=tuple(replace(part.slices[0], object_index=at) for at, part in enumerate(parts)),
+        epochs=tuple({part.epochs[0].partition: part.epochs[0] for part in parts}.values()),
+        **more,
     )
-    written = log.begin(both)
-    log.submit_again(written)
-    for store in "ab":
-        log.fence(store)
-    log.register("c")
-    log.elect("c", unclean=True)
-    assert (log.bounds(0), log.bounds(1)) == ([], [(0, 1)])
-    assert log.decide_again(msgspec.structs.replace(written, in_doubt=True)).committed_in is not None
+
+
+def test_a_write_that_an_election_cut_says_what_is_left_when_it_is_sent_again(log: ReplicatedLog) -> None:
+    cut = log.begin(multi_slice(log, "ab", "a", acks=Acks.LEADER))
+    assert log.submit_again(cut).ranges[0].end == 8
+    log.submit_again(cut)
+    log.fence("a")
+    assert log.bounds() == [(0, 4), (4, 6)]
+    before = log.state.n
+    with pytest.raises(WriteLost, match=r"given up orders-0 \[6, 8\) since; the rest of it is there") as caught:
+        log.submit_again(cut)
+    assert caught.value.landed is Landed.YES
+    assert log.state.n == before
+    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(4)))
+    with pytest.raises(WriteLost):
+        log.submit_again(cut)
+
+
+def test_a_write_to_several_partitions_is_not_written_twice_where_one_lost_it() -> None:
+    log = ReplicatedLog(partitions=2)
+    both = log.begin(multi_slice(log, "a", "abc", partitions=(0, 1)))
+    log.submit_again(both)
+    log.fence("a")
+    log.elect(unclean=True)
+    assert (log.bounds(0), log.bounds(1)) == ([], [(0, 2)])
+    with pytest.raises(WriteLost, match=r"given up orders-0 \[0, 2\) since; the rest of it is there: write only what"):
+        log.submit_again(both)
+
+
+def test_a_write_of_which_an_unclean_election_left_nothing_says_so(log: ReplicatedLog) -> None:
+    lost = log.begin(log.write_of("a", 2))
+    log.submit_again(lost)
+    log.fence("a")
+    log.elect(unclean=True)
+    with pytest.raises(WriteLost, match=r"given up orders-0 \[4, 6\) since; write it again, with a new") as caught:
+        log.submit_again(lost)
+    assert caught.value.landed is Landed.NO
+
+
+def test_what_retention_and_deletion_took_is_no_loss(log: ReplicatedLog) -> None:
+    old, newer = log.begin(log.write_of("abc", 2)), log.begin(log.write_of("abc", 3))
+    for each in (old, newer):
+        log.submit_again(each)
+    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(7)))
+    assert [log.submit_again(each).records for each in (old, newer)] == [2, 3]
+    log.submit(DeleteTopic(TOPIC))
+    assert log.submit_again(newer).records == 3
 
 
 # ---- producers ----------------------------------------------------------------------------------------
@@ -166,6 +216,43 @@ def test_a_producer_of_which_nothing_is_left_begins_again(log: ReplicatedLog) ->
     assert log.write("bc", 1, producer=span(producer, 0, 0, 0)).ranges[0].start == 5
 
 
+def test_a_batch_that_an_election_cut_is_not_written_twice(log: ReplicatedLog) -> None:
+    producer = log.producer()
+    log.write("abc", 1, producer=span(producer, 0, 0, 0))
+    cut = multi_slice(log, "ab", "a", acks=Acks.LEADER)
+    spans = (span(producer, 0, 1, 2), span(producer, 0, 3, 4))
+    slices = tuple(replace(each, producer=own) for each, own in zip(cut.slices, spans, strict=True))
+    log.submit(replace(cut, slices=slices))
+    log.fence("a")
+    assert log.bounds() == [(0, 4), (4, 5), (5, 7)]
+    with pytest.raises(OutOfOrderSequence, match="must go on at sequence 3 in orders-0, found 1 to 4"):
+        log.write("bc", 4, producer=span(producer, 0, 1, 4))
+    assert log.write("bc", 2, producer=span(producer, 0, 3, 4)).ranges[0].start == 9
+
+
+def test_a_producer_that_lost_records_in_an_unclean_election_hears_so_until_its_next_epoch() -> None:
+    log = ReplicatedLog(partitions=2)
+    producer, other = log.producer(), log.producer()
+    log.write("abc", 1, producer=span(producer, 0, 0, 0))
+    log.write("abc", 1, 1, producer=span(other, 0, 0, 0))
+    for at in (1, 2):
+        log.write("a", 1, producer=span(producer, 0, at, at))
+    log.fence("a")
+    log.elect(unclean=True)
+    assert log.write("b", 1, producer=span(producer, 0, 0, 0)).ranges[0].start == 0  # it is there, and said to be
+    before = log.state.n
+    for sequence, partition in ((1, 0), (3, 0), (4, 0), (0, 1)):  # whatever it has under way
+        with pytest.raises(
+            WriteLost, match=rf"producer {producer} were lost .*: orders-0 \[1, 3\); nothing was"
+        ) as caught:
+            log.write("b", 1, partition, producer=span(producer, 0, sequence, sequence))
+        assert caught.value.landed is Landed.NO
+    assert log.state.n == before
+    log.submit(AllocateProducer(producer))
+    assert log.write("b", 1, producer=span(producer, 1, 0, 0)).ranges[0].start == 3
+    assert log.write("b", 1, 1, producer=span(other, 0, 1, 1)).ranges[0].start == 1  # it lost nothing
+
+
 def test_other_partitions_and_producers_are_as_before() -> None:
     log = ReplicatedLog(partitions=2)
     one, other = log.producer(), log.producer()
@@ -189,10 +276,42 @@ def test_a_version_that_an_unclean_election_gave_up_may_be_written_again(log: Re
     log.elect(unclean=True)
     assert log.state.applications["job"].version == 6
     log.register("a")
+    assert log.write("b", 1, application=Application("job", 7)).lost is not None
     assert log.write("b", 1, application=Application("job", 7)).ranges[0].start == 6
     before = log.state.n
     log.write("b", 1, application=Application("job", 6))
     assert log.state.n == before  # it is written: its record is left
+
+
+@pytest.mark.parametrize("version", [6, 7, 8])
+def test_an_application_hears_once_what_it_lost_and_then_goes_on(log: ReplicatedLog, version: int) -> None:
+    log.write("a", 2, application=Application("job", 7))
+    log.fence("a")
+    log.elect(unclean=True)
+    first = log.begin(log.write_of("b", 1, application=Application("job", version)))
+    heard = log.submit_again(first)
+    assert (heard.ranges, heard.records, heard.lost) == (
+        (),
+        0,
+        LostVersion(7, (LostRecords("orders-0", Offset(4), Offset(6)),), is_whole=True),
+    )
+    assert log.bounds() == [(0, 4)]
+    assert log.submit_again(first) == heard  # the same command hears the same
+    assert str(version_lost(Application("job", version), heard.lost)) == (
+        "WRITE_LOST: version 7 of job was lost in an unclean election: orders-0 [4, 6); write it again. "
+        f"Version {version} was not written now; this is said once, and the next write is made"
+    )
+    written = log.write("b", 1, application=Application("job", version))
+    assert written.lost is None
+    assert (written.records > 0) is (version > 6)  # 6 was written before
+
+
+def test_an_application_that_lost_nothing_hears_nothing(log: ReplicatedLog) -> None:
+    log.write("abc", 1, application=Application("job", 7))
+    log.write("a", 2)
+    log.fence("a")
+    log.elect(unclean=True)
+    assert log.write("b", 1, application=Application("job", 8)).records == 1
 
 
 def test_a_version_of_which_a_part_is_left_stays_written() -> None:
@@ -211,3 +330,11 @@ def test_a_version_of_which_a_part_is_left_stays_written() -> None:
     log.configure(unclean_leader_election_enable="true")
     assert log.bounds(1) == []
     assert log.state.applications["job"].version == 3
+    reported = log.write("b", 1, 0, application=Application("job", 3))
+    assert reported.lost is not None
+    assert str(version_lost(Application("job", 3), reported.lost)) == (
+        "WRITE_LOST: version 3 of job was lost in an unclean election: orders-1 [0, 1); its other records are left, "
+        "and it counts as written. Version 3 was not written now; this is said once, and the next write is made"
+    )
+    before = log.state.n
+    assert log.write("b", 1, 0, application=Application("job", 3)).n < before  # as it was written

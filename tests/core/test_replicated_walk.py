@@ -22,6 +22,8 @@ from sparklog.core.apply import apply_entry
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
+    AllocateProducer,
+    Application,
     DropLagging,
     LaggingReplicas,
     MoveLogStart,
@@ -49,7 +51,9 @@ class Walk:
             unclean_leader_election_enable=self.dice.choice(["false", "false", "true"]),
         )
         self.producers = [self.log.producer() for _ in range(2)]
-        self.sequences: Counter[tuple[ProducerId, int]] = Counter()
+        self.epochs: Counter[ProducerId] = Counter()
+        self.renewed: list[ProducerId] = []  # they begin their next epochs
+        self.sequences: Counter[tuple[ProducerId, int, int]] = Counter()
         self.seen: Counter[str] = Counter()
 
     def store(self) -> str:
@@ -75,6 +79,10 @@ class Walk:
             (0.2, lambda: self.log.configure(min_insync_replicas=str(self.dice.randint(1, 3)))),
         ]
         (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
+        for producer in self.renewed:
+            self.log.submit(AllocateProducer(producer))
+            self.epochs[producer] += 1
+        self.renewed.clear()
         before = self.log.state.n
         try:
             action()
@@ -101,22 +109,34 @@ class Walk:
             "pull": self.dice.random() < 0.1,
             "take_over": self.dice.random() < 0.3,
         }
-        if self.dice.random() < 0.4:
+        author = self.dice.random()
+        if author < 0.4:
             self.write_of_producer(on, at, more)
+        elif author < 0.6:
+            self.write_of_application(at)
         else:
             self.log.write(on, self.dice.randint(1, 3), at, **more)
 
     def write_of_producer(self, on: str, at: int, more: dict[str, object]) -> None:
         producer = self.dice.choice(self.producers)
-        key = producer, at
+        epoch = self.epochs[producer]
+        key = producer, epoch, at
         first = self.sequences[key]
         try:
-            self.log.write(on, 1, at, producer=span(producer, 0, first, first), **more)
+            self.log.write(on, 1, at, producer=span(producer, epoch, first, first), **more)
         except SparklogError as error:
             if error.code == "OUT_OF_ORDER_SEQUENCE_NUMBER":  # its last ones were forgotten: go back
                 self.sequences[key] = max(0, first - 1)
+            if error.code == "WRITE_LOST":
+                self.renewed.append(producer)
             raise
         self.sequences[key] += 1
+
+    def write_of_application(self, at: int) -> None:
+        on = "".join(self.log.value(at).isr) or "a"
+        known = self.log.state.applications.get("job")
+        version = (known.version if known is not None else 0) + self.dice.randint(0, 2)
+        self.log.write(on, 1, at, application=Application("job", version))
 
     def report(self) -> None:
         store, at = self.store(), self.dice.randrange(2)
@@ -189,6 +209,6 @@ def test_the_walks_do_what_they_are_for() -> None:
         seen += walk.seen
     wanted = """Appended SlicesSwapped LogStartMoved StoreFenced StoreRegistered AgentChanged PartitionsChanged forgets
         NOT_ENOUGH_REPLICAS NOT_LEADER_OR_FOLLOWER NO_REPLICA_ONLINE OUT_OF_ORDER_SEQUENCE_NUMBER STALE_BROKER_EPOCH
-        DUPLICATE_BROKER_REGISTRATION ELECTION_NOT_NEEDED INVALID_REPLICA_ASSIGNMENT"""
+        DUPLICATE_BROKER_REGISTRATION ELECTION_NOT_NEEDED INVALID_REPLICA_ASSIGNMENT WRITE_LOST LossReported"""
     rare = {name: seen[name] for name in wanted.split() if seen[name] < 3}
     assert not rare, seen

@@ -94,7 +94,7 @@ GUARDS: Final = (
         "txn-version",
         "A version that the application has written before adds nothing.",
         "sparklog/core/decide/append.py",
-        "        if before is not None and application.version <= before.version:",
+        "        if before is not None and before.has_written(application.version):",
         "        if False:",
         ("tests/core/decide/test_append.py::test_a_version_at_or_below_the_last_of_its_application_adds_nothing",),
     ),

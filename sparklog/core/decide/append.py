@@ -58,7 +58,7 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     application = command.application
     if application is not None:
         before = state.applications.get(application.app_id)
-        if before is not None and application.version <= before.version:
+        if before is not None and before.has_written(application.version):
             return before.result
     spans = _producer_spans(command.slices)
     repeats = []

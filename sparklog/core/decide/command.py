@@ -66,6 +66,7 @@ from sparklog.core.decide.topics import (
     decide_delete_topic,
 )
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, UnknownProducerId, WriteExpired
+from sparklog.core.losses import unheard_loss
 from sparklog.core.producers import by_producer
 from sparklog.core.records import At, CommandResult, JobRan, ProducerAllocated, Record
 from sparklog.core.result_table import COMMAND_ID
@@ -113,7 +114,8 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
 def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Record, ...]:
     match submission.command:
         case Append() as command:
-            return (decide_append(state, command, at),)
+            unheard = unheard_loss(state, command.application)
+            return (decide_append(state, command, at) if unheard is None else unheard,)
         case Swap() as command:
             return (decide_swap(state, command, at),)
         case MoveLogStart() as command:

@@ -175,7 +175,7 @@ class _Produce:
     def _was_written(self, transaction: Transaction) -> bool:
         with self.connection.follower.current() as state:
             before = state.applications.get(transaction.app_id)
-        return before is not None and transaction.version <= before.version
+        return before is not None and before.has_written(transaction.version)
 
     # ---- after ----------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ def test_a_cluster_that_is_none_is_refused(command: CreateCluster, kind: type[Sp
 
 def test_two_stores_of_a_cluster_are_two_places() -> None:
     twice = CreateCluster("c" * 32, (NewStore(A, ".", "i"), NewStore(B, "file:///a", "i")))
-    with pytest.raises(DuplicateBrokerRegistration, match=r"one INCARNATION at two of \., file:///a"):
+    with pytest.raises(DuplicateBrokerRegistration, match="found INCARNATION i at"):
         first_entry(twice)
 
 

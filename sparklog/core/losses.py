@@ -1,0 +1,73 @@
+"""Records that an election gave up after their authors were told that they are written, and who hears of it (rule E4).
+
+A producer is refused until it begins its next epoch. An application hears once, in place of a write: a record of the
+chain notes that it did. A command that is submitted again hears what is left of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from sparklog.core.commands import Application
+from sparklog.core.errors import Landed, WriteLost
+from sparklog.core.records import AppendedRange, CommandResult, LossReported, LostRecords, LostVersion
+from sparklog.core.state import ClusterState
+from sparklog.core.types import Offset, OffsetRange, TopicPartition
+
+
+def listed(lost: Sequence[LostRecords]) -> str:
+    """The ranges, for messages."""
+    return ", ".join(map(str, lost))
+
+
+def unheard_loss(state: ClusterState, application: Application | None) -> LossReported | None:
+    """The record by which the author of an application's next write hears of its loss; None if there is none."""
+    known = None if application is None else state.applications.get(application.app_id)
+    if application is None or known is None or known.lost is None:
+        return None
+    return LossReported(application, known.lost)
+
+
+def version_lost(application: Application, lost: LostVersion) -> WriteLost:
+    """The error of a write whose result says that its application lost something."""
+    left = "write it again" if lost.is_whole else "its other records are left, and it counts as written"
+    return WriteLost(
+        f"version {lost.version} of {application.app_id} was lost in an unclean election: {listed(lost.records)}; "
+        f"{left}. Version {application.version} was not written now; this is said once, and the next write is made"
+    )
+
+
+def check_left(state: ClusterState, result: CommandResult) -> None:
+    """Raise WriteLost if an election has given up a part of what this command wrote.
+
+    What retention removed, or the deletion of a topic, is no loss.
+    """
+    lost: list[LostRecords] = []
+    some_left = False
+    for written in result.ranges:
+        gaps = _gaps(state, written)
+        lost += gaps
+        some_left = some_left or sum(gap.end - gap.start for gap in gaps) < written.end - written.start
+    if lost:
+        advice = "the rest of it is there: write only what is missing" if some_left else "write it again"
+        raise WriteLost(
+            f"the command was applied by entry {result.n}, and an election has given up {listed(lost)} since; "
+            f"{advice}, with a new command",
+            landed=Landed.YES if some_left else Landed.NO,
+        )
+
+
+def _gaps(state: ClusterState, written: AppendedRange) -> list[LostRecords]:
+    """The parts of a range above the log start that no slice covers: only elections leave such gaps."""
+    key = TopicPartition(written.topic_id, written.partition)
+    partition = state.partitions.get(key)
+    if partition is None or written.end <= partition.log_start:
+        return []
+    start = max(written.start, partition.log_start)
+    columns = state.slices.find(key, OffsetRange(start, written.end)).columns
+    slices = zip(columns["start"].tolist(), columns["end"].tolist(), strict=True)
+    edges = [start, *(edge for slice_ in slices for edge in slice_)]
+    place = f"{state.topics[written.topic_id].name}-{written.partition}"
+    gaps = list(pairwise([*edges, written.end]))[::2]
+    return [LostRecords(place, Offset(low), Offset(high)) for low, high in gaps if low < high]
