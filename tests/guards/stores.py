@@ -311,6 +311,17 @@ GUARDS: Final = (
         ("tests/golden/test_golden.py::test_what_the_golden_cluster_applied_and_retired_is_known",),
     ),
     Guard(
+        "delete-everywhere",
+        "An object is deleted for good only when every store that takes part has deleted it.",
+        "sparklog/log/object_deletion.py",
+        "        if errors:",
+        "        if len(errors) == len(retired.stores):",
+        (
+            "tests/log/test_object_deletion.py::"
+            "test_a_store_that_does_not_answer_keeps_the_object_named_and_stops_no_other_store",
+        ),
+    ),
+    Guard(
         "delete-copies",
         "A retired object is deleted from stores that got a copy later.",
         "sparklog/maintenance/frame.py",
