@@ -78,12 +78,12 @@ ROWS = {
     "P-03": Row("acks 0, 1 and all", "acks=0 and acks=1 outside of the core"),
     "P-04": Row("min.insync.replicas", "the refusal after the append, and the time-out, outside of the core"),
     "P-05": Row("records below min.insync.replicas are durable and not visible", "a client that writes such records"),
-    "P-06": Row("who is elected leader", "who starts an election"),
+    "P-06": Row("who is elected leader", "an election that the silence of an agent starts"),
     "P-07": Row("a wiped store is not in the ISR and is filled again", "all but that it is found and reported"),
     "P-08": Row("a dead store is found, its partitions get other leaders"),
     "P-09": Row("a producer waits for a leader"),
     "P-10": Row("waiting requests are answered when HW moves"),
-    "P-11": Row("replicas are moved", "the copies themselves, and the verb"),
+    "P-11": Row("replicas are moved", "the copies themselves"),
     "F-01": Row(
         "what is acknowledged survives the loss of power",
         "flush.messages and flush.ms; power is not really cut (the order of syncs is checked, and servers are killed)",
@@ -107,12 +107,8 @@ ROWS = {
     "I-06": Row("order inside a partition", "replicas, and several requests of one producer in flight"),
     "I-07": Row("consumer groups"),
     "N-01": Row("one of several coordinators leads"),
-    "N-02": Row(
-        "stores register and are seen live, new or dead", "all but registration and what doctor and health see"
-    ),
-    "N-03": Row(
-        "topics are created, assigned, altered and deleted", "zones; spreading over several stores outside of the core"
-    ),
+    "N-02": Row("stores register and are seen live, new or dead", "the agents that say which of them live"),
+    "N-03": Row("topics are created, assigned, altered and deleted"),
     "N-04": Row("slow clients stop nobody; the queue is bounded"),
     "N-05": Row("requests are authenticated and authorised"),
     "N-06": Row("scheduled work"),

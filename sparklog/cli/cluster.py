@@ -101,7 +101,10 @@ def info() -> None:
         print_values(
             {
                 **document,
-                "stores": [f"{each['store']} at {each['url']}" for each in stores],
+                "stores": [
+                    f"{each['store']} at {each['url']}" + (f", zone {each['zone']}" if each["zone"] else "")
+                    for each in stores
+                ],
                 "config": [f"{key}={value}" for key, value in sorted(state.config.items())] or "only defaults",
             }
         )

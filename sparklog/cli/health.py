@@ -34,8 +34,8 @@ def health() -> None:
     Exit 5 if something is wrong: the metadata can't be read; a store does not answer, can't be written, or is not the
     one that was registered; a partition has no leader, or fewer replicas in sync than min.insync.replicas; an object is
     missing, can't be read or has another size; the last run of a job failed; no snapshot was written for a long time.
-    Remarks: replicas that are not in sync; a store that is fenced or whose agent is down; a lost index, which readers
-    rebuild from its object, and no command puts back yet.
+    Remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and whatever is wrong with a
+    fenced one; a lost index, which readers rebuild from its object, and no command puts back yet.
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout
@@ -96,10 +96,13 @@ def _found(
 
     numbers = position(cluster, state)
     jobs = [{"job": run.job, "ended_ms": run.ended_ms, "failed": run.failed_partitions} for run in state.jobs.values()]
-    wrong = [f"store {store.store}: {problem}" for store in checked.stores for problem in store.problems]
-    remarks = []
+    wrong: list[str] = []
+    remarks: list[str] = []
+    fenced = [store.store for store in state.stores.values() if store.fenced]  # nobody counts on them
     for store in checked.stores:
-        wrong += _some(store.store, store.bad_objects, "more problem")
+        found = remarks if store.store in fenced else wrong
+        found += [f"store {store.store}: {problem}" for problem in store.problems]
+        found += _some(store.store, store.bad_objects, "more problem")
         remarks += _some(store.store, store.remarks, "more remark")
     replication = replication_health(state)
     wrong += replication.wrong

@@ -107,7 +107,7 @@ class Cluster:
         """
         settings = parse_topic_config(config or {})
         self.submit(CreateTopic(name, partitions, replication_factor, settings, by_hand(assignment)))
-        self.warn_of_min_isr(name)
+        self._warn_of_min_isr(name)
         return self.describe(name)
 
     def topics(self) -> list[str]:
@@ -133,18 +133,7 @@ class Cluster:
         removed = tuple(key for key, value in config.items() if value is None)
         changed = parse_topic_config({key: value for key, value in config.items() if value is not None})
         self.submit(AlterTopic(self._topic(name).topic_id, changed, removed))
-        self.warn_of_min_isr(name)
-
-    def warn_of_min_isr(self, name: str) -> None:
-        """Log a warning if the topic wants more replicas in sync than it has."""
-        with self.connection.follower.current() as state:
-            topic = state.topic_named(name)
-            if topic is None:  # deleted meanwhile
-                return
-            factor = len(state.partitions_of(topic)[0].replication.target)
-            warning = min_isr_warning(name, state.topic_config(topic), factor)
-        if warning is not None:
-            log.warning("%s", warning)
+        self._warn_of_min_isr(name)
 
     def add_partitions(self, name: str, total: int, *, assignment: Sequence[Sequence[str]] | None = None) -> None:
         """Raise the number of partitions to `total`. Keys may move to other partitions.
@@ -336,6 +325,17 @@ class Cluster:
     def _topic(self, name: str) -> Topic:
         with self.connection.follower.current() as state:
             return topic_of(state, name)
+
+    def _warn_of_min_isr(self, name: str) -> None:
+        """Log a warning if the topic wants more replicas in sync than it has."""
+        with self.connection.follower.current() as state:
+            topic = state.topic_named(name)
+            if topic is None:  # deleted meanwhile
+                return
+            factor = len(state.partitions_of(topic)[0].replication.target)
+            warning = min_isr_warning(name, state.topic_config(topic), factor)
+        if warning is not None:
+            log.warning("%s", warning)
 
     def _plan(self, state: ClusterState, topic: str, partition: int, start: int | None, end: int | None) -> RangeToRead:
         found_topic = topic_of(state, topic)

@@ -40,15 +40,25 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted:
-    """Delete the objects from all their stores. A missing one counts as deleted; a failure does not stop the rest."""
+    """Delete the objects from all their stores. A missing one counts as deleted.
+
+    A failure stops neither the other stores nor the other objects. An object counts as deleted when all stores did it.
+    """
     numbers, failed = [], []
     for retired in objects:
-        try:
-            for store in retired.stores:
-                stores.get(store).delete(retired.key)
-                stores.get(store).delete(index_key(retired.key))
-        except SparklogError as error:
-            failed.append(DeletionFailed(retired.number, retired.key, str(error)))
+        errors = [error for store in retired.stores if (error := _delete(retired.key, stores, store)) is not None]
+        if errors:
+            failed.append(DeletionFailed(retired.number, retired.key, "; ".join(errors)))
         else:
             numbers.append(retired.number)
     return Deleted(tuple(numbers), tuple(failed))
+
+
+def _delete(key: str, stores: Stores, store: StoreId) -> str | None:
+    """Delete an object and its index from one store; returns what failed."""
+    try:
+        stores.get(store).delete(key)
+        stores.get(store).delete(index_key(key))
+    except SparklogError as error:
+        return str(error)
+    return None

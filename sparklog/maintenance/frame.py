@@ -190,12 +190,17 @@ class JobFrame:
         return DeletionResult(_deletion_work(due), _deletion_work(done), len(due) - len(done), tuple(messages))
 
     def _to_delete(self, state: ClusterState, retired: Retired) -> ObjectToDelete:
-        """It goes from every store that may have a copy: by name, under whatever registration, or by a replica."""
+        """It goes from every store that may have a copy: by name, under whatever registration, or by a replica.
+
+        A fenced store holds nothing up. What it has is an orphan once the object is deleted elsewhere, because nothing
+        can name the object again, and vacuum takes it when the store is back.
+        """
         named = state.objects.get(retired.number)
         if named is None:
             raise AssertionError(f"object {retired.number} is retired, so the state names it until a DELETED record")
         may_hold = dict.fromkeys([*(holder.store for holder in named.holders), *retired.stores])
-        stores = tuple(store for store in may_hold if store in state.stores)
+        registered = state.registrations()
+        stores = tuple(store for store in may_hold if store in registered)
         size_bytes = named.size_bytes + named.index_size_bytes
         return ObjectToDelete(retired.number, data_key(named, retired.topic), stores, size_bytes)
 

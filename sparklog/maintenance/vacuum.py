@@ -54,7 +54,7 @@ class VacuumJob:
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The orphans, by the prefix of their keys. Raises FLOOR first; with --dry-run only computes it."""
         floor = frame.due_floor() if frame.dry_run else frame.raise_floor()
-        searches = _searches(frame, floor)
+        searches, self._failed = _searches(frame, floor)
         for search, found in zip(searches, _run(frame, searches, delete=False), strict=True):
             row = _planned(search, found)
             if found.failed:
@@ -103,25 +103,32 @@ def _run(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> 
     return results
 
 
-def _searches(frame: JobFrame, floor: EntryNumber) -> list[OrphanSearch]:
-    """One search per store and prefix.
+def _searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSearch], list[PartitionResult]]:
+    """One search per store and prefix, and a row for each store that can't be listed.
 
     The state is at or after FLOOR's entry, so objects with a smaller n0 that it does not name are orphans for ever.
     """
-    searches = []
+    searches: list[OrphanSearch] = []
+    failed: list[PartitionResult] = []
     with frame.connection.follower.current() as state:
         named = NamedUploads(state)
-        for store in state.stores:
+        for store in state.registrations():  # a fenced one is searched when it is back
+            try:
+                folders = list(topic_folders(frame.connection.stores(state).get(store)))
+            except SparklogError as error:  # it does not answer: the others have orphans, too
+                row = PartitionResult(f"{store}:{TOPICS}", None, None, "can't be listed", Work())
+                failed.append(msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=(str(error),)))
+                continue
             if frame.topics is None:
                 searches += [
                     OrphanSearch(store, f"{APPENDS}{digits}", floor, named.of_appends(digits).tobytes())
                     for digits in named.append_digits()
                 ]
-            for folder in topic_folders(frame.connection.stores(state).get(store)):
+            for folder in folders:
                 topic_id = _topic_id(folder)
                 if topic_id is not None and _wanted(frame, state, topic_id):
                     searches.append(OrphanSearch(store, folder, floor, named.of_topic(topic_id).tobytes()))
-    return searches
+    return searches, failed
 
 
 def _topic_id(folder: str) -> TopicId | None:
@@ -192,7 +199,7 @@ def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
     with frame.connection.follower.current() as state:
         before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms
         stores = frame.connection.stores(state)
-        places = {str(store): stores.get(store) for store in state.stores}
+        places = {str(store): stores.get(store) for store in state.registrations()}
     root = frame.connection.follower.store
     if root.url not in {store.url for store in places.values()}:
         places["metadata"] = root

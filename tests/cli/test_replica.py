@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import sparklog as library
 from sparklog.core.commands import AgentDown
 from sparklog.core.types import StoreId
 from tests.cli.conftest import Cli
-from tests.cli.replicated import replicas, report_all, said_by
+from tests.cli.replicated import disk, replicas, report_all, said_by
 from tests.cli.test_store import refused
 
 
@@ -268,6 +270,16 @@ def test_health_names_partitions_that_are_offline_or_lack_replicas(replicated: C
     code, wrong, _, counts = health()
     assert (code, counts) == (5, [1, 0, 0])
     assert wrong == ["topic t: partition 0 has no leader: sparklog replica list --offline shows who could lead"]
+
+
+def test_what_is_wrong_with_a_fenced_store_is_a_remark(replicated: Cli) -> None:
+    shutil.rmtree(disk(replicated, "c"))
+    said = replicated("cluster", "health", "--format", "json")
+    assert (said.code, said.json["wrong"][0].startswith("store c: nothing there: no INCARNATION")) == (5, True)
+    replicated("store", "fence", "c")
+    said = replicated("cluster", "health", "--format", "json")
+    assert (said.code, said.json["wrong"]) == (0, [])
+    assert said.json["remarks"][0].startswith("store c: nothing there: no INCARNATION")
 
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])

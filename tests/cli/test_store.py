@@ -169,5 +169,11 @@ def test_a_wiped_or_swapped_store_does_not_come_back_as_if_it_had_everything(rep
     refused(replicated, "store add a=../a", 4, f"found {'f' * 32}: if it was wiped, its loss is to be reported")
 
 
+def test_the_place_of_a_wiped_store_is_not_another_store(replicated: Cli) -> None:
+    shutil.rmtree(disk(replicated, "a"))
+    refused(replicated, "store add d=../a", 4, "wanted stores at addresses of their own, found")
+    assert not disk(replicated, "a").exists()
+
+
 def test_the_last_store_stays(sparklog: Cli) -> None:
     refused(sparklog, "store remove local", 4, "CONFLICT: store local is the only one of the cluster")

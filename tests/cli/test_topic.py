@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.cli.replicated import said_by
 
 
 def test_a_topic_is_created_described_altered_and_deleted(sparklog: Cli) -> None:  # M: N-03
@@ -132,3 +133,49 @@ def test_offsets_are_found_by_time(sparklog: Cli) -> None:  # M: S-05
     assert sparklog("topic", "offsets", "t", "--time", "3001").out.splitlines()[1].split() == ["t", "0", "-"]
     said = sparklog("topic", "offsets", "t", "--time", "noon")
     assert (said.code, "max-timestamp" in said.err) == (2, True)
+
+
+# M: N-03
+def test_partitions_are_spread_over_the_zones_or_put_by_hand(replicated: Cli) -> None:
+    assert replicated("store", "add", "d@z1=../d").code == 0
+    zones = {row["store"]: row["zone"] for row in replicated.json("store", "list")}
+    made = replicated.json("topic", "create", "u", "-p", "8", "-r", "3")
+    assert all(len({zones[store] for store in stores}) == 3 for stores in made["assignment"])
+    leaders = [stores[0] for stores in made["assignment"]]
+    assert sorted(leaders) == ["a", "a", "b", "b", "c", "c", "d", "d"]
+    made = replicated.json("topic", "create", "v", "--assignment", "d:b,b:a")
+    assert (made["partitions"], made["assignment"]) == (2, [["d", "b"], ["b", "a"]])
+    added = replicated.json("topic", "add-partitions", "v", "--total", "3", "--assignment", "c:d")
+    assert (added["partitions"], added["added"]) == (3, [["c", "d"]])
+    found = replicated.json("topic", "describe", "v")["partitions"]
+    assert [(row["leader"], row["replicas"]) for row in found] == [
+        ("d", ["d", "b"]),
+        ("b", ["b", "a"]),
+        ("c", ["c", "d"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("create u --assignment a:x", "INVALID_REPLICA_ASSIGNMENT: partition 0 needs 2 different stores of ['a', 'b']"),
+        ("create u --assignment a:b,b:b", "INVALID_REPLICA_ASSIGNMENT: partition 1 needs 2 different stores"),
+        ("create u --assignment a:b,b", "INVALID_REPLICA_ASSIGNMENT: partition 1 needs 2 different stores"),
+        ("create u --assignment a:c", "INVALID_REPLICA_ASSIGNMENT: partition 0 needs 2 different stores"),
+        (
+            "create u -r 3",
+            "INVALID_REPLICATION_FACTOR: replication factor 3 needs as many stores, the cluster has 2 that",
+        ),
+        ("add-partitions t --total 2", "INVALID_REPLICATION_FACTOR: replication factor 3 needs as many stores"),
+        ("add-partitions t --total 2 --assignment a:b", "INVALID_REPLICA_ASSIGNMENT: each partition of topic t has 3"),
+        ("add-partitions t --total 2 --assignment a:b:c", "INVALID_REPLICA_ASSIGNMENT: partition 0 needs 3 different"),
+    ],
+)
+def test_an_assignment_that_can_not_be_is_refused(replicated: Cli, arguments: str, text: str) -> None:
+    replicated("store", "fence", "c")
+    before = said_by(replicated)
+    for more in ((), ("--dry-run",)):
+        said = replicated("topic", *arguments.split(), *more)
+        assert (said.code, said.out) == (2, "")
+        assert text in said.err
+    assert said_by(replicated) == before

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.core.commands import FenceStore, NewStore, RegisterStore
+from sparklog.core.commands import FenceStore
 from sparklog.core.state import FORMAT, ClusterState
 from sparklog.core.types import StoreId
 from sparklog.maintenance.roll import run_roll
@@ -68,16 +68,15 @@ def make(root: Path) -> None:
 def replicate(cluster: Cluster) -> None:
     """A topic on three stores, of which one that led was fenced and is back; in a snapshot, and in entries after it."""
     committer = cluster.connection.committer
-    others = [NewStore(StoreId(each), each, f"{each * 32}") for each in "bc"]
-    for each in others:
-        committer.submit(committer.begin(RegisterStore(each)))
+    for each in "bc":
+        cluster.add_store(each, each)
     cluster.create_topic("replicated", assignment=[["b", "local", "c"]], config={"min.insync.replicas": 2})
     cluster.append("replicated", pa.table({"value": ["1", "2", "3"]}))
     committer.submit(committer.begin(FenceStore(StoreId("b"))))
     cluster.append("replicated", pa.table({"value": ["4", "5"]}))
     cluster.connection.follower.catch_up()
     committer.write_snapshot()
-    committer.submit(committer.begin(RegisterStore(others[0])))
+    cluster.add_store("b", "b")
     committer.submit(committer.begin(FenceStore(StoreId("c"))))
 
 

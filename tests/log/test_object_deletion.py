@@ -42,3 +42,18 @@ def test_object_and_index_go_from_every_store_and_a_failure_stops_no_other() -> 
         key(2),
         key(2).replace(".arrow", ".index"),
     ]
+
+
+def test_a_store_that_does_not_answer_keeps_the_object_named_and_stops_no_other_store() -> None:
+    stores = Stores(StorePlaces(f"memory://{uuid.uuid4().hex}", {A: "a", B: "b"}))
+    stores.get(B).put_if_absent(key(0), b"x")
+
+    class Dead(MemoryStore):
+        def delete(self, key: str) -> None:
+            raise StoreUnavailable("no answer")
+
+    stores._open[A] = Dead(stores.get(A).url)
+    deleted = delete_objects([ObjectToDelete(ObjectNumber(0), key(0), (A, B), 2)], stores)
+    assert deleted.numbers == ()
+    assert [each.number for each in deleted.failed] == [0]
+    assert list(stores.get(B).list_keys("")) == []

@@ -50,6 +50,37 @@ def test_topics_and_partitions_count_what_can_be_read(cluster: Cluster, read: Re
     ]
 
 
+# M: L-01 S-01
+def test_replicas_tell_who_leads_and_who_is_behind(cluster: Cluster, read: Read) -> None:
+    for store, zone in (("b", "z2"), ("c", None)):
+        cluster.add_store(store, f"store-{store}", zone=zone)
+    cluster.create_topic("t", assignment=[["b", "c"]])
+    rows = pa.table({"value": ["x"]})
+    cluster.append("t", rows)
+    cluster.fence_store("c")
+    cluster.append("t", rows)
+    cluster.move_replicas("t", ["b", "local"])
+    found = [row.asDict() for row in read(metadata="replicas").collect()]
+    sizes = {row.pop("store"): (row.pop("size_bytes"), row.pop("lag_bytes")) for row in found}
+    assert list(sizes) == ["b", "local", "c"]
+    assert sizes["b"] == (2 * sizes["c"][0], 0)
+    assert sizes["local"] == (0, sizes["b"][0])
+    names = ("zone", "is_leader", "in_isr", "in_elr", "leo", "lag_records")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("z2", True, True, False, 2, 0),
+        (None, False, False, False, 0, 2),
+        (None, False, False, False, 1, 1),
+    ]
+    names = ("topic", "partition", "registration", "reachable", "adding", "removing")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("t", 0, 1, True, False, False),
+        ("t", 0, 0, True, True, False),
+        ("t", 0, 3, False, False, True),
+    ]
+    (row,) = read(metadata="partitions").select("leader", "leader_epoch", "isr", "elr", "high_watermark").collect()
+    assert tuple(row) == ("b", 0, ["b"], [], 2)
+
+
 def test_segments_name_the_objects_that_hold_each_range(cluster: Cluster, read: Read) -> None:
     filled(cluster)
     rows = read(metadata="segments").where("partition = 1").collect()

@@ -179,7 +179,7 @@ _DECLARED: Final = (
         _INT,
         1,
         "How many replicas must be in sync for a write with `acks=all`. With fewer, the write fails with "
-        "`NOT_ENOUGH_REPLICAS` and nothing is written.",
+        "`NOT_ENOUGH_REPLICAS` and nothing is written. More than the topic has counts as all of them, with a warning.",
         minimum=1,
     ),
     ConfigKey("preallocate", _BOOL, False, "Without effect: objects are written once, whole.", effect=False),
@@ -243,7 +243,9 @@ _DECLARED: Final = (
         "unclean.leader.election.enable",
         _BOOL,
         False,
-        "Whether a replica that may lack acknowledged records may lead when no other can.",
+        "Whether a replica that may lack acknowledged records may lead when no other can. What it lacks is lost, and "
+        "reads as `DATA_LOSS`. If false, the partition has no leader until a replica with all of them is back, or "
+        "somebody runs `sparklog replica elect TOPIC --unclean`.",
     ),
 )
 

@@ -171,15 +171,16 @@ def _spread(
     state: ClusterState, topic_id: int, partitions: int, replication_factor: int, existing: Assignment = ()
 ) -> Assignment:
     _check_count(len(existing) + partitions)
-    stores = tuple(state.registrations())
+    usable = homes(state)
     if replication_factor < 1:
         raise InvalidReplicationFactor(f"wanted a replication factor of at least 1, found {replication_factor}")
-    if replication_factor > len(stores):
+    if replication_factor > len(usable):
         raise InvalidReplicationFactor(
-            f"replication factor {replication_factor} needs as many stores, the cluster has {len(stores)}"
-            f"{' that are not fenced' if len(stores) < len(state.stores) else ''}: {', '.join(stores)}"
+            f"replication factor {replication_factor} needs as many stores, the cluster has {len(usable)}"
+            f"{' that are not fenced' if len(usable) < len(state.stores) else ''}: "
+            f"{', '.join(home.store for home in usable)}"
         )
-    return assign(homes(state), partitions, replication_factor, topic_id, existing)
+    return assign(usable, partitions, replication_factor, topic_id, existing)
 
 
 def _check_assignment(state: ClusterState, assignment: Assignment) -> None:
