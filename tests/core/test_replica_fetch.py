@@ -166,14 +166,14 @@ def test_what_is_behind_and_by_how_much(log: ReplicatedLog) -> None:
 
 def test_a_plan_is_bounded_by_objects_and_by_bytes(log: ReplicatedLog) -> None:
     (batch,), last = plan_fetch(log.state, C, keys(0, 1, 2), UnderWay(), FetchLimits(objects=7))
-    assert ([each.topic_partition.partition for each in batch.objects], last) == ([0] * 5 + [1] * 2, keys(2)[0])
+    assert ([each.topic_partition.partition for each in batch.objects], last) == ([0] * 5 + [1] * 2, keys(1)[0])
     size_bytes = batch.objects[0].size_bytes
     (batch,), _ = plan_fetch(log.state, C, keys(0, 1, 2), UnderWay(), FetchLimits(size_bytes=size_bytes * 3))
     assert len(batch.objects) == 3
 
 
 def test_the_next_plan_starts_behind_the_last_partition(log: ReplicatedLog) -> None:
-    limits = FetchLimits(objects=1, partitions=1)
+    limits = FetchLimits(objects=1)
     after, firsts = None, []
     for _ in range(4):
         (batch,), after = plan_fetch(log.state, C, keys(0, 1, 2), UnderWay(after=after), limits)
@@ -192,6 +192,22 @@ def test_a_plan_works_around_what_is_under_way(log: ReplicatedLog) -> None:
 def test_a_busy_source_gets_no_second_batch(log: ReplicatedLog) -> None:
     busy = stores("a")
     assert plan_fetch(log.state, C, keys(0, 1, 2), UnderWay(busy=busy), EVERYTHING)[0] == []
+
+
+def test_a_plan_ends_after_some_partitions_that_have_to_wait_and_the_next_goes_on_there(log: ReplicatedLog) -> None:
+    busy, limits = UnderWay(busy=stores("a")), FetchLimits(in_vain=2)
+    assert plan_fetch(log.state, C, keys(0, 1, 2), busy, limits) == ([], keys(1)[0])
+    (batch,), _ = plan_fetch(log.state, C, keys(0, 1, 2), UnderWay(after=keys(1)[0]), FetchLimits(objects=1))
+    assert batch.partitions == (keys(2)[0],)
+
+
+def test_partitions_that_nobody_can_provide_do_not_end_a_plan(log: ReplicatedLog) -> None:
+    """Only b holds the new objects of partitions 0 and 1, and it fails; those of partition 2 are to be had."""
+    for partition in (0, 1):
+        log.lose("a", (partition, 0))
+    under_way = UnderWay(failing=stores("b"))
+    (batch,), _ = plan_fetch(log.state, C, keys(0, 1, 2), under_way, FetchLimits(in_vain=1))
+    assert batch.partitions == (keys(2)[0],)
 
 
 def test_failing_sources_are_left_out_as_long_as_others_hold_it(log: ReplicatedLog) -> None:

@@ -1,4 +1,4 @@
-"""Guards of agents, of copies and of the replication job: what is reported is really there, and nothing is overwritten."""
+"""Guards of agents, copies and the replication job: what is reported is really there, nothing is overwritten."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ GUARDS: Final = (
         (f"{_LOSS_TESTS}::test_two_stores_at_one_place_stop_the_agent",),
     ),
     Guard(
-        "agent-fenced",
+        "agent-stops-fenced",
         "The agent of a fenced store stops.",
         _AGENT,
         "        if store.fenced:",
@@ -125,7 +125,8 @@ GUARDS: Final = (
         "A name that another process left is made durable before it counts.",
         _COPY,
         "    index = index_key(key)\n    body",
-        "    index = index_key(key)\n    if _is_there(target, index, named.index_size_bytes):\n        return\n    body",
+        "    index = index_key(key)\n    if _is_there(target, index, named.index_size_bytes):\n        return\n"
+        "    body",
         (f"{_COPY_TESTS}::test_names_that_another_process_left_are_made_durable",),
     ),
     Guard(
