@@ -149,11 +149,12 @@ class DrivenAgent:
     once: bool = False
     before: Callable[[Request], Reply] = lambda request: None
     now_ms: int = 0
+    dice: SeededDice = field(default_factory=SeededDice)
     asked: list[Request] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.agent = Agent(StoreId(self.name), SeededDice(), once=self.once)
+        self.agent = Agent(StoreId(self.name), self.dice, once=self.once)
         self._replies: list[tuple[Request, Reply]] = []
 
     def step(self) -> list[Request]:
