@@ -181,7 +181,8 @@ def test_what_retention_took_during_the_search_after_a_loss_is_not_reported(worl
             world.submit(MoveLogStart(TopicId(1), PartitionIndex(0), Offset(1)))
         return None
 
-    agent = DrivenAgent(world, "b", before=retain).run()
+    agent = DrivenAgent(world, "b", before=retain)
+    agent.run()
     assert agent.said("loss")
     assert losses(agent) == []
     assert world.replicas(0) == "a:abc a3 b3 c3"
