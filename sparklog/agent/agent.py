@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from sparklog.agent.backoff import Backoff
 from sparklog.agent.fetchers import Fetchers
 from sparklog.agent.losses import first_missing, missing_of, sample
+from sparklog.agent.progress import Progress
 from sparklog.agent.requests import Fetch, Follow, Note, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.core.commands import AgentDown, AgentUp, Command, HeldEnd, ReportLoss, ReportReplicas
 from sparklog.core.config.cluster import ClusterConfig, effective_cluster
@@ -38,8 +39,8 @@ from sparklog.core.errors import (
     WriteExpired,
 )
 from sparklog.core.held_objects import HeldObject, held_partitions, is_still_held
-from sparklog.core.readable import amount, counted
-from sparklog.core.replica_fetch import Standing, lag_bytes, replica_reports, standing
+from sparklog.core.readable import counted
+from sparklog.core.replica_fetch import Standing, replica_reports, standing
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.host.dice import Dice
@@ -48,7 +49,6 @@ from sparklog.storage.keys import INCARNATION
 
 EXAMINE_EVERY_MS: Final = 300_000
 NEWEST_OBJECTS: Final = 256  # of a periodic sample; the first one has the newest object of every partition
-TELL_EVERY_MS: Final = 10_000  # how often people hear how far the store is behind
 
 _PASSES: Final = (TryAgain, OutcomeUnknown, StoreAccessDenied, StoreFull, StoreReadOnly)  # or somebody mends it
 _OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # the state has changed: decide again
@@ -94,8 +94,7 @@ class Agent:
         self._fetchers = Fetchers(store, dice)
         self._examine_at_ms = 0
         self._examined_to: TopicPartition | None = None
-        self._said_behind: bool | None = None
-        self._tell_at_ms = 0
+        self._progress = Progress(store)
 
     @property
     def wake_ms(self) -> float | None:
@@ -162,7 +161,7 @@ class Agent:
             at = standing(state, self.store)
             if not self._stopping:
                 self._fetchers.plan(state, at.behind, self._now_ms)
-            self._tell(state, at)
+            self.notes += self._progress.notes(state, at, self._now_ms)
             if self._fetchers.unreported or (at.joinable and not self._stopping):
                 state = yield from self._reported(state, at)
             elif self._is_done(at):
@@ -243,6 +242,7 @@ class Agent:
         mark = yield from self._patiently(ReadMark)
         if self._is_of_another_life(state, mark):
             state = yield from self._follow()  # another process may have reported it meanwhile
+            mark = yield from self._patiently(ReadMark)  # and a mount may have been missing for a moment
         if self._is_of_another_life(state, mark):
             return (yield from self._lost(state, mark, held_partitions(state, self.store)))
         held = held_partitions(state, self.store)
@@ -397,22 +397,6 @@ class Agent:
             self._note("error", str(error))
         pause.failed(self._now_ms, self._config, self._dice)
         yield _Wait(pause.until_ms, for_copies=False)
-
-    # ---- telling --------------------------------------------------------------------------------
-
-    def _tell(self, state: ClusterState, at: Standing) -> None:
-        """Say that the store is behind, how far it has come, and that it has caught up; not more often than needed."""
-        if not at.behind:
-            if self._said_behind is not False:
-                self._note("caught-up", f"store {self.store} has caught up at chain position {state.n}")
-                self._said_behind = False
-                self._tell_at_ms = self._now_ms + TELL_EVERY_MS
-            return
-        if self._said_behind is None or self._now_ms >= self._tell_at_ms:
-            lag = amount(lag_bytes(state, self.store, at.behind))
-            self._note("behind", f"store {self.store} is behind by {lag} in {counted(len(at.behind), 'partition')}")
-            self._said_behind = True
-            self._tell_at_ms = self._now_ms + TELL_EVERY_MS
 
     def _note(self, event: str, text: str) -> None:
         self.notes.append(Note(event, text))

@@ -15,6 +15,7 @@ from sparklog.host.dice import Dice
 
 RANDOM_OBJECTS: Final = 32  # of a sample, beside the newest of each partition
 LOOKS_AT_ONCE: Final = 256
+VAIN_LOOKS: Final = 4  # in a row, once something has answered
 _MOST_IN_A_ROW: Final = 64  # objects of one partition that are looked for at once
 
 Looking = Generator[list[Request], list[Reply], dict[TopicPartition, HeldObject]]
@@ -80,8 +81,21 @@ def _next_of(
 def _looked(
     wanted: Collection[HeldObject],
 ) -> Generator[list[Request], list[Reply], list[tuple[HeldObject, bool]]]:
-    replies: list[Reply] = (yield [Look(held) for held in wanted]) if wanted else []
-    for reply in replies:
-        if isinstance(reply, SparklogError):
-            raise reply
-    return [(held, bool(reply)) for held, reply in zip(wanted, replies, strict=True)]
+    """Whether each object is there. Looks without an answer are repeated; raises the error if nothing answers."""
+    found: list[tuple[HeldObject, bool]] = []
+    rest = list(wanted)
+    vain = 0
+    while rest:
+        replies: list[Reply] = yield [Look(held) for held in rest]
+        unanswered = []
+        for held, reply in zip(rest, replies, strict=True):
+            if isinstance(reply, SparklogError):
+                unanswered.append(held)
+                error = reply
+            else:
+                found.append((held, bool(reply)))
+        vain = vain + 1 if len(unanswered) == len(rest) else 0
+        if vain and (vain == VAIN_LOOKS or not found):
+            raise error
+        rest = unanswered
+    return found

@@ -22,11 +22,14 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, St
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """How much one plan takes: objects and bytes from each source, and how many partitions it looks at."""
+    """How much one plan takes: objects and bytes from each source.
+
+    `in_vain`: after looking at so many partitions whose sources are busy or have full batches, it ends.
+    """
 
     objects: int = 128
     size_bytes: int = 64 << 20
-    partitions: int = 1_000
+    in_vain: int = 64
 
 
 class ObjectToFetch(msgspec.Struct, frozen=True, array_like=True):
@@ -112,7 +115,7 @@ def plan_fetch(
     under_way: UnderWay,
     limits: FetchLimits | None = None,
 ) -> tuple[list[FetchBatch], TopicPartition | None]:
-    """A batch for each source that has none, and the last partition that was looked at: `after` of the next plan.
+    """A batch for each source that has none, and the partition to go on behind: `after` of the next plan.
 
     `behind` ascends. A partition is fetched from one source at a time: the first that holds its first missing slice. An
     object that several partitions need is fetched once.
@@ -120,17 +123,23 @@ def plan_fetch(
     limits = limits or FetchLimits()
     copying = set(under_way.copying)
     batches: dict[StoreId, _Batch] = {}
-    last = under_way.after
-    for key in _rotated(behind, under_way.after)[: limits.partitions]:
-        last = key
+    last, in_vain = under_way.after, 0
+    for key in _rotated(behind, under_way.after):
         if key in under_way.partitions:
             continue
         run = _Run(state, state.partitions[key], store, under_way, copying)
-        if run.source is None or run.source in under_way.busy:
+        if run.source is None:
             continue
-        batch = batches.setdefault(run.source, _Batch(limits))
-        if batch.room:
-            batch.take(key, run, copying)
+        if run.source not in under_way.busy:
+            batch = batches.setdefault(run.source, _Batch(limits))
+            if batch.room:
+                batch.take(key, run, copying)
+                last = key
+                continue
+        in_vain += 1
+        if in_vain == limits.in_vain:
+            last = key
+            break
     return [
         FetchBatch(source, tuple(batch.partitions), tuple(batch.objects))
         for source, batch in batches.items()

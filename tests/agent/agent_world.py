@@ -129,10 +129,11 @@ class ReplicatedCluster:
         return f"{roles(value)} {ends(value)}"
 
 
-def replicated_cluster(folder: str | None = None, partitions: int = 1, **config: object) -> ReplicatedCluster:
-    """A new cluster: in memory, or in directories of `folder`."""
-    root = f"memory://{uuid.uuid4().hex}" if folder is None else f"{folder}/root"
-    init_cluster(root, stores={each: f"{root}-{each}" for each in "abc"}, config={"replica.fetch.backoff.ms": 100})
+def replicated_cluster(url: str | None = None, partitions: int = 1, **config: object) -> ReplicatedCluster:
+    """A new cluster: in memory, or at `url` with its stores in folders below it."""
+    root = f"memory://{uuid.uuid4().hex}" if url is None else url
+    stores = {each: f"{root}-{each}" if url is None else each for each in "abc"}
+    init_cluster(root, stores=stores, config={"replica.fetch.backoff.ms": 100})
     connected = sparklog.connect(root)
     settings = {"file.delete.delay.ms": 0, "rewrite.delete.delay.ms": 0, **config}
     connected.create_topic("t", assignment=[["a", "b", "c"]] * partitions, config=settings)
@@ -148,11 +149,12 @@ class DrivenAgent:
     once: bool = False
     before: Callable[[Request], Reply] = lambda request: None
     now_ms: int = 0
+    dice: SeededDice = field(default_factory=SeededDice)
     asked: list[Request] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.agent = Agent(StoreId(self.name), SeededDice(), once=self.once)
+        self.agent = Agent(StoreId(self.name), self.dice, once=self.once)
         self._replies: list[tuple[Request, Reply]] = []
 
     def step(self) -> list[Request]:

@@ -352,22 +352,39 @@ def test_an_agent_goes_on_under_a_new_registration(world: ReplicatedCluster) -> 
 
 
 # M: L-04 (loses)
-def test_what_was_copied_in_another_life_of_the_store_is_not_reported(world: ReplicatedCluster) -> None:
+def test_what_was_copied_in_another_life_of_the_store_is_not_reported() -> None:
     """Between the copy and the report the store is wiped, and another process reports that and marks it anew."""
-    world.write("2", on="ab")
+    world = replicated_cluster()
+    world.write("0", on="ab")
     agent = DrivenAgent(world, "c")
     while not agent.count(Fetch):
         agent.step()
     world.wipe("c")
-    other = DrivenAgent(
-        world, "c", before=lambda each: StoreUnavailable("no copy") if isinstance(each, Fetch) else None
-    )
+    other = DrivenAgent(world, "c", before=no_copies)
     other.run(500)
-    assert world.replicas() == "a:ab a3 b3 c0"
+    assert other.said("loss")
     while agent.now_ms < 5_000:
         agent.step()
-    assert world.replicas() == "a:abc a3 b3 c3"
     assert world.objects("c") == world.objects("a")
+    assert world.replicas() == "a:abc a1 b1 c1"
+
+
+# M: L-04 (loses)
+def test_what_was_copied_before_the_store_was_wiped_is_not_reported() -> None:
+    world = replicated_cluster()
+    world.write("0", on="ab")
+    agent = DrivenAgent(world, "c")
+    while not agent.count(Fetch):
+        agent.step()
+    world.wipe("c")
+    agent.before = no_copies
+    agent.run()
+    assert world.replicas() == "a:ab a1 b1 c0"
+    assert agent.said("loss")
+
+
+def no_copies(request: Request) -> Reply:
+    return StoreUnavailable("no copy") if isinstance(request, Fetch) else None
 
 
 # M: L-04 (loses)

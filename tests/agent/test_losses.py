@@ -175,16 +175,15 @@ def test_what_retention_took_is_no_loss(world: ReplicatedCluster) -> None:
 
 def test_what_retention_took_during_the_search_after_a_loss_is_not_reported(world: ReplicatedCluster) -> None:
     world.store("b").delete(data_of(world, "b")[0])
-    looks = 0
 
     def retain(request: Request) -> Reply:
-        nonlocal looks
-        looks += isinstance(request, Look)
-        if isinstance(request, Look) and looks > 4 and world.value().log_start == 0:
+        if isinstance(request, Look) and agent.said("loss") and world.value().log_start == 0:
             world.submit(MoveLogStart(TopicId(1), PartitionIndex(0), Offset(1)))
         return None
 
-    agent = DrivenAgent(world, "b", before=retain).run()
+    agent = DrivenAgent(world, "b", before=retain)
+    agent.run()
+    assert agent.said("loss")
     assert losses(agent) == []
     assert world.replicas(0) == "a:abc a3 b3 c3"
 
@@ -201,6 +200,21 @@ def test_a_look_that_gets_no_answer_is_no_loss(world: ReplicatedCluster) -> None
     agent.run(40_000)
     assert agent.said("up")
     assert losses(agent) == []
+
+
+def test_looks_that_get_no_answer_are_repeated_and_the_others_count(world: ReplicatedCluster) -> None:
+    """One look in two fails: the search still ends, and what answered is not asked again."""
+    world.wipe("b", mark=False)
+    unlucky = 0
+
+    def fail(request: Request) -> Reply:
+        nonlocal unlucky
+        unlucky += isinstance(request, Look)
+        return StoreUnavailable("not now") if isinstance(request, Look) and unlucky % 2 else no_copies(request)
+
+    agent = DrivenAgent(world, "b", before=fail).run(3_000)
+    assert len(losses(agent)) == 1
+    assert world.replicas(0) == "a:ac a3 b0 c3"
 
 
 def test_the_only_copy_that_lost_its_mark_keeps_its_records() -> None:
