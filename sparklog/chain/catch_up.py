@@ -153,7 +153,7 @@ class CatchUp:
         if not named:
             return self._apply({})
         self.phase = Phase.FETCHING
-        return GetMany([command_key(command.n0, command.command_id) for _, command, _ in named])
+        return GetMany([command_key(command.n0, command.command_id, record.body) for _, command, record in named])
 
     # ---- effect ---------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class CatchUp:
         try:
             for (entry, command, record), body in zip(self._by_reference(), bodies, strict=True):
                 if body is None:
-                    return self._reload_for(entry, command)
+                    return self._reload_for(entry, command, record)
                 appends[command.command_id] = append_of(
                     body, command.command_id, command.n0, record, entry.n, self._url
                 )
@@ -180,9 +180,9 @@ class CatchUp:
             return error
         return self._apply(appends)
 
-    def _reload_for(self, entry: Entry, command: AppliedCommand) -> Request:
+    def _reload_for(self, entry: Entry, command: AppliedCommand, record: AppendedByReference) -> Request:
         """Load a snapshot because a body is gone: vacuum deletes it when FLOOR has passed it in the kept snapshots."""
-        key = command_key(command.n0, command.command_id)
+        key = command_key(command.n0, command.command_id, record.body)
         self._missing = damage(key, f"entry {entry.n} names it, it is not there", self._url)
         self._bodies.clear()
         self._entries.clear()

@@ -51,12 +51,13 @@ _SPAN_COLUMNS = (
 
 
 class CommandBody(msgspec.Struct, frozen=True):
-    """The stored body of a large append."""
+    """The stored body of a large append. `number`: see `keys.command_key`."""
 
     sha256: str
     size_bytes: int
     objects: int
     slices: int
+    number: int = 0
 
     def reference(self, appended: Appended) -> AppendedByReference:
         """The record that replaces `appended` in an entry."""
@@ -69,20 +70,24 @@ class CommandBody(msgspec.Struct, frozen=True):
             appended.application,
             appended.label,
             appended.changes,
+            self.number,
         )
 
 
 class StoreBody:
     """Puts the body of a large append under its key, as a state machine. A retry recognizes its own object.
 
-    Only the entry names the body, so after an unknown outcome it is safe to try again. The outcome is the body,
-    RequestTimedOut, ChainDamaged (the command's key holds something else), or the store's own error.
+    Only the entry names the body, so after an unknown outcome it is safe to try again. If an earlier submission of the
+    command left a body that names other holders of the same objects, this one becomes the next. The outcome is the
+    body, RequestTimedOut, ChainDamaged (the command's key holds something else), or the store's own error.
     """
 
     def __init__(self, submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> None:
         if not isinstance(submission.command, Append):
             raise TypeError("only an append has a body")
         self._command = submission.command
+        self._n0, self._command_id = submission.n0, submission.command_id
+        self._number = 0
         self._key = command_key(submission.n0, submission.command_id)
         self._body = encode_body(self._command.objects, self._command.slices)
         self._deadline_ms, self._timeout_ms, self._url = deadline_ms, timeout_ms, url
@@ -107,10 +112,26 @@ class StoreBody:
             case _, SparklogError() as error:
                 return error
             case _, body:
-                try:
-                    return self._of(_own(self._key, bytes(body), self._command))  # type: ignore[call-overload]
-                except ChainDamaged as error:
-                    return error
+                return self._existing(bytes(body))  # type: ignore[call-overload]
+
+    def _existing(self, body: bytes) -> Request | CommandBody | SparklogError:
+        """What is under the key already: this body, perhaps encoded by another version to other bytes, or another."""
+        try:
+            objects, slices = decode_body(body)
+        except (ValueError, KeyError, msgspec.MsgspecError):  # Arrow's errors are ValueErrors
+            return self._taken(body)
+        if (objects, slices) == (self._command.objects, self._command.slices):
+            return self._of(body)
+        if (_without_holders(objects), slices) != (_without_holders(self._command.objects), self._command.slices):
+            return self._taken(body)
+        self._number += 1
+        self._key = command_key(self._n0, self._command_id, self._number)
+        return self.start()
+
+    def _taken(self, body: bytes) -> ChainDamaged:
+        wanted = f"wanted this command's own {counted(len(self._command.slices), 'slice')}"
+        what = f"{wanted}, found {exact_amount(len(body))} of something else"
+        return ChainDamaged(f"{self._key}: {what}; nothing names it yet: move it away, then write again")
 
     def _ask(self, request: Request) -> Request:
         self._asked = request
@@ -118,7 +139,7 @@ class StoreBody:
 
     def _of(self, body: bytes) -> CommandBody:
         sha256 = hashlib.sha256(body).hexdigest()
-        return CommandBody(sha256, len(body), len(self._command.objects), len(self._command.slices))
+        return CommandBody(sha256, len(body), len(self._command.objects), len(self._command.slices), self._number)
 
     def _again(self, error: SparklogError, now: Now) -> Request | SparklogError:
         if now.monotonic_ms >= self._deadline_ms:
@@ -135,7 +156,7 @@ def append_of(
     body: bytes, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int, url: str
 ) -> Append:
     """The append that entry `n` names by `record`, decoded from its body. Raises ChainDamaged."""
-    key = command_key(n0, command_id)
+    key = command_key(n0, command_id, record.body)
     found = hashlib.sha256(body).hexdigest()
     if found != record.body_sha256:
         wanted = f"entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}"
@@ -144,17 +165,8 @@ def append_of(
     return Append(objects, slices, (), record.application, record.label)
 
 
-def _own(key: str, found: bytes, command: Append) -> bytes:
-    """Return `found` if it decodes to `command`; another version may have encoded it to other bytes."""
-    try:
-        same = decode_body(found) == (command.objects, command.slices)
-    except (ValueError, KeyError, msgspec.MsgspecError):  # Arrow's errors are ValueErrors
-        same = False
-    if not same:
-        wanted = f"wanted this command's own {counted(len(command.slices), 'slice')}"
-        what = f"{wanted}, found {exact_amount(len(found))} of something else"
-        raise ChainDamaged(f"{key}: {what}; nothing names it yet: move it away, then write again")
-    return found
+def _without_holders(objects: Sequence[NewObject]) -> list[NewObject]:
+    return [msgspec.structs.replace(each, holders=()) for each in objects]
 
 
 def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> bytes:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 import pyarrow as pa
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, new_command_id
+from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection
 from sparklog.client.stores import add_store
-from sparklog.client.write_plan import append_command, plan_write
+from sparklog.client.unawaited_commits import UnawaitedCommits
+from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import check_partition_named, producer_slices, write_rows
 from sparklog.core.assignment import Assignment
 from sparklog.core.commands import (
@@ -27,21 +30,22 @@ from sparklog.core.commands import (
     FenceStore,
     MoveReplicas,
     RemoveStore,
-    Submission,
 )
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.config.topic import parse_topic_config, topic_values
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import InvalidInput, NoReplicaOnline
 from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
+from sparklog.core.replication.append import Acks
 from sparklog.core.replication.epoch_history import EpochEnd, end_of_epoch
 from sparklog.core.replication_health import min_isr_warning
 from sparklog.core.state import ClusterState, Partition, Store, Topic
 from sparklog.core.types import LeaderEpoch, StoreId
 from sparklog.host.clock import now_ms
+from sparklog.host.deadline import Deadline, tries
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
 from sparklog.log.scan import scan
 from sparklog.log.stores import Stores
@@ -78,6 +82,7 @@ class Cluster:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self._unawaited = UnawaitedCommits()
 
     def __enter__(self) -> Cluster:
         return self
@@ -87,6 +92,7 @@ class Cluster:
 
     def close(self) -> None:
         """Wait for background writes to finish."""
+        self._unawaited.wait()
         self.connection.close()
 
     # ---- topics ---------------------------------------------------------------------------------
@@ -203,6 +209,8 @@ class Cluster:
         topic: str | None,
         rows: pa.Table | pa.RecordBatch,
         *,
+        acks: str | int = "all",
+        replication: str = "push",
         compression: str | None = None,
         producer: tuple[int, int, int] | None = None,
         application: tuple[str, int] | None = None,
@@ -215,31 +223,66 @@ class Cluster:
         out with a warning. If `topic` is None, each row names its topic. With `producer` = (id, epoch, first sequence),
         a repeat of the same call returns the original offsets. Its rows must name one partition, because sequences are
         counted per partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per
-        version. Raises InvalidInput and its subclasses (nothing was written), OutcomeUnknown.
+        version.
+
+        `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
+        store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
+        `replication`: "push" uploads to all in-sync stores, "pull" to the leaders' stores, from which the others fetch.
+        Without acks="all" or with "pull", a call writes to one partition and has no `application`.
+
+        While a partition has no leader or too few replicas in sync, it is tried again for up to `timeout_ms`. Raises
+        InvalidInput and its subclasses (nothing was written), NotEnoughReplicasAfterAppend and RequestTimedOut (see
+        `landed`), OutcomeUnknown, and the stores' errors.
         """
+        durability = Durability(Acks.of(acks), _is_pull(replication))
         if producer is not None:
             check_partition_named(rows)
-        with self.connection.follower.current() as state:
-            plan = plan_write(
-                state,
-                self.connection.places(state),
-                new_command_id(),
-                topic=topic,
-                compression=compression,
-                now_ms=now_ms(),
-            )
         batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches()
         warning = left_out_warning(rows.schema.names)
         if warning is not None:
             log.warning("%s", warning)
-        written = write_rows(plan, batches, task=int(plan.command_id[:4], 16))
+        plan, written = self._upload(topic, batches, compression, durability, timeout_ms)
         named = None if application is None else Application(*application)
         command = append_command(plan, [written], application=named, label=write_id)
+        nothing = CommandResult(plan.n0, plan.n0, 0)
         if command is None:
-            return CommandResult(plan.n0, plan.n0, 0)
+            return nothing
         if producer is not None:
             command = msgspec.structs.replace(command, slices=producer_slices(command.slices, producer))
-        return self.connection.committer.submit(Submission(plan.command_id, plan.n0, command), timeout_ms)
+        commit = partial(commit_append, self.connection, plan, [written], command, timeout_ms)
+        if durability.acks is Acks.NONE:
+            self._unawaited.begin(commit)
+            return nothing
+        self._unawaited.wait()
+        return commit()
+
+    def _upload(
+        self,
+        topic: str | None,
+        batches: Sequence[pa.RecordBatch],
+        compression: str | None,
+        durability: Durability,
+        timeout_ms: int,
+    ) -> tuple[WritePlan, TaskWritten]:
+        """Plan the write and upload its rows; again while a partition has no store to upload to."""
+        command_id = new_command_id()
+        deadline = Deadline(timeout_ms)
+        for _ in tries(deadline):
+            with self.connection.follower.current() as state:
+                plan = plan_write(
+                    state,
+                    self.connection.places(state),
+                    command_id,
+                    topic=topic,
+                    compression=compression,
+                    now_ms=now_ms(),
+                    durability=durability,
+                )
+            try:
+                return plan, write_rows(plan, batches, task=int(command_id[:4], 16))
+            except NoReplicaOnline as error:
+                offline = error
+        raise offline
 
     def allocate_producer(self, producer_id: int | None = None) -> tuple[int, int]:
         """(producer id, epoch): a new idempotent producer, or the next epoch of a known one, which fences the last."""
@@ -348,6 +391,12 @@ class Cluster:
 def by_hand(assignment: Sequence[Sequence[str]] | None) -> Assignment | None:
     """A manual assignment as commands have it; None for none."""
     return None if assignment is None else tuple(tuple(StoreId(store) for store in stores) for stores in assignment)
+
+
+def _is_pull(replication: str) -> bool:
+    if replication not in ("push", "pull"):
+        raise InvalidInput(f"replication: wanted push or pull, found {replication!r}")
+    return replication == "pull"
 
 
 def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None) -> Cluster:

@@ -149,7 +149,8 @@ class Appended(msgspec.Struct, frozen=True, tag="appended"):
 class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-reference"):
     """An append with so many slices that its objects and slices are stored in `meta/commands/`.
 
-    Before it is applied, it is expanded to `Appended` from that body and the state at n - 1.
+    Before it is applied, it is expanded to `Appended` from that body and the state at n - 1. `body`: which one it is of
+    the command's, counted from 0; there are several if the objects were copied to other stores between submissions.
     """
 
     body_sha256: str
@@ -160,6 +161,7 @@ class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-referenc
     application: Application | None = None
     label: str = ""
     changes: tuple[PartitionChange, ...] = ()
+    body: int = 0
 
 
 class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):

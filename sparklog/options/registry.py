@@ -266,11 +266,24 @@ _DECLARED: Final = (
             _STRING,
             "all",
             "When a write counts as done. `all` (or `-1`): on every in-sync replica. `1`: on the leader's store, only "
-            "for a write to one partition without `txnAppId`. With one replica both are the same.",
-            choices=("all", "-1", "1"),
+            "for a write to one partition without `txnAppId`. With one replica both are the same. `0` is as `1`: a "
+            "Spark job ends with its commit, so it always learns whether it wrote.",
+            choices=("all", "-1", "1", "0"),
         ),
         _WRITE,
         "kafka.acks",
+    ),
+    Option(
+        ConfigKey(
+            "replication",
+            _STRING,
+            "push",
+            "Where tasks upload. `push`: to all in-sync stores at once. `pull`: to the leader's store, from which the "
+            "others fetch; only for a write to one partition without `txnAppId`. With `acks=all` the write then waits "
+            "for them, up to `timeoutMs`.",
+            choices=("push", "pull"),
+        ),
+        _WRITE,
     ),
     Option(
         ConfigKey(
@@ -284,7 +297,14 @@ _DECLARED: Final = (
         "kafka.compression.type",
     ),
     Option(
-        ConfigKey("timeoutMs", _LONG, 120_000, "How long the commit may take.", minimum=1),
+        ConfigKey(
+            "timeoutMs",
+            _LONG,
+            120_000,
+            "How long the commit may take. It is tried again while a partition has no leader or too few replicas in "
+            "sync.",
+            minimum=1,
+        ),
         _WRITE,
         "kafka.delivery.timeout.ms",
     ),

@@ -11,6 +11,7 @@ import msgspec
 from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidOption
+from sparklog.core.replication.append import Acks
 from sparklog.core.topic_names import check_topic_name
 from sparklog.core.types import PartitionIndex
 from sparklog.core.write_names import check_write_name
@@ -98,12 +99,14 @@ class WriteOptions(msgspec.Struct, frozen=True):
     """A batch write.
 
     If `compression` is None, the topic's `compression.type` is used, else zstd. If `topic` is None, a column names it.
+    With `pull`, tasks upload to the leaders' stores only.
     """
 
     cluster: str
     storage: StorageSettings
     topic: str | None
-    acks_all: bool
+    acks: Acks
+    pull: bool
     compression: str | None
     timeout_ms: int
     write_id: str | None
@@ -157,7 +160,8 @@ def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = No
         cluster=given.cluster(default_cluster),
         storage=given.storage(),
         topic=topic,
-        acks_all=_acks_all(given, transaction),
+        acks=_acks(given, transaction),
+        pull=_is_pull(given, transaction),
         compression=given.optional_text("compression"),
         timeout_ms=given.integer("timeoutMs"),
         write_id=_write_name(given, "writeId"),
@@ -256,15 +260,19 @@ def _transaction(given: GivenOptions) -> Transaction | None:
     return Transaction(app_id, version)
 
 
-def _acks_all(given: GivenOptions, transaction: Transaction | None) -> bool:
-    if "acks" in given and given.raw("acks").strip() == "0":
+def _acks(given: GivenOptions, transaction: Transaction | None) -> Acks:
+    acks = Acks.of(given.optional_text("acks") or "all")
+    if acks is not Acks.ALL and transaction is not None:
         raise InvalidOption(
-            f"acks: wanted {OPTIONS['acks'].legal()}, found '0': a Spark write is one commit, and a job that does not "
-            "wait for it could not say whether it wrote anything"
+            f"acks: wanted all beside txnAppId, found '{int(acks)}': a version may only count once it is replicated"
         )
-    acks_all = given.optional_text("acks") != "1"
-    if not acks_all and transaction is not None:
+    return acks
+
+
+def _is_pull(given: GivenOptions, transaction: Transaction | None) -> bool:
+    pull = given.optional_text("replication") == "pull"
+    if pull and transaction is not None:
         raise InvalidOption(
-            "acks: wanted all beside txnAppId, found '1': a version may only count once it is replicated"
+            "replication: wanted push beside txnAppId, found 'pull': a version may only count once it is replicated"
         )
-    return acks_all
+    return pull

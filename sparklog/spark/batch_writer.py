@@ -22,13 +22,15 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from sparklog.chain.committer import new_command_id
+from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection, shared
-from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write
+from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import write_rows
-from sparklog.core.commands import Append, Application, Submission
-from sparklog.core.errors import InvalidInput, KeyNotFound, OutcomeUnknown
+from sparklog.core.commands import Append, Application
+from sparklog.core.errors import InvalidInput, InvalidRequiredAcks, KeyNotFound, OutcomeUnknown
 from sparklog.core.readable import amount, counted, setting_ms
 from sparklog.core.records import CommandResult
+from sparklog.core.replication.append import Acks
 from sparklog.core.types import TimestampSource, TopicId
 from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import left_out_warning
@@ -65,14 +67,15 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
             topic=options.topic,
             compression=options.compression,
             now_ms=now_ms(),
+            durability=Durability(options.acks, options.pull),
         )
         transaction = options.transaction
         before = None if transaction is None else state.applications.get(transaction.app_id)
     done = None
     if before is not None and transaction is not None and before.has_written(transaction.version):
         done = before.version
-    if not options.acks_all and options.topic is not None and "partition" not in schema.fieldNames():
-        _check_leader_only({options.topic: plan.topics[options.topic].partitions})
+    if options.topic is not None and "partition" not in schema.fieldNames():
+        _check_durability(plan.durability, {options.topic: plan.topics[options.topic].partitions})
     for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
         if warning is not None:
             log.warning("%s", warning)
@@ -112,14 +115,12 @@ class BatchWriter(DataSourceArrowWriter):
         if command is None:
             log.info("sparklog write %s had no rows: nothing to commit", self._name(plan))
             return
-        if not self.options.acks_all:
-            _check_leader_only(_touched(plan, command))
+        _check_durability(plan.durability, _touched(plan, command))
         connection = shared(plan.places.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)
         _check_visible(plan, command, {message.host for message in sent})
-        submission = Submission(plan.command_id, plan.n0, command)
         try:
-            result = connection.committer.submit(submission, self.options.timeout_ms)
+            result = commit_append(connection, plan, written, command, self.options.timeout_ms)
         except OutcomeUnknown as error:
             raise OutcomeUnknown(f"{error.message}; {self._what_to_do(plan)}") from error
         self._log_written(plan, command, result)
@@ -184,13 +185,17 @@ def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]
     return sent
 
 
-def _check_leader_only(partitions: dict[str, int]) -> None:
-    """Raise InvalidInput if `acks=1` would write to several partitions: readers could see a part of the write."""
+def _check_durability(durability: Durability, partitions: dict[str, int]) -> None:
+    """Refuse several partitions unless acks=all is pushed to all stores: readers could see a part of the write."""
+    if durability == Durability():
+        return
     total = sum(partitions.values())
     if total > 1:
         counts = ", ".join(f"{topic}: {count}" for topic, count in sorted(partitions.items()))
-        raise InvalidInput(
-            f"acks=1 writes to one partition, found {total} partitions ({counts}): use acks=all, or give a column "
+        how = "replication=pull" if durability.pull else f"acks={int(durability.acks)}"
+        instead = "replication=push" if durability.acks is Acks.ALL else "acks=all"
+        raise InvalidRequiredAcks(
+            f"{how} writes to one partition, found {total} partitions ({counts}): use {instead}, or give a column "
             "'partition'"
         )
 

@@ -3,7 +3,7 @@
     meta/log/<block>/<n>                         an entry of the metadata chain; block = n div 4096
     meta/snapshot/<10^20-1-n>                    a snapshot of the state after entry n; the newest is listed first
     meta/chunks/<sha256>                         a table chunk that snapshots share
-    meta/commands/<n0>-<command id>              the slices of a large command
+    meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later bodies
     meta/void/<block>                            "this block of entries is being deleted, or is gone"
     INCARNATION                                  the uuid of this store's current life
     append/<2 hex>/<n0>-<upload id>.arrow        what one writer task uploaded, and its .index
@@ -56,7 +56,7 @@ _HEX_64 = re.compile(r"[0-9a-f]{64}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ENTRY = re.compile(r"meta/log/([0-9]{16})/([0-9]{20})")
 _SNAPSHOT = re.compile(r"meta/snapshot/([0-9]{20})")
-_COMMAND = re.compile(r"meta/commands/([0-9]{20})-([0-9a-f]{32})")
+_COMMAND = re.compile(r"meta/commands/([0-9]{20})-([0-9a-f]{32})(?:-([1-9][0-9]{0,8}))?")
 _APPEND = re.compile(r"append/([0-9a-f]{2})/([0-9]{20})-(\1[0-9a-f]{30})\.(arrow|index)")
 _SEGMENT = re.compile(
     r"topics/(0|[1-9][0-9]*)-([A-Za-z0-9._-]{1,249})/(0|[1-9][0-9]*)/"
@@ -158,15 +158,18 @@ def chunk_key(sha256: str) -> str:
     return f"{CHUNKS}{sha256}"
 
 
-def command_key(n0: int, command_id: str) -> str:
-    """Key of the object that holds the slices of a large command."""
-    return f"{COMMANDS}{_digits(n0, 'n0')}-{_hex_32(command_id, 'a command id')}"
+def command_key(n0: int, command_id: str, body: int = 0) -> str:
+    """Key of the object that holds the slices of a large command.
+
+    A command that is submitted again after its objects were copied to other stores has another `body`: 1, 2, …
+    """
+    return f"{COMMANDS}{_digits(n0, 'n0')}-{_hex_32(command_id, 'a command id')}{f'-{body}' if body else ''}"
 
 
-def parse_command_key(key: str) -> tuple[EntryNumber, CommandId] | None:
-    """(n0, command id) of the object under `key`, or None if it doesn't belong to a large command."""
+def parse_command_key(key: str) -> tuple[EntryNumber, CommandId, int] | None:
+    """(n0, command id, body) of the object under `key`, or None if it doesn't belong to a large command."""
     match = _COMMAND.fullmatch(key)
-    return None if match is None else (EntryNumber(int(match[1])), CommandId(match[2]))
+    return None if match is None else (EntryNumber(int(match[1])), CommandId(match[2]), int(match[3] or 0))
 
 
 def void_key(block: int) -> str:

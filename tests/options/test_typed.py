@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from sparklog.core.errors import InvalidOption, InvalidTopic
+from sparklog.core.replication.append import Acks
 from sparklog.core.types import Offset, PartitionIndex
 from sparklog.options.given import Ignored
 from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, EveryPartition, Latest
@@ -190,7 +191,7 @@ def test_metadata_is_read_instead_of_records() -> None:
 
 def test_defaults_of_a_write() -> None:
     options = write()
-    assert (options.topic, options.acks_all, options.compression) == (None, True, None)
+    assert (options.topic, options.acks, options.compression) == (None, Acks.ALL, None)
     assert (options.timeout_ms, options.write_id, options.transaction) == (120_000, None, None)
 
 
@@ -198,17 +199,19 @@ def test_all_options_of_a_write_are_typed() -> None:
     options = write(
         topic=" orders ", acks="-1", compression="LZ4", timeoutMs="5", writeId="w", txnAppId="app", txnVersion="0"
     )
-    assert (options.topic, options.acks_all, options.compression) == ("orders", True, "lz4")
+    assert (options.topic, options.acks, options.compression) == ("orders", Acks.ALL, "lz4")
     assert (options.timeout_ms, options.write_id, options.transaction) == (5, "w", Transaction("app", 0))
 
 
 @pytest.mark.parametrize(
     ("raw", "told"),
     [
-        ({"acks": "0"}, "acks: wanted one of all, -1, 1, found '0': a Spark write is one commit"),
-        ({"kafka.acks": "2"}, "acks (from kafka.acks): wanted one of all, -1, 1, found '2'"),
-        ({"acks": "2"}, "acks: wanted one of all, -1, 1, found '2'"),
+        ({"kafka.acks": "2"}, "acks (from kafka.acks): wanted one of all, -1, 1, 0, found '2'"),
+        ({"acks": "2"}, "acks: wanted one of all, -1, 1, 0, found '2'"),
         ({"acks": "1", "txnAppId": "a", "txnVersion": "1"}, "acks: wanted all beside txnAppId"),
+        ({"acks": "0", "txnAppId": "a", "txnVersion": "1"}, "acks: wanted all beside txnAppId, found '0'"),
+        ({"replication": "pull", "txnAppId": "a", "txnVersion": "1"}, "replication: wanted push beside txnAppId"),
+        ({"replication": "both"}, "replication: wanted one of push, pull, found 'both'"),
         ({"compression": "gzip"}, "compression: wanted one of zstd, lz4, none, found 'gzip'"),
         ({"kafka.compression.type": "zip"}, "compression (from kafka.compression.type): wanted one of zstd"),
         ({"timeoutMs": "0"}, "timeoutMs: wanted an integer >= 1 (milliseconds), found '0'"),
@@ -232,7 +235,7 @@ def test_bad_options_of_a_write_are_refused_by_name(raw: dict[str, str], told: s
 def test_any_acks_of_a_kafka_job_become_the_stronger_guarantee(acks: str) -> None:
     """Also beside txnAppId and over many partitions, where sparklog's own acks=1 is refused."""
     options = write(**{"kafka.acks": acks, "txnAppId": "a", "txnVersion": "1"})
-    assert options.acks_all
+    assert options.acks is Acks.ALL
     reason = "a Spark write is one commit, so acks=all is used"
     assert options.ignored == ((Ignored(f"kafka.acks={acks}", reason),) if acks in "01" else ())
 
@@ -270,7 +273,12 @@ def test_a_read_that_names_its_topic_as_a_write_does_is_told_the_option() -> Non
 
 # M: P-03
 def test_acks_of_the_leader_alone_are_taken_without_a_transaction() -> None:
-    assert not write(acks="1").acks_all
+    assert write(acks="1").acks is Acks.LEADER
+    assert write(acks="0").acks is Acks.NONE
+
+
+def test_replication_is_pushed_unless_it_is_to_be_pulled() -> None:
+    assert (write().pull, write(replication="push").pull, write(replication="Pull").pull) == (False, False, True)
 
 
 def test_an_illegal_topic_name_is_refused_before_anything_is_written() -> None:

@@ -23,6 +23,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.read_plan import plan_read
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead
+from sparklog.core.replication.append import Acks
 from sparklog.options.typed import ReadOptions, WriteOptions, parse_read_options, parse_write_options
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.schema import check_written
@@ -149,7 +150,7 @@ def test_acks_and_codecs_of_kafka_that_are_not_here_become_the_nearest() -> None
     """`kafka.acks` 0 or 1, `kafka.compression.type` gzip or snappy | used as given | `acks=all` and zstd, with a
     warning: a Spark write is one commit"""
     for acks in ("0", "1"):
-        assert writing(**{"kafka.acks": acks}).acks_all
+        assert writing(**{"kafka.acks": acks}).acks is Acks.ALL
     for codec in ("gzip", "snappy"):
         options = writing(**{"kafka.compression.type": codec})
         assert options.compression is None

@@ -60,6 +60,7 @@ def test_the_layout_is_the_one_of_the_format() -> None:
     assert keys.snapshot_key(1_000) == "meta/snapshot/99999999999999998999"
     assert keys.chunk_key(SHA256) == f"meta/chunks/{SHA256}"
     assert keys.command_key(7, UPLOAD) == f"meta/commands/00000000000000000007-{UPLOAD}"
+    assert keys.command_key(7, UPLOAD, 2) == f"meta/commands/00000000000000000007-{UPLOAD}-2"
     assert keys.void_key(1) == "meta/void/0000000000000001"
     assert keys.INCARNATION == "INCARNATION"
     assert keys.data_key(new_object(ObjectKind.APPEND), "flights") == f"append/01/00000000000000000007-{UPLOAD}.arrow"

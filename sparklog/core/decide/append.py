@@ -37,6 +37,7 @@ from sparklog.core.types import (
     ObjectKind,
     ObjectNumber,
     Offset,
+    OffsetRange,
     ProducerSpan,
     Slice,
     TimestampSource,
@@ -176,6 +177,23 @@ def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: 
                 f"again until the stores in sync, {list(replicas.isr)}, have it",
                 landed=Landed.YES,
             )
+
+
+def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
+    """Whether what a write with `acks=all` and `pull` appended is on every in-sync replica; False: wait.
+
+    Raises NotEnoughReplicasAfterAppend, NotLeaderOrFollower (an election forgot it), and UnknownTopicOrPartition.
+    """
+    replicated = True
+    for written in ranges:
+        topic_partition = TopicPartition(written.topic_id, written.partition)
+        value = existing_partition(state, topic_partition).replication
+        last = OffsetRange(Offset(written.end - 1), written.end)
+        named = value.log_start >= written.end or len(state.slices.find(topic_partition, last)) > 0
+        with placed(where(state, topic_partition)):
+            done = committed(value, written.end, min_isr_of(state, written.topic_id), named=named)
+        replicated = replicated and done
+    return replicated
 
 
 def _check_shape(command: Append) -> None:

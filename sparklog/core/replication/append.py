@@ -8,6 +8,7 @@ from enum import IntEnum
 import msgspec
 
 from sparklog.core.errors import (
+    InvalidRequiredAcks,
     NoReplicaOnline,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
@@ -25,6 +26,14 @@ class Acks(IntEnum):
     ALL = -1
     NONE = 0
     LEADER = 1
+
+    @classmethod
+    def of(cls, value: object) -> Acks:
+        """`all`, -1, 0 or 1, as a number or as text. Raises InvalidRequiredAcks for anything else (P-03)."""
+        known = {"all": cls.ALL, "-1": cls.ALL, "0": cls.NONE, "1": cls.LEADER}
+        if isinstance(value, bool) or str(value) not in known:
+            raise InvalidRequiredAcks(f"acks: wanted all (or -1), 1 or 0, found {value!r}")
+        return known[str(value)]
 
 
 class HeldSlice(msgspec.Struct, frozen=True):

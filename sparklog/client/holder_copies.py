@@ -1,0 +1,131 @@
+"""Bring the objects of a write to stores that should have them and do not, before its commit is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from sparklog.core.commands import Append
+from sparklog.core.decide.append import min_isr_of
+from sparklog.core.errors import SparklogError
+from sparklog.core.replication.append import Acks
+from sparklog.core.state import ClusterState
+from sparklog.core.types import Holder, NewObject, StoreId, TopicId, TopicPartition
+from sparklog.log.incarnation import check_incarnation
+from sparklog.log.object_copy import copy_object
+from sparklog.log.store_lanes import StoreLane, StoreLanes
+from sparklog.log.stores import Stores
+from sparklog.storage.keys import data_key
+from sparklog.storage.object_store import ObjectStore
+
+
+def with_present_holders(state: ClusterState, command: Append) -> Append:
+    """The command with those holders of its objects that are registered as they were at the upload, and not fenced.
+
+    An object that has none keeps those it had: the chain refuses it then, by name.
+    """
+    registrations = state.registrations()
+    objects = []
+    for named in command.objects:
+        present = tuple(each for each in named.holders if _is_present(each, registrations))
+        objects.append(msgspec.structs.replace(named, holders=present or named.holders))
+    return msgspec.structs.replace(command, objects=tuple(objects))
+
+
+def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
+    """The stores that the write needs and that lack objects of it, with the numbers of these objects.
+
+    It needs the leader's store of each partition, and the whole ISR where too few in-sync stores have all its objects.
+    """
+    by_partition: dict[TopicPartition, set[int]] = {}
+    for slice_ in command.slices:
+        key = TopicPartition(slice_.topic_id, slice_.partition)
+        by_partition.setdefault(key, set()).add(slice_.object_index)
+    registrations = state.registrations()
+    holders = [{each.store for each in named.holders if _is_present(each, registrations)} for named in command.objects]
+    wanted: dict[StoreId, set[int]] = {}
+    for key, numbers in by_partition.items():
+        partition = state.partitions.get(key)
+        if partition is None or partition.replication.leader is None:
+            continue
+        value = partition.replication
+        needed = {value.leader}
+        if command.acks is Acks.ALL and not command.pull:
+            in_sync = [store for store in value.isr if all(store in holders[number] for number in numbers)]
+            if len({value.leader, *in_sync}) < value.enough(min_isr_of(state, key.topic_id)):
+                needed.update(value.isr)
+        for store in needed:
+            if store is not None and (missing := {number for number in numbers if store not in holders[number]}):
+                wanted.setdefault(store, set()).update(missing)
+    return {store: sorted(numbers) for store, numbers in sorted(wanted.items())}
+
+
+@dataclass(eq=False)
+class _Copying:
+    """What one store is to get. `done` are the numbers of the objects that it has."""
+
+    lane: StoreLane
+    numbers: list[int]
+    done: list[int] = field(default_factory=list)
+    ended: bool = False
+
+
+class HolderCopies:
+    """Copies objects of one command to stores, all stores at once, each in its own thread.
+
+    `failures`: why stores did not take a copy, the last time.
+    """
+
+    def __init__(self, stores: Stores, state: ClusterState, names: Mapping[TopicId, str]) -> None:
+        self.failures: dict[StoreId, str] = {}
+        self._stores = stores
+        self._state = state
+        self._names = names
+
+    def bring(self, command: Append, wanted: Mapping[StoreId, list[int]], timeout_ms: int) -> Append:
+        """The command with the stores as holders that have their objects now. Waits at most `timeout_ms`."""
+        incarnations = {store.store: store.incarnation for store in self._state.stores.values()}
+        lanes = StoreLanes(self._stores, incarnations, timeout_ms)
+        copies = [_Copying(lane, wanted[lane.store]) for lane in lanes.of(wanted)]
+        for copying in copies:
+            copying.lane.perform(partial(self._copy, lanes, copying, command), here=False)
+        lanes.wait(copies, lambda copying: copying.ended, lambda copying: True)
+        self.failures = lanes.failures()
+        registrations = self._state.registrations()
+        objects = list(command.objects)
+        with lanes.changed:
+            for copying in copies:
+                holder = Holder(copying.lane.store, registrations[copying.lane.store])
+                for number in copying.done if copying.ended else ():
+                    others = [each for each in objects[number].holders if each.store != holder.store]
+                    objects[number] = msgspec.structs.replace(objects[number], holders=(*others, holder))
+        lanes.abort()
+        return msgspec.structs.replace(command, objects=tuple(objects))
+
+    def _copy(self, lanes: StoreLanes, copying: _Copying, command: Append, target: ObjectStore) -> None:
+        for number in copying.numbers:
+            self._copy_one(command.objects[number], target)
+            copying.done.append(number)
+        check_incarnation(target, copying.lane.incarnation)
+        with lanes.changed:
+            copying.ended = copying.lane.failure is None
+            lanes.changed.notify_all()
+
+    def _copy_one(self, named: NewObject, target: ObjectStore) -> None:
+        """Copy from the first holder that has it."""
+        key = data_key(named, self._names[named.topic_id])
+        failures = []
+        for holder in named.holders:
+            try:
+                copy_object(self._stores.get(holder.store), target, key, named)
+                return
+            except SparklogError as error:
+                failures.append(error)
+        raise failures[0]
+
+
+def _is_present(holder: Holder, registrations: Mapping[StoreId, int]) -> bool:
+    return registrations.get(holder.store) == holder.registration
