@@ -146,6 +146,14 @@ GUARDS: Final = (
         ("tests/chain/test_follower.py::test_a_missing_entry_in_the_middle_is_damage_and_nothing_is_written",),
     ),
     Guard(
+        "head-newer",
+        "A process never goes back to an older state.",
+        "sparklog/chain/follower.py",
+        "            if head.n > self.head.n:",
+        "            if True:",
+        ("tests/client/test_visible_end.py::test_a_process_never_goes_back_to_an_older_state",),
+    ),
+    Guard(
         "same-chain",
         "After a pause, a process does not write into another cluster that was created at the address.",
         "sparklog/chain/group_commit.py",
