@@ -335,7 +335,7 @@ GUARDS: Final = (
         "body-gone",
         "A reader that is behind when a body is deleted starts again from a snapshot.",
         "sparklog/chain/catch_up.py",
-        "                    return self._reload_for(entry, command)",
+        "                    return self._reload_for(entry, command, record)",
         "                    return damage(entry_key(entry.n), 'its body is gone')",
         (
             "tests/chain/test_old_snapshots.py::test_a_reader_that_is_behind_when_a_body_goes_begins_again_at_a_snapshot",

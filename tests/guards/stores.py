@@ -439,9 +439,9 @@ GUARDS: Final = (
     Guard(
         "write-holders",
         "Rows are not uploaded to no store at all.",
-        "sparklog/client/write_plan.py",
-        "    if not planned.holders:",
-        "    if False:",
+        "sparklog/log/topic_writer.py",
+        "        if not holders:",
+        "        if False:",
         (
             "tests/client/test_replicas.py::test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_has_nothing_to_roll",
         ),
