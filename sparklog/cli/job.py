@@ -68,6 +68,27 @@ def vacuum(
     _run("vacuum", run_vacuum, topic, now, dry_run, report)
 
 
+@app.command(
+    epilog=ending("sparklog job replication --dry-run", "sparklog job replication --store zone-b --topic orders")
+)
+def replication(
+    topic: list[str] = TOPICS,
+    store: list[str] = typer.Option(
+        [], "--store", metavar="ID", help="Only replicas on this store; may be given several times. Default: all."
+    ),
+    now: str | None = NOW,
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
+) -> None:
+    """Copy what replicas lack to their stores, by many tasks at once, and report them.
+
+    Agents do the same bit by bit; both may run at the same time.
+    """
+    from sparklog.maintenance.replication import run_replication
+
+    _run("replication", lambda **given: run_replication(stores=store, **given), topic, now, dry_run, report)
+
+
 @app.command(epilog=ending("sparklog job status", "sparklog job status --format json"))
 def status() -> None:
     """Show how the last run of each job ended. Exit 5 if one failed."""

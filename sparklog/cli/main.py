@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from sparklog import __version__
-from sparklog.cli import chain, cluster, consume, job, produce, segment, topic
+from sparklog.cli import agent, chain, cluster, consume, job, produce, segment, topic
 from sparklog.cli.command_line import CONTEXT, STYLE, run_command
 from sparklog.cli.output import ending
 
@@ -25,6 +25,7 @@ for noun in (cluster, topic, segment, chain, job):
     app.add_typer(noun.app, name=noun.__name__.rpartition(".")[2])
 app.command("produce", epilog=produce.EPILOG)(produce.produce)
 app.command("consume", epilog=consume.EPILOG)(consume.consume)
+app.command("agent", epilog=agent.EPILOG)(agent.agent)
 
 
 def _show_version(wanted: bool) -> None:

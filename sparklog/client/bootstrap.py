@@ -104,7 +104,7 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
     if _holds_more_than_a_mark(place):
         return None
     try:
-        return _mark_of(place).chain_id
+        return mark_of(place).chain_id
     except KeyNotFound:
         return None
 
@@ -120,7 +120,7 @@ def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
         return mark.incarnation
     except (KeyExists, OutcomeUnknown) as error:
         try:
-            existing = _mark_of(target)
+            existing = mark_of(target)
         except KeyNotFound:
             raise StoreUnavailable(f"store {store} at {target.url} could not be marked: {error.message}") from error
     if existing.chain_id != chain_id or (existing != mark and _holds_more_than_a_mark(target)):
@@ -135,7 +135,8 @@ def _holds_more_than_a_mark(place: ObjectStore) -> bool:
     return any(stored.key != INCARNATION and not stored.key.startswith(PROBES) for stored in place.list_keys(""))
 
 
-def _mark_of(target: ObjectStore) -> Incarnation:
+def mark_of(target: ObjectStore) -> Incarnation:
+    """The INCARNATION of a store. Raises KeyNotFound; Conflict if it is not one that sparklog wrote."""
     try:
         return msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
     except msgspec.DecodeError as error:

@@ -30,6 +30,9 @@ from sparklog.core.types import (
 )
 
 TAIL_ROWS = 8192  # more slices than this in the tail are sealed into a block
+WALKED_OFFSETS = (
+    256  # width of the first window of `walk`, so at most as many slices; each further one is twice as wide
+)
 ORDER = ("partition_key", "start")
 # A column has the name of the field that it holds, of `Slice` or `ProducerSpan`.
 DTYPES: Mapping[str, str] = {
@@ -192,6 +195,16 @@ class SliceTable:
         joined = {name: np.concatenate([part[name] for part in found]) for name in DTYPES}
         by_start = np.argsort(joined["start"], kind="stable")
         return SliceColumns({name: column[by_start] for name, column in joined.items()})
+
+    def walk(self, topic_partition: TopicPartition, offsets: OffsetRange) -> Iterator[Slice]:
+        """The slices that overlap [start, end), ascending, found a window at a time: for callers who may stop early."""
+        at, width = offsets.start, WALKED_OFFSETS
+        while at < offsets.end:
+            stop = Offset(min(at + width, offsets.end))
+            for slice_ in self.find(topic_partition, OffsetRange(at, stop)):
+                if slice_.start >= at or at == offsets.start:  # else the window before this one had it
+                    yield slice_
+            at, width = stop, 2 * width
 
     def everything(self) -> SliceColumns:
         """All slices of all partitions, ascending by partition and offset. Copies the whole table."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from typing import Protocol
 
 
 def new_id() -> str:
@@ -14,3 +15,27 @@ def new_id() -> str:
 def jittered(longest: float) -> float:
     """A random length from half of `longest` to `longest`, so that many waiters do not all act at once."""
     return random.uniform(longest / 2, longest)
+
+
+class Dice(Protocol):
+    """Everything random that a machine without dice of its own needs. A simulation rolls them from its seed."""
+
+    def new_id(self) -> str: ...
+
+    def jittered(self, longest: float) -> float: ...
+
+    def below(self, end: int) -> int: ...
+
+
+class SystemDice:
+    """The machine's own dice."""
+
+    def new_id(self) -> str:
+        return new_id()
+
+    def jittered(self, longest: float) -> float:
+        return jittered(longest)
+
+    def below(self, end: int) -> int:
+        """A random number of [0, end)."""
+        return random.randrange(end)

@@ -58,9 +58,9 @@ def test_the_verbs_are_those_of_this_version() -> None:
     assert {" ".join(path) for path, command in EVERY.items() if path and not hasattr(command, "commands")} == {
         *("cluster init", "cluster info", "cluster health", "cluster doctor", "cluster forget-applications"),
         *(f"topic {verb}" for verb in ("create", "list", "describe", "alter", "add-partitions", "delete", "offsets")),
-        *("produce", "consume", "segment list", "segment dump"),
+        *("produce", "consume", "agent", "segment list", "segment dump"),
         *("chain tail", "chain state", "chain snapshot", "chain write"),
-        *("job roll", "job retention", "job vacuum", "job status"),
+        *("job roll", "job retention", "job vacuum", "job replication", "job status"),
     }
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.guards import chain, core, log, replication, spark, storage, stores
+from tests.guards import agent, chain, core, log, replication, spark, storage, stores
 from tests.guards.guard import Guard
 
 GUARDS: Final[tuple[Guard, ...]] = (
     *core.GUARDS,
     *replication.GUARDS,
     *stores.GUARDS,
+    *agent.GUARDS,
     *chain.GUARDS,
     *log.GUARDS,
     *storage.GUARDS,

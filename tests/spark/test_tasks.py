@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.maintenance.replication import run_replication
 from sparklog.maintenance.roll import run_roll
 from sparklog.spark import tasks
 from sparklog.spark.tasks import SparkTasks
+from tests.agent.agent_world import replicated_cluster
 from tests.maintenance.maintained_log import DAY_MS, maintained
 
 
@@ -71,6 +73,17 @@ def test_spark_tasks_roll_what_one_process_would(spark: Any, tmp_path: Path) -> 
         log.clock.at_ms += DAY_MS
         assert log.retention(tasks=tasks).deletion.done.objects == 9
         assert log.stored() == log.named()
+
+
+@pytest.mark.spark
+def test_spark_tasks_fill_the_replicas_on_a_store(spark: Any, tmp_path: Path) -> None:  # M: P-02 L-03
+    world = replicated_cluster(str(tmp_path / "cluster"), partitions=2)
+    for partition in (0, 1, 0):
+        world.write(f"{partition}", on="ab", partition=partition)
+    assert run_replication(world.cluster.connection.url, tasks=SparkTasks(spark)).exit_code == 0
+    assert (world.replicas(0), world.replicas(1)) == ("a:abc a2 b2 c2", "a:abc a1 b1 c1")
+    assert world.objects("c") == world.objects("a")
+    world.cluster.close()
 
 
 def _decorated(payload: bytes) -> bytes:

@@ -1,0 +1,402 @@
+"""The agent of one store, as a state machine: replies and the time go in, requests come out.
+
+    follow the chain -> is this the store? (INCARNATION, samples) -> AgentUp
+      -> follow -> plan, copy in batches -> INCARNATION -> ReportReplicas -> follow …
+
+The control is a generator that waits for one answer after the other; copies go on beside it (`fetchers.py`). Every
+decision is made on the newest state, under the registration in it; the chain refuses what another change overtook, and
+the agent plans again. Where it was killed, the next one goes on: what is there is found by its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from sparklog.agent.backoff import Backoff
+from sparklog.agent.fetchers import Fetchers
+from sparklog.agent.losses import first_missing, missing_of, sample
+from sparklog.agent.progress import Progress
+from sparklog.agent.requests import Fetch, Follow, Note, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.client.bootstrap import Incarnation
+from sparklog.core.commands import AgentDown, AgentUp, Command, HeldEnd, ReportLoss, ReportReplicas
+from sparklog.core.config.cluster import ClusterConfig, effective_cluster
+from sparklog.core.decide.stores import registered_store
+from sparklog.core.errors import (
+    Conflict,
+    DuplicateBrokerRegistration,
+    InconsistentClusterId,
+    NotFound,
+    NotLeaderOrFollower,
+    OutcomeUnknown,
+    SparklogError,
+    StaleBrokerEpoch,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    TryAgain,
+    WriteExpired,
+)
+from sparklog.core.held_objects import HeldObject, held_partitions, is_still_held
+from sparklog.core.readable import counted
+from sparklog.core.replica_fetch import Standing, replica_reports, standing
+from sparklog.core.state import ClusterState, Store
+from sparklog.core.types import StoreId, TopicPartition
+from sparklog.host.dice import Dice
+from sparklog.storage.keys import INCARNATION
+
+EXAMINE_EVERY_MS: Final = 300_000
+NEWEST_OBJECTS: Final = 256  # of a periodic sample; the first one has the newest object of every partition
+
+_PASSES: Final = (TryAgain, OutcomeUnknown, StoreAccessDenied, StoreFull, StoreReadOnly)  # or somebody mends it
+_OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # the state has changed: decide again
+_NONE_YET: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Go on at this time; if `for_copies`, also when a batch of copies has ended."""
+
+    until_ms: float
+    for_copies: bool
+
+
+T = TypeVar("T")
+# Yields requests, to be answered together, or a wait.
+Control = Generator[list[Request] | _Wait, list[Reply], T]
+
+
+class Agent:
+    """The agent of `store`. Call `step` with replies as they come, and at `wake_ms` if none come, until `ended`.
+
+    `once`: it ends when nothing is missing any more, and does not say that an agent is up: nobody is when it has ended.
+    `notes` are for people; whoever shows them takes them out. `error` is why it ended, if not by `stop`.
+    """
+
+    def __init__(self, store: StoreId, dice: Dice, *, once: bool = False) -> None:
+        self.store = store
+        self.notes: list[Note] = []
+        self.ended = False
+        self.error: SparklogError | None = None
+        self._dice = dice
+        self._once = once
+        self._stopping = False
+        self._now_ms = 0
+        self._control = self._run()
+        self._started = False
+        self._asked: dict[Request, Reply] = {}  # requests of the control, with the replies that are there
+        self._wait: _Wait | None = None
+        self._config: ClusterConfig = effective_cluster({})
+        self._pause = Backoff()
+        self._registration: int | None = None
+        self._fetchers = Fetchers(store, dice)
+        self._examine_at_ms = 0
+        self._examined_to: TopicPartition | None = None
+        self._progress = Progress(store)
+
+    @property
+    def wake_ms(self) -> float | None:
+        """When to call `step` if no reply comes before; None: only a reply leads on."""
+        return None if self.ended or self._wait is None else self._wait.until_ms
+
+    def stop(self) -> None:
+        """End after the copies under way; what they brought is still reported."""
+        self._stopping = True
+        self._fetchers.stop()
+
+    def step(self, now_ms: int, replies: Iterable[tuple[Request, Reply]] = ()) -> list[Request]:
+        """Take replies and the time (ms, of a clock that never goes back). Returns what to do now, all at once."""
+        self._now_ms = now_ms
+        for request, reply in replies:
+            if isinstance(request, Fetch):
+                self.notes += self._fetchers.fetched(request, reply, now_ms)
+            else:
+                self._asked[request] = reply
+        requests: list[Request] = []
+        while not self.ended and self._is_ready():
+            requests += self._resume()
+        if self.ended:
+            return []
+        return [*requests, *self._fetchers.start()]
+
+    def _is_ready(self) -> bool:
+        wait = self._wait
+        if wait is None:
+            return all(reply is not _NONE_YET for reply in self._asked.values())
+        copied = bool(self._fetchers.unreported) or (self._stopping and not self._fetchers.active)
+        return self._now_ms >= wait.until_ms or (copied if wait.for_copies else self._stopping)
+
+    def _resume(self) -> list[Request]:
+        replies = list(self._asked.values())
+        self._asked, self._wait = {}, None
+        try:
+            wanted = self._control.send(replies) if self._started else next(self._control)
+        except StopIteration:
+            self.ended = True
+            return []
+        except SparklogError as error:
+            self.ended, self.error = True, error
+            return []
+        self._started = True
+        if isinstance(wanted, _Wait):
+            self._wait = wanted
+            return []
+        self._asked = dict.fromkeys(wanted, _NONE_YET)
+        return wanted
+
+    # ---- the control ----------------------------------------------------------------------------
+
+    def _run(self) -> Control[None]:
+        state = yield from self._examined((yield from self._follow()), thorough=True)
+        while True:
+            registered = self._registered(state)
+            if not self._once and not self._stopping and not registered.agent_up:
+                state = yield from self._said_up(state)
+                continue
+            if self._now_ms >= self._examine_at_ms or self._fetchers.lost_something:
+                state = yield from self._examined(state)
+                continue
+            at = standing(state, self.store)
+            if not self._stopping:
+                self._fetchers.plan(state, at.behind, self._now_ms)
+            self.notes += self._progress.notes(state, at, self._now_ms)
+            if self._fetchers.unreported or (at.joinable and not self._stopping):
+                state = yield from self._reported(state, at)
+            elif self._is_done(at):
+                break
+            else:
+                yield _Wait(self._now_ms + self._config.replica_fetch_wait_max_ms, for_copies=True)
+                state = yield from self._follow()
+        yield from self._said_down(state)
+
+    def _is_done(self, at: Standing) -> bool:
+        """Whether to end now. With `once`, raises if something is missing that can't be had now."""
+        if self._fetchers.active or not (self._stopping or self._once):
+            return False
+        if at.behind and not self._stopping:
+            if not self._fetchers.is_hopeless:
+                return False
+            lacking = counted(len(at.behind), "replica")
+            raise StoreUnavailable(
+                f"store {self.store}: {lacking} could not be caught up; last error: "
+                f"{self._fetchers.last_error or 'no store that holds what is missing can be asked'}"
+            )
+        return True
+
+    def _registered(self, state: ClusterState) -> Store:
+        """The store as it is registered. Raises if it is not, or is fenced. A new registration begins anew."""
+        store = registered_store(state, self.store)
+        if store.fenced:
+            raise StaleBrokerEpoch(
+                f"store {self.store} is fenced, so its agent stops: `sparklog store add` with the same id and address "
+                "registers it again, then start the agent"
+            )
+        if self._registration != store.registration:
+            # What was found before may have been there in another life of the store only.
+            self._registration, self._fetchers = store.registration, Fetchers(self.store, self._dice)
+        return store
+
+    def _reported(self, state: ClusterState, at: Standing) -> Control[ClusterState]:
+        """Report what is there by now. The mark is read after the copies, so they are in this life of the store."""
+        store = self._registered(state)
+        fetchers, numbers = self._fetchers, set(self._fetchers.unreported)
+        reports = replica_reports(state, self.store, at, fetchers.checked())
+        if reports:
+            mark = yield from self._patiently(ReadMark)
+            if mark is None or mark.incarnation != store.incarnation:
+                return (yield from self._examined(state))
+            refused = yield from self._submitted(ReportReplicas(self.store, store.registration, reports))
+            if refused is not None:
+                return (yield from self._refused(refused))
+        fetchers.reported(numbers)
+        self._pause = Backoff()
+        return (yield from self._follow())
+
+    def _said_up(self, state: ClusterState) -> Control[ClusterState]:
+        store = self._registered(state)
+        refused = yield from self._submitted(AgentUp(self.store, store.registration))
+        if refused is not None:
+            return (yield from self._refused(refused))
+        self._note("up", f"the agent of store {self.store} is up, registration {store.registration}")
+        self._pause = Backoff()
+        return (yield from self._follow())
+
+    def _said_down(self, state: ClusterState) -> Control[None]:
+        if self._once or not state.stores[self.store].agent_up:
+            return
+        refused = yield from self._submitted(AgentDown(self.store, self._registered(state).registration))
+        if refused is None:
+            self._note("down", f"the agent of store {self.store} has stopped")
+        elif not isinstance(refused, _OVERTAKEN):
+            raise refused
+
+    # ---- losses (S1, F2) ------------------------------------------------------------------------
+
+    def _examined(self, state: ClusterState, *, thorough: bool = False) -> Control[ClusterState]:
+        """Find out whether the store is the one that the chain knows, and has what it should have; report what not."""
+        self._examine_at_ms = self._now_ms + EXAMINE_EVERY_MS
+        self._registered(state)
+        self._fetchers.lost_something = False
+        mark = yield from self._patiently(ReadMark)
+        if self._is_of_another_life(state, mark):
+            state = yield from self._follow()  # another process may have reported it meanwhile
+            mark = yield from self._patiently(ReadMark)  # and a mount may have been missing for a moment
+        if self._is_of_another_life(state, mark):
+            return (yield from self._lost(state, mark, held_partitions(state, self.store)))
+        held = held_partitions(state, self.store)
+        chosen = held if thorough else self._next_of(held)
+        try:
+            missing = yield from missing_of(sample(state, self.store, chosen, held, self._dice))
+            if not missing:
+                return state
+            if not thorough:  # whatever happened, it may have happened to all
+                missing |= yield from missing_of(sample(state, self.store, held, held, self._dice))
+        except _PASSES as error:
+            return (yield from self._examined_later(error))
+        newer = yield from self._follow()
+        if not any(is_still_held(newer, self.store, object_) for object_ in missing.values()):
+            return newer  # retention or a rewrite was quicker than the look
+        return (yield from self._lost(newer, mark, [key for key in missing if key in newer.partitions]))
+
+    def _is_of_another_life(self, state: ClusterState, mark: Incarnation | None) -> bool:
+        """Whether the store was wiped or swapped. Raises if it belongs to another cluster, or is another store."""
+        store = self._registered(state)
+        if mark is None:
+            return True
+        if mark.chain_id != state.chain_id:
+            raise InconsistentClusterId(
+                f"wanted store {self.store} of cluster {state.chain_id}, found {INCARNATION} of cluster "
+                f"{mark.chain_id} at {store.url}: the agent stops and touches nothing"
+            )
+        for other in state.stores.values():
+            if other.incarnation == mark.incarnation and other.store != self.store:
+                raise DuplicateBrokerRegistration(
+                    f"wanted store {self.store} at {store.url}, found the {INCARNATION} of store {other.store} there: "
+                    "two stores can't be at one place"
+                )
+        return mark.incarnation != store.incarnation
+
+    def _lost(
+        self, state: ClusterState, mark: Incarnation | None, damaged: Collection[TopicPartition]
+    ) -> Control[ClusterState]:
+        """Find where each damaged log breaks off, mark a store without a mark, and report the loss in one command."""
+        store = self._registered(state)
+        wiped = mark is None or mark.incarnation != store.incarnation
+        found = "no" if mark is None else "another"
+        what = f"{found} {INCARNATION} is there: it was wiped or swapped" if wiped else "objects are missing"
+        self._note("loss", f"store {self.store} at {store.url}: {what}; looking for what is left")
+        ends: dict[TopicPartition, HeldEnd] = {}
+        rest = list(damaged)
+        while rest:
+            try:
+                missing = yield from first_missing(state, self.store, rest)
+            except _PASSES as error:
+                return (yield from self._examined_later(error))
+            newer = yield from self._follow()
+            unchanged = [key for key in rest if self._is_unchanged(state, newer, key, missing.get(key))]
+            for key in unchanged:
+                if wiped or key in missing:
+                    ends[key] = self._held_end(state, key, missing.get(key))
+            rest = [key for key in rest if key not in unchanged and self._holds_any(newer, key)]
+            state = newer
+        if mark is None:
+            mark = yield from self._marked(state)
+            state = yield from self._follow()
+        if self._registered(state).registration != store.registration or self._is_of_another_life(state, mark) != wiped:
+            self._examine_at_ms = 0  # somebody else reported it
+            return state
+        if not ends and not wiped:
+            return state
+        held = tuple(end for key, end in ends.items() if key in state.partitions)
+        refused = yield from self._submitted(ReportLoss(self.store, store.registration, mark.incarnation, held, wiped))
+        self._examine_at_ms = 0
+        if refused is not None:
+            return (yield from self._refused(refused))
+        self._note("loss", f"store {self.store}: the loss is reported, what is missing is fetched again")
+        return (yield from self._follow())
+
+    def _is_unchanged(
+        self, before: ClusterState, now: ClusterState, key: TopicPartition, missing: HeldObject | None
+    ) -> bool:
+        """Whether what was seen of a partition by the state `before` still holds: the same slices, on this store."""
+        if not self._holds_any(now, key) or (missing is not None and not is_still_held(now, self.store, missing)):
+            return False  # retention, a move or a rewrite was quicker than the look
+        return now.partitions[key].replication.version == before.partitions[key].replication.version
+
+    def _holds_any(self, state: ClusterState, key: TopicPartition) -> bool:
+        partition = state.partitions.get(key)
+        return partition is not None and self.store in partition.replication.replicas
+
+    def _held_end(self, state: ClusterState, key: TopicPartition, missing: HeldObject | None) -> HeldEnd:
+        log_end = state.partitions[key].replication.log_end(self.store)
+        return HeldEnd(key.topic_id, key.partition, log_end if missing is None else missing.start)
+
+    def _marked(self, state: ClusterState) -> Control[Incarnation]:
+        """Begin a new life of the store. Never over the mark of another: put-if-absent, then what is there counts."""
+        new = Incarnation(self._dice.new_id(), state.chain_id)
+        self._note("loss", f"store {self.store}: putting a new {INCARNATION}, {new.incarnation}")
+        yield from self._patiently(lambda: PutMark(new))
+        mark: Incarnation | None = yield from self._patiently(ReadMark)
+        if mark is None:
+            raise StoreUnavailable(f"store {self.store}: its new {INCARNATION} was put and is not there")
+        return mark
+
+    def _next_of(self, held: list[TopicPartition]) -> list[TopicPartition]:
+        """The next partitions whose newest objects are looked for: all of them in turn."""
+        after = self._examined_to
+        rest = held if after is None else [key for key in held if key > after]
+        chosen = rest[:NEWEST_OBJECTS]
+        self._examined_to = chosen[-1] if len(rest) > NEWEST_OBJECTS else None
+        return chosen
+
+    def _examined_later(self, error: SparklogError) -> Control[ClusterState]:
+        yield from self._paused(error, self._pause)
+        self._examine_at_ms = 0
+        return (yield from self._follow())
+
+    # ---- asking ---------------------------------------------------------------------------------
+
+    def _follow(self) -> Control[ClusterState]:
+        state: ClusterState = yield from self._patiently(Follow)
+        self._config = effective_cluster(state.config)
+        return state
+
+    def _patiently(self, request: Callable[[], Request]) -> Control[Any]:
+        """The reply, asked for until there is one. Raises errors that time does not heal; with `once`, all."""
+        pause = Backoff()
+        while True:
+            (reply,) = yield [request()]
+            if not isinstance(reply, SparklogError):
+                return reply
+            if not isinstance(reply, _PASSES):
+                raise reply
+            yield from self._paused(reply, pause)
+
+    def _submitted(self, command: Command) -> Control[SparklogError | None]:
+        """None if the command was applied, else why not. An unknown outcome shows in the next state."""
+        (reply,) = yield [Submit(command)]
+        if not isinstance(reply, SparklogError):
+            return None
+        if not isinstance(reply, (*_PASSES, *_OVERTAKEN)):
+            raise reply
+        return reply
+
+    def _refused(self, error: SparklogError) -> Control[ClusterState]:
+        """The state on which to decide again: at once if another change came first, else after a pause."""
+        if not isinstance(error, _OVERTAKEN):
+            yield from self._paused(error, self._pause)
+        return (yield from self._follow())
+
+    def _paused(self, error: SparklogError, pause: Backoff) -> Control[None]:
+        """Wait after an error, each time longer. With `once`, or when it should stop, raises it."""
+        if self._once or self._stopping:
+            raise error
+        if not pause.failures:
+            self._note("error", str(error))
+        pause.failed(self._now_ms, self._config, self._dice)
+        yield _Wait(pause.until_ms, for_copies=False)
+
+    def _note(self, event: str, text: str) -> None:
+        self.notes.append(Note(event, text))

@@ -1,0 +1,60 @@
+"""What the agent asks its shell to do, and what it tells people. Every reply may be a SparklogError instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparklog.client.bootstrap import Incarnation
+from sparklog.core.commands import Command
+from sparklog.core.held_objects import HeldObject
+from sparklog.core.replica_fetch import ObjectToFetch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Follow:
+    """Catch up with the chain. Reply: the ClusterState."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Submit:
+    """Commit a command that begins now. Reply: its CommandResult."""
+
+    command: Command
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadMark:
+    """Read the INCARNATION of the agent's store. Reply: an Incarnation, or None if there is none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PutMark:
+    """Put this INCARNATION into the agent's store if it has none. Reply: None, also if there is one already."""
+
+    mark: Incarnation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """Look for an object on the agent's store. Reply: whether it is there, with its length."""
+
+    held: HeldObject
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fetch:
+    """Copy an object to the agent's store (`object_copy.fetch_object`). Reply: a Fetched; an error is the store's."""
+
+    wanted: ObjectToFetch
+
+
+Request = Follow | Submit | ReadMark | PutMark | Look | Fetch
+Reply = object
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A change of the agent's state, for people: `event` is one of up, behind, caught-up, error, loss, down."""
+
+    event: str
+    text: str

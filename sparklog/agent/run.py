@@ -1,0 +1,143 @@
+"""Run the agent of a store with threads: the shell that performs what the machine of agent.py asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import Final
+
+import msgspec
+
+from sparklog.agent.agent import Agent
+from sparklog.agent.requests import Fetch, Follow, Look, Note, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.client.bootstrap import Incarnation, mark_of
+from sparklog.client.connection import Connection
+from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
+from sparklog.core.held_objects import HeldObject
+from sparklog.core.types import StoreId
+from sparklog.host.clock import Clock, SystemClock
+from sparklog.host.dice import Dice, SystemDice
+from sparklog.log.object_copy import fetch_object
+from sparklog.storage.keys import INCARNATION, data_key
+from sparklog.storage.object_store import ObjectStore
+
+LOOKS_AT_ONCE: Final = 16
+_MOST_COPIES_AT_ONCE: Final = 64
+
+
+class AgentRun:
+    """One run of the agent of `store`: `run` returns when it has stopped, `stop` makes it stop.
+
+    `say` gets each note as it comes, in the thread of `run`.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        store: StoreId,
+        say: Callable[[Note], None],
+        *,
+        once: bool = False,
+        clock: Clock | None = None,
+        dice: Dice | None = None,
+    ) -> None:
+        self._connection = connection
+        self._store = store
+        self._say = say
+        self._clock = clock or SystemClock()
+        self._agent = Agent(store, dice or SystemDice(), once=once)
+        self._replies: SimpleQueue[tuple[Request, Reply] | None] = SimpleQueue()  # None: stop
+
+    def stop(self) -> None:
+        """Stop cleanly: copies under way end, and are reported. For signal handlers and other threads."""
+        self._replies.put(None)
+
+    def run(self) -> None:
+        """Run until `stop`, or, with `once`, until nothing is missing. Raises the error that ended it, if one did."""
+        agent = self._agent
+        config = effective_cluster(self._connection.follower.state.config)
+        copies = config.num_replica_fetchers * len(self._connection.follower.state.stores)
+        with ThreadPoolExecutor(LOOKS_AT_ONCE + min(copies, _MOST_COPIES_AT_ONCE), "sparklog-agent") as pool:
+            requests = self._step([])
+            while not agent.ended:
+                for request in requests:
+                    pool.submit(self._perform, request)
+                requests = self._step(self._wait())
+        if agent.error is not None:
+            raise agent.error
+
+    def _step(self, replies: list[tuple[Request, Reply]]) -> list[Request]:
+        requests = self._agent.step(self._clock.monotonic_ms(), replies)
+        notes, self._agent.notes = self._agent.notes, []
+        for note in notes:
+            self._say(note)
+        return requests
+
+    def _wait(self) -> list[tuple[Request, Reply]]:
+        """The replies that are there, once there is one or the agent is to be woken."""
+        wake_ms = self._agent.wake_ms
+        timeout_s = None if wake_ms is None else max(0.0, (wake_ms - self._clock.monotonic_ms()) / 1000)
+        came: list[tuple[Request, Reply] | None] = []
+        try:
+            came.append(self._replies.get(timeout=timeout_s))
+            while True:
+                came.append(self._replies.get_nowait())
+        except Empty:
+            pass
+        if None in came:
+            self._agent.stop()
+        return [reply for reply in came if reply is not None]
+
+    def _perform(self, request: Request) -> None:
+        self._replies.put((request, perform(request, self._store, self._connection)))
+
+
+def perform(request: Request, store: StoreId, connection: Connection) -> Reply:
+    """Do what the agent of `store` asks for. An error is a reply, whatever it is: without one the agent would wait."""
+    try:
+        return _reply(request, store, connection)
+    except SparklogError as error:
+        return error
+    except Exception as error:
+        return SparklogError(f"{type(request).__name__} failed: {error!r}")
+
+
+def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
+    stores = connection.stores(connection.follower.state)
+    match request:
+        case Follow():
+            return connection.follower.catch_up().state
+        case Submit():
+            return connection.committer.submit(connection.committer.begin(request.command))
+        case ReadMark():
+            return _mark_at(stores.get(store))
+        case PutMark():
+            _put_mark(stores.get(store), request.mark)
+            return None
+        case Look():
+            return _is_there(stores.get(store), request.held)
+        case Fetch():
+            return fetch_object(request.wanted, store, stores)
+
+
+def _mark_at(store: ObjectStore) -> Incarnation | None:
+    try:
+        return mark_of(store)
+    except KeyNotFound:
+        return None
+
+
+def _put_mark(store: ObjectStore, mark: Incarnation) -> None:
+    try:
+        store.put_if_absent(INCARNATION, msgspec.json.encode(mark))
+    except KeyExists:
+        return  # whose it is, is read next
+
+
+def _is_there(store: ObjectStore, held: HeldObject) -> bool:
+    try:
+        return store.size(data_key(held.object, held.topic)) == held.object.size_bytes
+    except KeyNotFound:
+        return False

@@ -1,0 +1,50 @@
+"""The shell of an agent: threads, errors that nobody foresaw, and a stop from outside."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from sparklog.agent import run as agent_run
+from sparklog.agent.requests import Note
+from sparklog.agent.run import AgentRun
+from sparklog.core.errors import StoreUnavailable
+from sparklog.core.types import StoreId
+from tests.agent.agent_world import replicated_cluster
+
+
+def test_a_run_goes_on_with_new_writes_until_it_is_stopped() -> None:
+    world = replicated_cluster()
+    world.write("0", on="ab")
+    caught_up = threading.Event()
+
+    def say(note: Note) -> None:
+        if note.event == "caught-up":
+            caught_up.set()
+
+    run = AgentRun(world.cluster.connection, StoreId("c"), say)
+    thread = threading.Thread(target=run.run)
+    thread.start()
+    assert caught_up.wait(60)
+    run.stop()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert world.replicas() == "a:abc a1 b1 c1"
+    assert world.state.stores[StoreId("c")].agent_up is False
+    world.cluster.close()
+
+
+def test_an_error_that_nobody_foresaw_does_not_leave_the_agent_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = replicated_cluster()
+    world.write("0", on="ab")
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("in a copy")
+
+    monkeypatch.setattr(agent_run, "fetch_object", broken)
+    said: list[Note] = []
+    with pytest.raises(StoreUnavailable, match="Fetch failed: ZeroDivisionError"):
+        AgentRun(world.cluster.connection, StoreId("c"), said.append, once=True).run()
+    assert [each.event for each in said] == ["behind", "error"]
+    world.cluster.close()

@@ -1,0 +1,140 @@
+"""Guards of agents, copies and the replication job: what is reported is really there, nothing is overwritten."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_AGENT: Final = "sparklog/agent/agent.py"
+_COPY: Final = "sparklog/log/object_copy.py"
+_AGENT_TESTS: Final = "tests/agent/test_agent.py"
+_LOSS_TESTS: Final = "tests/agent/test_losses.py"
+_COPY_TESTS: Final = "tests/log/test_object_copy.py"
+
+GUARDS: Final = (
+    Guard(
+        "agent-other-life",
+        "What was found under one registration of a store is not reported under the next.",
+        _AGENT,
+        "self._registration, self._fetchers = store.registration, Fetchers(self.store, self._dice)",
+        "self._registration = store.registration",
+        (f"{_AGENT_TESTS}::test_what_was_copied_in_another_life_of_the_store_is_not_reported",),
+    ),
+    Guard(
+        "agent-mark-read",
+        "Before a report the store's INCARNATION is compared.",
+        _AGENT,
+        "            if mark is None or mark.incarnation != store.incarnation:\n                return",
+        "            if False:\n                return",
+        (f"{_AGENT_TESTS}::test_what_was_copied_before_the_store_was_wiped_is_not_reported",),
+    ),
+    Guard(
+        "agent-foreign",
+        "A store of another cluster is left alone.",
+        _AGENT,
+        "        if mark.chain_id != state.chain_id:",
+        "        if False:",
+        (f"{_LOSS_TESTS}::test_a_store_of_another_cluster_stops_the_agent_and_is_not_touched",),
+    ),
+    Guard(
+        "agent-two-stores",
+        "Two stores at one place are not taken for a store that was wiped.",
+        _AGENT,
+        "if other.incarnation == mark.incarnation and other.store != self.store:",
+        "if False:",
+        (f"{_LOSS_TESTS}::test_two_stores_at_one_place_stop_the_agent",),
+    ),
+    Guard(
+        "agent-stops-fenced",
+        "The agent of a fenced store stops.",
+        _AGENT,
+        "        if store.fenced:",
+        "        if False:",
+        (f"{_AGENT_TESTS}::test_a_fenced_store_stops_its_agent_with_the_way_back",),
+    ),
+    Guard(
+        "agent-retention",
+        "What retention took is no loss of the store.",
+        _AGENT,
+        "if not any(is_still_held(newer, self.store, object_) for object_ in missing.values()):",
+        "if False:",
+        (f"{_LOSS_TESTS}::test_what_retention_took_is_no_loss",),
+    ),
+    Guard(
+        "agent-search-retention",
+        "What retention took while the agent looked for what is left is not reported.",
+        _AGENT,
+        "(missing is not None and not is_still_held(now, self.store, missing))",
+        "False",
+        (f"{_LOSS_TESTS}::test_what_retention_took_during_the_search_after_a_loss_is_not_reported",),
+    ),
+    Guard(
+        "agent-held-ends",
+        "A store without its mark keeps what is really there.",
+        _AGENT,
+        "                if wiped or key in missing:",
+        "                if key in missing:",
+        (f"{_LOSS_TESTS}::test_the_only_copy_that_lost_its_mark_keeps_its_records",),
+    ),
+    Guard(
+        "report-contiguous",
+        "A log end rises over what is contiguous only.",
+        "sparklog/core/replica_fetch.py",
+        "        if slice_.object_number not in checked:\n            break",
+        "        if slice_.object_number not in checked:\n            continue",
+        ("tests/core/test_replica_fetch.py::test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them",),
+    ),
+    Guard(
+        "copy-crc",
+        "Bytes that pass by are compared with the chain's checksum.",
+        _COPY,
+        "    if found != wanted:",
+        "    if False:",
+        (f"{_COPY_TESTS}::test_what_the_source_has_otherwise_is_not_copied",),
+        "changed",
+    ),
+    Guard(
+        "copy-length",
+        "A source of another length is not copied by the stores themselves.",
+        _COPY,
+        "    found = _asked(source, key, lambda: source.size(key))\n    if found != size_bytes:",
+        "    found = _asked(source, key, lambda: source.size(key))\n    if False:",
+        (f"{_COPY_TESTS}::test_a_source_that_is_too_long_is_not_copied_by_the_stores",),
+    ),
+    Guard(
+        "copy-there",
+        "What is there counts only with its length.",
+        _COPY,
+        "    if found != size_bytes:\n        raise Damaged(\n",
+        "    if False:\n        raise Damaged(\n",
+        (f"{_COPY_TESTS}::test_something_else_under_the_name_is_damage_and_stays",),
+        "memory",
+    ),
+    Guard(
+        "copy-unknown",
+        "A put with an unknown outcome is not taken for a copy.",
+        _COPY,
+        "    with suppress(OutcomeUnknown):\n        return _put(put, target, key, size_bytes)\n"
+        "    return _put(put, target, key, size_bytes)",
+        "    with suppress(OutcomeUnknown):\n        return _put(put, target, key, size_bytes)\n    return None",
+        (f"{_COPY_TESTS}::test_a_put_whose_outcome_is_unknown_is_put_again",),
+    ),
+    Guard(
+        "copy-durable-name",
+        "A name that another process left is made durable before it counts.",
+        _COPY,
+        "    index = index_key(key)\n    body",
+        "    index = index_key(key)\n    if _is_there(target, index, named.index_size_bytes):\n        return\n"
+        "    body",
+        (f"{_COPY_TESTS}::test_names_that_another_process_left_are_made_durable",),
+    ),
+    Guard(
+        "job-mark-read",
+        "The replication job compares the store's INCARNATION after the copies.",
+        "sparklog/maintenance/replication.py",
+        "            registration = _check_store(frame, state, store)",
+        "            registration = state.stores[store].registration",
+        ("tests/maintenance/test_replication.py::test_a_store_that_is_wiped_during_the_copies_is_not_reported",),
+    ),
+)
