@@ -357,7 +357,7 @@ class Walk:
             for at in self.partitions()
         )
         wiped = incarnation != known.incarnation
-        self.log.submit(ReportLoss(known.store, known.registration, incarnation, () if wiped else held, wiped))
+        self.log.submit(ReportLoss(known.store, known.registration, incarnation, () if wiped else held))
         self.damaged.discard(store)
 
     def leave(self) -> None:

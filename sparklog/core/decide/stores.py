@@ -10,7 +10,6 @@ from sparklog.core.errors import (
     BrokerIdNotRegistered,
     Conflict,
     DuplicateBrokerRegistration,
-    InvalidInput,
     OffsetOutOfRange,
     StaleBrokerEpoch,
 )
@@ -84,8 +83,6 @@ def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tupl
     """The store is registered under a new number, and its log ends are where they really are."""
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
-    if command.wiped and command.incarnation == store.incarnation:
-        raise InvalidInput(f"a store that was wiped has a new INCARNATION, found that of before: {store.incarnation}")
     _check_incarnation(state, store.store, store.url, command.incarnation)
     wiped = command.incarnation != store.incarnation
     held: dict[TopicPartition, Offset] = {}

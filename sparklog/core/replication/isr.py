@@ -33,7 +33,7 @@ def report(
     min_isr: int,
     *,
     silent: Collection[StoreId] = (),
-) -> Change | Replication:
+) -> Change:
     """The replica has at least this much (rules F1, F2), and joins the ISR if it may (I1).
 
     If nobody leads the partition, somebody may now (E1). `registrations` are the numbers of the stores that are
@@ -54,11 +54,15 @@ def report(
         return with_leader_found(value, risen, reachable, min_isr)
     if may_join(risen, store):
         risen = msgspec.structs.replace(risen, isr=(*risen.isr, store))
-    return with_move_completed(value, risen, min_isr, silent=silent)
+    return Change(with_move_completed(value, risen, min_isr, silent=silent))
 
 
 def may_join(value: Replication, store: StoreId) -> bool:
-    """Whether a live replica joins the ISR: it has all that is committed and that came before this leader (rule I1)."""
+    """Whether a live replica joins the ISR: it has all that is committed and that came before this leader (rule I1).
+
+    So does one that is being removed, until it is gone: where the old replicas were away for a moment, a long move
+    would otherwise stop writes with `acks=all` until the new ones have caught up.
+    """
     if value.leader is None or store in value.isr:
         return False
     _, epoch_start = value.epochs[-1]
