@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test campaign guards lint bench docs format lock clean java
+.PHONY: help setup demo test campaign guards sim lint bench docs format lock clean java
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -31,6 +31,9 @@ campaign: setup ## the long tests: hundreds of races on every store, each reques
 
 guards: setup ## take each guard of tests/guards/ away and show that a test notices (ARGS="--only NAME", --list)
 	@$(BIN)/python -m tests.guards $(ARGS)
+
+sim: setup ## simulated clusters with faults, seed by seed, for two minutes (ARGS="--seconds 3600 --seeds 5000-", --steps N)
+	@$(BIN)/python -m tests.sim $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .

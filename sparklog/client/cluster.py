@@ -405,7 +405,7 @@ def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None)
 
     `storage` maps "store.key" to a setting, like {"metadata.endpoint_url": "http://127.0.0.1:9000"}; docs/stores.md
     lists them. They take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
-    configuration.
+    configuration. SPARKLOG_ZONE names the zone of this process: stores there are read before others.
     Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, StoreUnavailable.
     """
     address = url or os.environ.get("SPARKLOG_CLUSTER")

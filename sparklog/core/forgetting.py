@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from sparklog.core.column_blocks import Column
+from sparklog.core.losses import given_up
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.producers import sequence_after
 from sparklog.core.records import LostRecords, LostVersion
@@ -157,17 +158,9 @@ def _forget_versions(state: ClusterState, starts: Mapping[TopicPartition, Offset
     """
     for app_id, known in list(state.applications.items()):
         written = known.result.ranges
-        keys = [TopicPartition(each.topic_id, each.partition) for each in written]
-        lost = tuple(
-            LostRecords(f"{state.topics[key.topic_id].name}-{key.partition}", max(each.start, starts[key]), each.end)
-            for key, each in zip(keys, written, strict=True)
-            if key in starts and each.end > starts[key]
-        )
-        if not lost:
+        if not any(each.end > starts.get(TopicPartition(each.topic_id, each.partition), each.end) for each in written):
             continue
-        if known.lost is not None:
-            lost = (*known.lost.records, *lost)
-        is_whole = all(key in starts and each.start >= starts[key] for key, each in zip(keys, written, strict=True))
+        lost, is_whole = given_up(state, written)
         version, result = known.version, known.result
         if is_whole:
             version -= 1

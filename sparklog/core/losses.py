@@ -43,19 +43,20 @@ def check_left(state: ClusterState, result: CommandResult) -> None:
 
     What retention removed, or the deletion of a topic, is no loss.
     """
-    lost: list[LostRecords] = []
-    some_left = False
-    for written in result.ranges:
-        gaps = _gaps(state, written)
-        lost += gaps
-        some_left = some_left or sum(gap.end - gap.start for gap in gaps) < written.end - written.start
+    lost, is_whole = given_up(state, result.ranges)
     if lost:
-        advice = "the rest of it is there: write only what is missing" if some_left else "write it again"
+        advice = "write it again" if is_whole else "the rest of it is there: write only what is missing"
         raise WriteLost(
             f"the command was applied by entry {result.n}, and an election has given up {listed(lost)} since; "
             f"{advice}, with a new command",
-            landed=Landed.YES if some_left else Landed.NO,
+            landed=Landed.NO if is_whole else Landed.YES,
         )
+
+
+def given_up(state: ClusterState, written: Sequence[AppendedRange]) -> tuple[tuple[LostRecords, ...], bool]:
+    """What elections gave up of the ranges of a write, and whether that is all of them."""
+    gaps = tuple(gap for range_ in written for gap in _gaps(state, range_))
+    return gaps, sum(gap.end - gap.start for gap in gaps) == sum(range_.end - range_.start for range_ in written)
 
 
 def _gaps(state: ClusterState, written: AppendedRange) -> list[LostRecords]:

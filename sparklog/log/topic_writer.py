@@ -98,7 +98,7 @@ class TopicWriter:
             self._task.close_largest()
         elif self._target.partitions == 1:
             writers[0].stream()
-        elif self._memory.pinned_bytes - self._memory.pending_bytes > self._limits.pinned_in_vain_bytes:
+        if self._memory.pinned_bytes - self._memory.pending_bytes > self._limits.pinned_in_vain_bytes:
             self._unpin()
 
     def written(self) -> list[tuple[NewObject, list[NewSlice]]]:

@@ -34,7 +34,7 @@ from sparklog.options.starting_offsets import (
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
 _START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given is used
 _END: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-_BESIDE_METADATA: Final = frozenset({"metadata", "cluster", "cluster.token"})
+_BESIDE_METADATA: Final = frozenset({"metadata", "cluster", "cluster.token", "zone"})
 
 
 class SubscribeTopics(msgspec.Struct, frozen=True, tag="topics"):
@@ -180,6 +180,7 @@ def _metadata(given: GivenOptions) -> str | None:
             f"metadata: {table!r} shows the whole cluster and can't be combined with options that choose records, "
             f"found {', '.join(others)}: filter the DataFrame instead"
         )
+    given.ignore("zone", "the log's own state is read from the metadata chain")
     return table
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sparklog
 from sparklog.chain import group
@@ -45,12 +46,15 @@ from sparklog.log.scan import scan
 from sparklog.log.stores import Stores
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.roll import run_roll
+from sparklog.options.typed import parse_write_options
+from sparklog.spark.batch_writer import begin_write
 from sparklog.storage.object_store import ObjectStore
 from tests.core.replication.example_partition import ends, roles
 from tests.core.state_contents import contents
 from tests.maintenance.maintained_log import StandingClock
 
 TOPIC = TopicId(1)
+VALUE = StructType([StructField("value", BinaryType())])
 
 
 @pytest.fixture
@@ -302,10 +306,15 @@ def test_an_application_that_lost_a_version_is_refused_once(
     for version in range(3):
         cluster.append("t", rows, application=("job", version))
     lead_without_the_last_three(cluster)
+    monkeypatch.setattr("sparklog.spark.batch_writer.shared", lambda *_: cluster.connection)
+    asked = {"cluster": "/elsewhere", "topic": "t", "txnAppId": "job"}
+    for version in ("1", "2"):  # a Spark write is not passed over as written before
+        assert begin_write(parse_write_options(asked | {"txnVersion": version}), VALUE).done is None
     with pytest.raises(WriteLost, match=r"version 2 of job was lost in an unclean election: t-0 \[5, 6\)") as caught:
         cluster.append("t", rows, application=("job", 2))
     assert caught.value.landed is Landed.NO
     assert cluster.append("t", rows, application=("job", 2)).records == 1
+    assert begin_write(parse_write_options(asked | {"txnVersion": "2"}), VALUE).done == 2
     assert cluster.append("t", rows, application=("job", 3)).records == 1
     assert cluster.describe("t").partitions[0].high_watermark == 9
 

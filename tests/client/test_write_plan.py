@@ -14,12 +14,20 @@ from sparklog.chain.committer import new_command_id
 from sparklog.client import write_rows as task_part
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.write_plan import TaskWritten, WritePlan, append_command, plan_write
+from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import producer_slices, write_rows
-from sparklog.core.commands import Append, Application, Submission
+from sparklog.core.commands import Append, Application, FenceStore, Submission
 from sparklog.core.config.key import LONG_MAX
-from sparklog.core.errors import InvalidInput, InvalidRecord, Landed, SparklogError, UnknownTopicOrPartition
-from sparklog.core.types import UploadId
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidRecord,
+    Landed,
+    NoReplicaOnline,
+    SparklogError,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.replication.append import Acks
+from sparklog.core.types import PartitionIndex, StoreId, UploadId
 from tests.core.decided_log import DecidedLog
 
 NOW_MS = 1_700_000_000_000
@@ -185,3 +193,73 @@ def test_slices_are_numbered_one_after_the_other_also_over_the_last_sequence() -
     assert [(each.first_sequence, each.last_sequence) for each in spans if each] == [((1 << 31) - 1, 0), (1, 3)]
     with pytest.raises(InvalidInput, match="goes to one partition"):
         producer_slices([log.part(1, 0), log.part(1, 1)], (7, 1, 0))
+
+
+# ---- stores -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def spread() -> Iterator[Cluster]:
+    """Topic "t" with five partitions of two replicas each, over five stores."""
+    root = uuid.uuid4().hex
+    init_cluster(f"memory://{root}", stores={each: f"memory://{root}-{each}" for each in "abcde"})
+    with sparklog.connect(f"memory://{root}") as made:
+        made.create_topic("t", assignment=[["a", "b"], ["b", "a"], ["c", "d"], ["e", "a"], ["d", "c"]])
+        yield made
+
+
+def holders_of(plan: WritePlan, partition: int) -> str:
+    return "".join(holder.store for holder in plan.topics["t"].stores_of(PartitionIndex(partition)))
+
+
+def stored(cluster: Cluster, name: str) -> list[str]:
+    connection = cluster.connection
+    opened = connection.stores(connection.follower.state).get(StoreId(name))
+    return [each.key for each in opened.list_keys("append/") if each.key.endswith(".arrow")]
+
+
+# M: S-01
+def test_each_partition_goes_to_its_own_stores_and_those_with_the_same_share_an_object(spread: Cluster) -> None:
+    plan = planned(spread)
+    assert [holders_of(plan, partition) for partition in range(5)] == ["ab", "ab", "cd", "ae", "cd"]
+    written = write_rows(plan, [rows(*"01234", partition=[0, 1, 2, 3, 4])])
+    assert len(written.objects) == 3
+    commit(spread, plan, written)
+    assert [values(spread, partition) for partition in range(5)] == [[b"0"], [b"1"], [b"2"], [b"3"], [b"4"]]
+    assert {name: len(stored(spread, name)) for name in "abcde"} == {"a": 2, "b": 1, "c": 1, "d": 1, "e": 1}
+
+
+def test_a_pulled_write_goes_to_the_leaders(spread: Cluster) -> None:
+    connection = spread.connection
+    with connection.follower.current() as state:
+        plan = plan_write(
+            state,
+            connection.places(state),
+            new_command_id(),
+            topic="t",
+            compression=None,
+            now_ms=NOW_MS,
+            durability=Durability(Acks.LEADER, pull=True),
+        )
+    assert [holders_of(plan, partition) for partition in range(5)] == ["a", "b", "c", "e", "d"]
+
+
+def test_a_partition_without_a_leader_goes_to_those_of_its_stores_that_are_there(spread: Cluster) -> None:
+    committer = spread.connection.committer
+    for name in "ba":
+        committer.submit(committer.begin(FenceStore(StoreId(name))))
+    plan = planned(spread)
+    assert [holders_of(plan, partition) for partition in range(5)] == ["", "", "cd", "e", "cd"]
+    with pytest.raises(NoReplicaOnline, match="t-1: no store of its replicas could be reached when this write began"):
+        write_rows(plan, [rows("a", partition=[1])])
+    assert write_rows(plan, [rows("a", partition=[3])]).objects
+
+
+def test_a_plan_names_few_sets_of_stores_for_many_partitions(spread: Cluster) -> None:
+    spread.create_topic("wide", partitions=1_000, replication_factor=2)
+    topic = planned(spread, "wide").topics["wide"]
+    assert len(topic.store_sets) <= 10
+    assert len(topic.set_of) == 1_000
+    assert planned(spread, "t").lag_time_max_ms == 30_000
+    spread.create_topic("one", assignment=[["a", "b"]] * 3)
+    assert planned(spread, "one").topics["one"].set_of == ()

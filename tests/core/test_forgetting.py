@@ -338,3 +338,17 @@ def test_a_version_of_which_a_part_is_left_stays_written() -> None:
     )
     before = log.state.n
     assert log.write("b", 1, 0, application=Application("job", 3)).n < before  # as it was written
+
+
+def test_a_version_that_was_lost_in_all_its_partitions_may_be_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the changes of one entry are in several records."""
+    monkeypatch.setattr("sparklog.core.decide.changes.PARTITIONS_PER_RECORD", 1)
+    log = ReplicatedLog(partitions=2)
+    log.configure(unclean_leader_election_enable="true")
+    log.submit(multi_slice(log, "a", "a", partitions=(0, 1), application=Application("job", 3)))
+    log.fence("a")
+    assert len(log.entries[log.state.n][0].records) == 3
+    lost = (LostRecords("orders-0", Offset(0), Offset(2)), LostRecords("orders-1", Offset(0), Offset(2)))
+    assert log.state.applications["job"].lost == LostVersion(3, lost, is_whole=True)
+    log.write("b", 1, application=Application("job", 3))
+    assert log.write("b", 1, application=Application("job", 3)).records == 1

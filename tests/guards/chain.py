@@ -146,6 +146,14 @@ GUARDS: Final = (
         ("tests/chain/test_follower.py::test_a_missing_entry_in_the_middle_is_damage_and_nothing_is_written",),
     ),
     Guard(
+        "head-newer",
+        "A process never goes back to an older state.",
+        "sparklog/chain/follower.py",
+        "            if head.n > self.head.n:",
+        "            if True:",
+        ("tests/client/test_visible_end.py::test_a_process_never_goes_back_to_an_older_state",),
+    ),
+    Guard(
         "same-chain",
         "After a pause, a process does not write into another cluster that was created at the address.",
         "sparklog/chain/group_commit.py",
@@ -327,7 +335,7 @@ GUARDS: Final = (
         "body-gone",
         "A reader that is behind when a body is deleted starts again from a snapshot.",
         "sparklog/chain/catch_up.py",
-        "                    return self._reload_for(entry, command)",
+        "                    return self._reload_for(entry, command, record)",
         "                    return damage(entry_key(entry.n), 'its body is gone')",
         (
             "tests/chain/test_old_snapshots.py::test_a_reader_that_is_behind_when_a_body_goes_begins_again_at_a_snapshot",

@@ -426,9 +426,9 @@ GUARDS: Final = (
     Guard(
         "every-upload",
         "An object that is still being uploaded when the next one is closed is not forgotten.",
-        "sparklog/log/object_writer.py",
-        "        self._await_upload()\n        closed = self._close()\n        self._uploading_bytes",
-        "        closed = self._close()\n        self._uploading_bytes",
+        "sparklog/log/task_objects.py",
+        "        self._uploading.append(uploading)\n",
+        "        self._uploading.clear()\n        self._uploading.append(uploading)\n",
         ("tests/log/test_object_writer.py::test_every_object_is_named_however_much_room_is_left",),
     ),
 )

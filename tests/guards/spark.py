@@ -39,7 +39,8 @@ GUARDS: Final = (
         "        early = append_command(plan := self._plan(), [written])\n"
         "        if early is not None:\n"
         "            connection = shared(plan.places.cluster, self.options.storage)\n"
-        "            connection.committer.submit(Submission(new_command_id(), plan.n0, early))\n"
+        "            apart = msgspec.structs.replace(plan, command_id=new_command_id())\n"
+        "            commit_append(connection, apart, [written], early, 120_000)\n"
         "        return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(TaskWritten()))",
         ("tests/spark/test_failures.py::test_tasks_that_fail_after_their_upload_leave_each_row_once",),
     ),
@@ -54,7 +55,7 @@ GUARDS: Final = (
     Guard(
         "attempt-names",
         "Each attempt at a task uploads under names of its own.",
-        "sparklog/client/write_plan.py",
+        "sparklog/client/write_rows.py",
         "    return UploadId(new_id())",
         '    return UploadId("0" * 32)',
         ("tests/client/test_write_plan.py::test_each_attempt_of_a_task_uploads_under_names_of_its_own",),
@@ -75,9 +76,9 @@ GUARDS: Final = (
     Guard(
         "one-command-id",
         "If Spark calls commit again, the same command is submitted.",
-        "sparklog/spark/batch_writer.py",
-        "        submission = Submission(plan.command_id, plan.n0, command)",
-        "        submission = Submission(new_command_id(), plan.n0, command)",
+        "sparklog/client/commit_append.py",
+        "commit.run(Submission(plan.command_id, plan.n0, command))",
+        'commit.run(Submission(__import__("uuid").uuid4().hex, plan.n0, command))',
         ("tests/spark/test_failures.py::test_commit_that_is_submitted_again_leaves_each_row_once",),
     ),
     Guard(

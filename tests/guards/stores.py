@@ -298,8 +298,8 @@ GUARDS: Final = (
         "keep-part-versions",
         "A version of which records are left is not written twice.",
         "sparklog/core/forgetting.py",
-        "is_whole = all(",
-        "is_whole = any(",
+        "        if is_whole:\n            version -= 1",
+        "        if lost:\n            version -= 1",
         (f"{_FORGETTING}test_a_version_of_which_a_part_is_left_stays_written",),
     ),
     Guard(
@@ -439,9 +439,9 @@ GUARDS: Final = (
     Guard(
         "write-holders",
         "Rows are not uploaded to no store at all.",
-        "sparklog/client/write_plan.py",
-        "    if not planned.holders:",
-        "    if False:",
+        "sparklog/log/topic_writer.py",
+        "        if not holders:",
+        "        if False:",
         (
             "tests/client/test_replicas.py::test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_has_nothing_to_roll",
         ),

@@ -176,6 +176,11 @@ def test_headers_asked_for_but_not_among_the_columns_are_refused() -> None:
     assert read_orders(columns="key,headers", includeHeaders="true").columns == ("key", "headers")
 
 
+def test_a_zone_does_not_keep_anybody_from_reading_metadata() -> None:
+    options = read(**{"metadata": "topics", "kafka.client.rack": "eu-1"})
+    assert [each.name for each in options.ignored] == ["kafka.client.rack"]
+
+
 def test_metadata_is_read_instead_of_records() -> None:
     options = read(metadata="Segments")
     assert (options.metadata, options.subscription, options.columns) == ("segments", None, ())

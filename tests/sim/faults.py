@@ -40,7 +40,7 @@ LASTING: Final = {
 }
 OF_PROCESSES: Final = {"crash": 8, "pause": 8, "stalled-commit": 3, "stalled-upload": 3}
 OF_OBJECTS: Final = {"store-wiped": 3, "store-rolled-back": 6, "object-lost": 5, "object-damaged": 3}
-OF_TOPICS: Final = {"topic-recreated": 1}
+OF_TOPICS: Final = {"topic-recreated": 2}
 SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once", "data-loss-noticed")
 WEIGHTS: Final = {**OF_A_CALL, **LASTING, **OF_PROCESSES, **OF_OBJECTS, **OF_TOPICS}
 KINDS: Final = (*WEIGHTS, *SECONDARY)
@@ -188,7 +188,7 @@ class Faults:
                 process.is_paused = True
                 self.count("pause")
                 life = process.life
-                self.world.at(dice.choice((300, 3_000, 12_000)), lambda: self.wake(process, life))
+                self.world.at(dice.choice((300, 3_000, 9_000)), lambda: self.wake(process, life))
             case "stalled-commit" | "stalled-upload":
                 writers = [each for each in self.world.processes if each.name.startswith("writer")]
                 if writers:

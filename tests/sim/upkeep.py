@@ -22,7 +22,7 @@ from tests.sim.process import Process, Steps, retried
 from tests.sim.stores import META, Call, OnPaper
 from tests.sim.uploads import holders_among, put_on
 
-FLOOR_LAG = 30  # entries
+FLOOR_LAG = 20  # entries
 DIGITS = "0123456789abcdef"
 
 

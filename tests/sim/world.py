@@ -51,7 +51,7 @@ class Shape:
     def of(dice: random.Random) -> Shape:
         """One in four may elect uncleanly; objects are lost only where min ISR is 2 and elections are clean."""
         unclean = dice.random() < 0.25
-        min_isr = dice.choice((1, 2, 2, 2))
+        min_isr = dice.choice((1, 1, 2)) if unclean else dice.choice((1, 2, 2, 2))
         return Shape(dice.choice((1, 2, 3)), min_isr, unclean, may_lose=min_isr == 2 and not unclean)
 
 
