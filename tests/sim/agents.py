@@ -66,7 +66,7 @@ def _lost(process: Process, state: ClusterState, store: StoreId, *, full: bool) 
     if incarnation is None:
         return None
     if incarnation != own.incarnation:
-        return ReportLoss(store, own.registration, incarnation, (), wiped=True)
+        return ReportLoss(store, own.registration, incarnation)
     ends = []
     for key, partition in state.partitions.items():
         if store in partition.replication.replicas:

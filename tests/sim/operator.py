@@ -84,7 +84,7 @@ def take_back(process: Process, state: ClusterState) -> Steps:
             if incarnation == store.incarnation:
                 yield from process.submit(RegisterStore(NewStore(store.store, store.url, incarnation)))
             elif incarnation is not None:
-                yield from process.submit(ReportLoss(store.store, store.registration, incarnation, wiped=True))
+                yield from process.submit(ReportLoss(store.store, store.registration, incarnation))
 
 
 def lead(process: Process, state: ClusterState) -> Steps:
