@@ -29,7 +29,7 @@ from sparklog.core.commands import (
     ReportReplicas,
     Submission,
 )
-from sparklog.core.errors import DataLoss, NoReplicaOnline
+from sparklog.core.errors import DataLoss, NoReplicaOnline, StoreUnavailable
 from sparklog.core.plan import plan_range
 from sparklog.core.records import AppendedByReference, CommandResult
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId
@@ -37,7 +37,9 @@ from sparklog.log.scan import scan
 from sparklog.log.stores import Stores
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.roll import run_roll
+from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
+from tests.client.interfered_stores import failing, interfere
 from tests.core.replication.example_partition import ends, roles
 from tests.core.state_contents import contents
 from tests.maintenance.maintained_log import StandingClock
@@ -118,7 +120,7 @@ def test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_has_nothing_to_ro
     for each in "abc":
         submit(cluster, FenceStore(StoreId(each)))
     with pytest.raises(NoReplicaOnline, match="t-0: no store of its replicas could be reached"):
-        write(cluster, "3")
+        cluster.append("t", pa.table({"value": ["3"]}), timeout_ms=1)
     assert run_roll(cluster.connection.url, everything=True).exit_code == 0
     assert values(cluster) == ["0", "1", "2"]
 
@@ -195,3 +197,30 @@ def test_a_roll_is_written_to_the_stores_in_sync_and_goes_to_the_others_by_a_cop
     cluster.connection.follower.catch_up()
     assert replicas(cluster) == "a:ab a3 b3 c0"  # c has what was there before, and not what stands there now
     assert values(cluster) == ["0", "1", "2"]
+
+
+def test_a_dead_store_does_not_stop_a_roll(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = interfere(monkeypatch)
+    calls.before["b"] = failing(StoreUnavailable("b does not answer"))
+    assert run_roll(cluster.connection.url, everything=True).exit_code == 0
+    cluster.connection.follower.catch_up()
+    assert replicas(cluster) == "a:ac a3 b0 c3"
+    assert values(cluster) == ["0", "1", "2"]
+
+
+def test_a_store_that_was_wiped_has_nothing_of_a_roll(cluster: Cluster) -> None:
+    store(cluster, "b").delete(INCARNATION)
+    assert run_roll(cluster.connection.url, everything=True).exit_code == 0
+    cluster.connection.follower.catch_up()
+    assert replicas(cluster) == "a:ac a3 b0 c3"
+
+
+def test_a_roll_on_too_few_stores_is_not_swapped_in(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.alter("t", config={"min.insync.replicas": 2})
+    calls = interfere(monkeypatch)
+    for name in "bc":
+        calls.before[name] = failing(StoreUnavailable(f"{name} does not answer"))
+    report = run_roll(cluster.connection.url, everything=True)
+    assert report.exit_code == 1
+    cluster.connection.follower.catch_up()
+    assert replicas(cluster) == "a:abc a3 b3 c3"
