@@ -95,6 +95,20 @@ def test_a_store_that_holds_the_others_up_for_too_long_is_given_up(stores: Scrip
     assert stores["b"].aborted == [KEY], "in the background, once the call that hung has ended"
 
 
+def test_a_store_that_answers_after_it_was_given_up_is_no_holder(stores: ScriptedStores) -> None:
+    """Its answer comes before anybody looks who holds the object."""
+    hanging = Hanging("get", INCARNATION)
+    stores["b"].before = hanging
+    lanes = stores.lanes()
+    made = upload(lanes, A, B)
+    assert hanging.reached.wait(60)
+    (_, lane) = lanes.of((A, B))
+    lane.give_up(StoreUnavailable("it is too late"))
+    lanes.close()
+    let_end(hanging)
+    assert made.holders() == {A}
+
+
 def test_the_time_that_a_store_may_hold_a_task_up_is_counted_over_all_its_objects(stores: ScriptedStores) -> None:
     first, second = Hanging("publish", KEY), Hanging("publish", OTHER)
     stores["b"].before = lambda call, key: [each(call, key) for each in (first, second)]  # type: ignore[func-returns-value]
