@@ -170,6 +170,6 @@ GUARDS: Final = (
         "sparklog/client/cluster.py",
         "        self._unawaited.wait()\n        return commit()",
         "        return commit()",
-        ("tests/client/test_commit_append.py::test_acks_0_waits_for_nothing_and_hears_of_no_error",),
+        ("tests/client/test_commit_append.py::test_a_write_never_passes_one_with_acks_0_that_was_begun_before",),
     ),
 )
