@@ -35,6 +35,7 @@ from sparklog.core.errors import (
     InvalidInput,
     Landed,
     NoReplicaOnline,
+    StoreUnavailable,
     UnknownTopicOrPartition,
     WriteLost,
 )
@@ -49,7 +50,9 @@ from sparklog.maintenance.roll import run_roll
 from sparklog.maintenance.vacuum import run_vacuum
 from sparklog.options.typed import parse_write_options
 from sparklog.spark.batch_writer import begin_write
+from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
+from tests.client.interfered_stores import failing, interfere
 from tests.core.replication.example_partition import ends, roles
 from tests.core.state_contents import contents
 from tests.maintenance.maintained_log import StandingClock
@@ -353,3 +356,30 @@ def test_a_roll_is_written_to_the_stores_in_sync_and_goes_to_the_others_by_a_cop
     cluster.connection.follower.catch_up()
     assert replicas(cluster) == "a:ab a3 b3 c0"  # c has what was there before, and not what stands there now
     assert values(cluster) == ["0", "1", "2"]
+
+
+def test_a_dead_store_does_not_stop_a_roll(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = interfere(monkeypatch)
+    calls.before["b"] = failing(StoreUnavailable("b does not answer"))
+    assert run_roll(cluster.connection.url, everything=True).exit_code == 0
+    cluster.connection.follower.catch_up()
+    assert replicas(cluster) == "a:ac a3 b0 c3"
+    assert values(cluster) == ["0", "1", "2"]
+
+
+def test_a_store_that_was_wiped_has_nothing_of_a_roll(cluster: Cluster) -> None:
+    store(cluster, "b").delete(INCARNATION)
+    assert run_roll(cluster.connection.url, everything=True).exit_code == 0
+    cluster.connection.follower.catch_up()
+    assert replicas(cluster) == "a:ac a3 b0 c3"
+
+
+def test_a_roll_on_too_few_stores_is_not_swapped_in(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.alter("t", config={"min.insync.replicas": 2})
+    calls = interfere(monkeypatch)
+    for name in "bc":
+        calls.before[name] = failing(StoreUnavailable(f"{name} does not answer"))
+    report = run_roll(cluster.connection.url, everything=True)
+    assert report.exit_code == 1
+    cluster.connection.follower.catch_up()
+    assert replicas(cluster) == "a:abc a3 b3 c3"
