@@ -129,10 +129,6 @@ class Process:
         """Give a command its identity."""
         return Submission(CommandId(self.new_id()), self.position, command)
 
-    def begin_at(self, state: ClusterState, command: Command) -> Submission:
-        """Give a command its identity that was begun when `state` was read."""
-        return Submission(CommandId(self.new_id()), EntryNumber(state.n), command)
-
     def submit(self, command: Command) -> Generator[Any, Any, CommandResult]:
         """Commit a command that is begun now."""
         return (yield self.begin(command))  # type: ignore[no-any-return]
@@ -150,6 +146,16 @@ class Process:
         if head.n > self.head.n:
             self.head = head
 
+    def spawn(self, steps: Steps) -> None:
+        """Begin another task of this life."""
+        task = Task(steps, f"{self.name}.{len(self.tasks)}")
+        self.tasks.append(task)
+        self._in(0, lambda: self._go_on(task, None))
+
+    def after(self, delay_ms: int, act: Callable[[], None]) -> None:
+        """Do it after so long, unless the process has died."""
+        self._in(delay_ms, act)
+
     # ---- tasks ----------------------------------------------------------------------------------
 
     def _go_on(self, task: Task, answer: object) -> None:
@@ -160,6 +166,7 @@ class Process:
             else:
                 wanted = task.steps.send(answer)
         except StopIteration:
+            self.tasks.remove(task)
             return
         self._wait_for(task, wanted)
 
@@ -187,6 +194,7 @@ class Process:
         try:
             wanted = task.steps.send(reply)
         except StopIteration:
+            self.tasks.remove(task)
             return
         self._wait_for(task, wanted)
 

@@ -33,6 +33,11 @@ from tests.sim.process import Process, Steps
 from tests.sim.stores import META, SimStore
 
 STORES = tuple(map(StoreId, "abcd"))
+CONFIG = {
+    "replica.fetch.wait.max.ms": "100",
+    "replica.fetch.backoff.ms": "50",
+    "replica.lag.time.max.ms": "1000",
+}
 SPAN_MS = 12_000  # how long faults go on
 DRAIN_MS = 200_000  # how long a world may take to come to rest
 START_MS = 1_700_000_000_000
@@ -219,7 +224,7 @@ class World:
     def _founding(self, process: Process) -> Steps:
         chain_id = process.new_id()
         new = tuple(NewStore(store, f"memory://{store}", self._mark(store, chain_id)) for store in STORES)
-        yield from process.submit(CreateCluster(chain_id, new))
+        yield from process.submit(CreateCluster(chain_id, new, CONFIG))
         yield from process.submit(self._topic())
 
     def _topic(self) -> CreateTopic:
@@ -306,6 +311,7 @@ class World:
 
 def prepare(patch: Any) -> None:
     """Small blocks and caches, no threads: for all worlds of a test. `patch` is pytest's monkeypatch or the like."""
+    from sparklog.agent import agent
     from sparklog.chain import catch_up, command_body, group, old_snapshots, snapshot
     from sparklog.log import object_reader
     from sparklog.storage import keys
@@ -318,7 +324,7 @@ def prepare(patch: Any) -> None:
     patch.setattr(snapshot, "ThreadPoolExecutor", Inline)
     patch.setattr(command_body, "SLICES_INLINE", 2)
     patch.setattr(group, "SLICES_INLINE", 2)
-    patch.setattr(object_reader, "CACHED_INDEXES", 1024)
+    patch.setattr(agent, "EXAMINE_EVERY_MS", 1_500)
 
 
 def new_world(seed: int, **how: Any) -> World:
