@@ -41,7 +41,7 @@ LASTING: Final = {
 OF_PROCESSES: Final = {"crash": 8, "pause": 8, "stalled-commit": 3, "stalled-upload": 3}
 OF_OBJECTS: Final = {"store-wiped": 3, "store-rolled-back": 6, "object-lost": 5, "object-damaged": 3}
 OF_TOPICS: Final = {"topic-recreated": 2}
-SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once", "data-loss-noticed")
+SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once")
 WEIGHTS: Final = {**OF_A_CALL, **LASTING, **OF_PROCESSES, **OF_OBJECTS, **OF_TOPICS}
 KINDS: Final = (*WEIGHTS, *SECONDARY)
 

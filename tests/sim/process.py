@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 URL = f"memory://{META}"
-COMMIT_MS = 8_000  # how long a command tries to win a slot
+COMMIT_MS = (300, 1_500, 8_000)  # how long a command tries to win a slot: one of these
 
 Steps = Generator[Any, Any, Any]
 
@@ -179,7 +179,8 @@ class Process:
             case list():
                 self._send_all(task, wanted)
             case Submission():
-                ticket = Ticket(wanted, self.world.now_ms + COMMIT_MS, COMMIT_MS)
+                timeout_ms = self.dice.choice(COMMIT_MS)
+                ticket = Ticket(wanted, self.world.now_ms + timeout_ms, timeout_ms)
                 self._waiting[ticket] = task
                 self.commits.learn(self.head)
                 self.commits.submit(ticket, self._now())

@@ -202,7 +202,7 @@ class World:
             "writer-3": lambda process: [writers.application(process)],
             "reader-1": lambda process: [readers.reader(process)],
             "operator": lambda process: [operator.operator(process)],
-            "roller": lambda process: [upkeep.roller(process)],
+            "roller": lambda process: [upkeep.roller(process), upkeep.roller(process)],
             "retention": lambda process: [upkeep.retention(process)],
             "vacuum": lambda process: [upkeep.vacuum(process)],
             "keeper": lambda process: [upkeep.keeper(process)],
