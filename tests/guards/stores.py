@@ -191,6 +191,14 @@ GUARDS: Final = (
         (f"{_FORGETTING}test_a_forgotten_write_is_a_first_write_when_it_is_sent_again",),
     ),
     Guard(
+        "forgotten-orphans",
+        "The bytes of a forgotten write stay until FLOOR has passed it: its repeat may name them again.",
+        "sparklog/core/forgetting.py",
+        "        state.objects.remove_many(orphans.tolist())\n",
+        "        state.retired.add_all(orphans, 0, state.topics[key.topic_id].name, ())\n",
+        (f"{_FORGETTING}test_a_repeat_of_a_forgotten_write_may_name_its_object_again",),
+    ),
+    Guard(
         "forget-sequences",
         "A producer whose batches were forgotten sends them again.",
         "sparklog/core/forgetting.py",

@@ -131,9 +131,7 @@ class Observer:
             for record in command.records:
                 if isinstance(record, AppendedByReference):
                     body = self.world.stores[META].bodies[command_key(command.n0, command.command_id)]
-                    appends[command.command_id] = append_of(
-                        body, command.command_id, command.n0, record, entry.n, URL
-                    )
+                    appends[command.command_id] = append_of(body, command.command_id, command.n0, record, entry.n, URL)
         return appends
 
     # ---- one command ----------------------------------------------------------------------------
@@ -230,6 +228,7 @@ class Observer:
             return
         key = change.topic_partition
         lost = after.partitions[key].replication.lost
+        self.world.faults.count("records-forgotten")
         for offset, value in self.history.forget(key, change.forgotten_from):
             if self.history.acknowledged.get(value) != "ALL":
                 continue

@@ -301,4 +301,3 @@ def retried(process: Process, steps: Callable[[], Steps], rest_ms: int) -> Steps
         except SparklogError as error:
             process.refused(error)
         yield process.dice.randint(rest_ms // 2, rest_ms)
-

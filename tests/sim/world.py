@@ -34,7 +34,7 @@ from tests.sim.stores import META, SimStore
 
 STORES = tuple(map(StoreId, "abcd"))
 CONFIG = {
-    "replica.fetch.wait.max.ms": "100",
+    "replica.fetch.wait.max.ms": "300",
     "replica.fetch.backoff.ms": "50",
     "replica.lag.time.max.ms": "1000",
 }
@@ -63,7 +63,7 @@ class Shape:
 class World:
     """One cluster and one schedule. `without`: numbers of incidents and names of processes that are left out."""
 
-    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 150) -> None:
+    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 200) -> None:
         self.seed = seed
         self.dice = random.Random(f"{seed}/world")
         self.shape = Shape.of(self.dice)
