@@ -19,6 +19,14 @@ GUARDS: Final = (
         ),
     ),
     Guard(
+        "found-behind-snapshot",
+        "An entry that was found at a slot is not applied behind a snapshot that was loaded since.",
+        "sparklog/chain/catch_up.py",
+        "            self._bodies.clear()  # what was found is older than the snapshot\n",
+        "",
+        ("tests/chain/test_catch_up.py::test_an_entry_that_was_found_does_not_count_behind_a_snapshot",),
+    ),
+    Guard(
         "void-after-read",
         "Entries that were read take effect only if their block is not being deleted.",
         "sparklog/chain/catch_up.py",
