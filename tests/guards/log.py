@@ -484,20 +484,4 @@ GUARDS: Final = (
         ("tests/client/test_commit_append.py::test_a_store_that_is_swapped_between_two_objects_holds_neither",),
     ),
     # ---- a copy ---------------------------------------------------------------------------------------
-    Guard(
-        "copy-size",
-        "What is there under the name of a copy, and is not the object, is not taken for it.",
-        "sparklog/log/object_copy.py",
-        "        found = target.size(name)\n        if found != size_bytes:",
-        "        found = target.size(name)\n        if False:",
-        ("tests/log/test_object_copy.py::test_another_object_in_its_place_is_damage",),
-    ),
-    Guard(
-        "copy-source-size",
-        "A source that is cut is not copied.",
-        "sparklog/log/object_copy.py",
-        "        found = source.size(name)\n        if found != size_bytes:",
-        "        found = source.size(name)\n        if False:",
-        ("tests/log/test_object_copy.py::test_a_source_that_is_cut_is_not_copied",),
-    ),
 )
