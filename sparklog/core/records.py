@@ -181,12 +181,16 @@ class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
 
 
 class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):
-    """Records below `to` are forgotten; objects that no slice names any more may go from `delete_after_ms` on."""
+    """Records below `to` are forgotten; objects that no slice names any more may go from `delete_after_ms` on.
+
+    `change`: what differs if a gap begins at `to`.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
     to: Offset
     delete_after_ms: int
+    change: PartitionChange | None = None
 
 
 class ObjectsDeleted(msgspec.Struct, frozen=True, tag="objects-deleted"):

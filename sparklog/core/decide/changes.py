@@ -86,6 +86,12 @@ def delay_begins_ms(state: ClusterState, at: At) -> int:
     return max(at.time_ms, state.time_ms)
 
 
+def empty_end(state: ClusterState, key: TopicPartition) -> Offset:
+    """LEO of a replica that holds no object of a partition: the log start, or the end of a gap that begins there."""
+    log_start = state.partitions[key].log_start
+    return max(log_start, held_end(state, key, log_start))
+
+
 def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
     """Where a log ends whose contiguous part goes up to `end`: a gap behind it counts as held, half a slice does not.
 

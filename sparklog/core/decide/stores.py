@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparklog.core.commands import AgentDown, AgentUp, FenceStore, RegisterStore, RemoveStore, ReportLoss
 from sparklog.core.config.topic import TopicConfig
 from sparklog.core.decide.append import existing_partition
-from sparklog.core.decide.changes import held_end, of_store, reachable_stores
+from sparklog.core.decide.changes import empty_end, held_end, of_store, reachable_stores
 from sparklog.core.errors import (
     BrokerIdNotRegistered,
     Conflict,
@@ -99,6 +99,7 @@ def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tupl
         min_isr, unclean = config.min_insync_replicas, config.unclean_leader_election_enable
         if end is None or (end >= before.log_end(store.store) and not wiped):
             return reachable_changed(before, reachable, min_isr, unclean=unclean)
+        end = max(end, empty_end(state, key))
         return lose(before, store.store, end, reachable, min_isr, unclean=unclean)
 
     changes = of_store(state, at, store.store, lost)

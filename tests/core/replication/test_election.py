@@ -179,9 +179,7 @@ def test_a_chosen_store_leads_where_the_leader_is_gone() -> None:
 
 def test_a_chosen_store_that_is_not_eligible_leads_only_by_an_unclean_election() -> None:
     value = partition({"a": 9, "b": 9, "c": 5}, "ab", hw=9)
-    with pytest.raises(
-        EligibleLeadersNotAvailable, match="ends at offset 5, below the high watermark 9: only an"
-    ):
+    with pytest.raises(EligibleLeadersNotAvailable, match="ends at offset 5, below the high watermark 9: only an"):
         chosen(value, C, "c")
     change = chosen(value, C, "c", unclean=True)
     assert (roles(change.after), change.after.lost) == ("c:c", (offsets(5, 9),))
