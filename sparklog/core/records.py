@@ -55,10 +55,10 @@ class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
 
 
 class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
-    """The agent of a store came up, or fell silent."""
+    """The agent of a store came up, or fell silent; None: it is silent, and a write has reached the store since."""
 
     store: StoreId
-    up: bool
+    up: bool | None
 
 
 class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions-changed"):

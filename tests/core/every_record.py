@@ -132,6 +132,7 @@ EVERY_RECORD: tuple[Record, ...] = (
     JobRan("roll", 1, 2, 0, '{"a": 1}'),
     StoreFenced(_STORE, 7),
     StoreRemoved(_STORE),
+    AgentChanged(StoreId("b"), up=None),
     AgentChanged(_STORE, up=False),
     PartitionsChanged((_CHANGE, PartitionChange(_TOPIC, _PARTITION))),
 )

@@ -31,7 +31,7 @@ def of_store(state: ClusterState, at: At, store: StoreId, transition: Transition
             if store in each.replication.replicas:
                 key = TopicPartition(each.topic_id, each.partition)
                 changes += _change(key, each.replication, transition(key, each.replication, config))
-    return _records(changes)
+    return in_records(changes)
 
 
 def of_each(
@@ -63,7 +63,7 @@ def of_each(
             refused.append(error)
     if refused and len(refused) == len(wanted):
         raise refused[0]
-    return _records(changes)
+    return in_records(changes)
 
 
 def reachable_stores(state: ClusterState, but: StoreId | None = None) -> list[StoreId]:
@@ -113,7 +113,7 @@ def _change(key: TopicPartition, before: Replication, outcome: Change | Replicat
     return [] if change is None else [change]
 
 
-def _records(changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, ...]:
+def in_records(changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, ...]:
     """The changes in records of at most PARTITIONS_PER_RECORD, all of one entry."""
     chunks = (
         tuple(changes[low : low + PARTITIONS_PER_RECORD]) for low in range(0, len(changes), PARTITIONS_PER_RECORD)
