@@ -63,6 +63,11 @@ class StoreFolders:
         shutil.rmtree(self.at(store), ignore_errors=True)
         self._away(store).rename(self.at(store))
 
+    def lose(self, store: str) -> None:
+        """The folder is gone for good, with everything in it."""
+        self.take_away(store)
+        shutil.rmtree(self._away(store), ignore_errors=True)  # a writer may be in it still
+
     @contextmanager
     def only(self, store: str) -> Iterator[None]:
         """All other stores are away."""

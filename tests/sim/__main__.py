@@ -35,13 +35,17 @@ def main() -> int:
             except Exception as error:
                 print(f"seed {seed} breaks a promise after {world.steps} steps: {error}\nshrinking …", flush=True)
                 broken = finding(seed)
-                print(*(shrunk(broken).lines() if broken else ["and not again: the world is not deterministic"]), sep="\n")
+                print(
+                    *(shrunk(broken).lines() if broken else ["and not again: the world is not deterministic"]), sep="\n"
+                )
                 return 1
             counts += world.faults.counts
             steps += world.steps
             seed += 1
     took_s = time.monotonic() - began_s
-    print(f"seeds {first} to {seed - 1}: {steps:,} steps, {steps / max(took_s, 0.001):,.0f} a second; no promise broken")
+    print(
+        f"seeds {first} to {seed - 1}: {steps:,} steps, {steps / max(took_s, 0.001):,.0f} a second; no promise broken"
+    )
     print(", ".join(f"{kind} {counts[kind]:,}" for kind in KINDS))
     return 0
 
