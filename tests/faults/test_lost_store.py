@@ -1,4 +1,4 @@
-"""Stores that are lost, slow, full or old while processes write to them: writes go on, and nothing acknowledged is lost.
+"""Stores that are lost, slow, full or old while processes write: writes go on, and nothing acknowledged is lost.
 
 The writers' time-out is far beyond the patience of the test: what they are waited for is that a store's failure holds
 them up for `replica.lag.time.max.ms` and no longer. `tests/spark/test_lost_store.py` has a Spark write.
