@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from sparklog.client.bootstrap import init_cluster
 from tests.bench.paired import Comparison, Spread, compare
 from tests.bench.spark_bulk import rows
 from tests.servers import s3_servers
+from tests.servers.s3_servers import S3Server
 
 RECORDS, VALUE_BYTES = 3_000_000, 100
 PARTITIONS = 4
@@ -57,19 +58,21 @@ def deaths(folder: Path, runs: int = DEATHS) -> list[tuple[str, str]]:
     """From the death of the leader's store to the next acknowledged write of a writer that was there before."""
     what = "one of three stores dies"
     figures = []
-    for name, took in (
-        ("its directory is gone", _local(folder / "local", runs)),
-        ("its S3 server is killed", _s3(folder / "killed", runs, signal.SIGKILL)),
-        (
-            f"its S3 server stops answering, replica.lag.time.max.ms={DEADLINE_MS}",
-            _s3(folder / "mute", runs, signal.SIGSTOP),
-        ),
-    ):
-        text = f"{name}: the next write is acknowledged after {Spread.of(took).shown(2)} s"
-        if DEADLINE_MS / 1000 < min(took):
-            text += f", {DEADLINE_MS / 1000:g} s of it the deadline (default 30 s)"
-        print(f"{what}: {text}", flush=True)
-        figures.append((what, text))
+    with ExitStack() as stack:
+        servers = {store: stack.enter_context(s3_servers.ministack()) for store in STORES}
+        for name, took in (
+            ("its directory is gone", _local(folder / "local", runs)),
+            ("its S3 server is killed", _s3(folder / "killed", servers, runs, signal.SIGKILL)),
+            (
+                f"its S3 server stops answering, replica.lag.time.max.ms={DEADLINE_MS}",
+                _s3(folder / "mute", servers, runs, signal.SIGSTOP),
+            ),
+        ):
+            text = f"{name}: the next write is acknowledged after {Spread.of(took).shown(2)} s"
+            if DEADLINE_MS / 1000 < min(took):
+                text += f", {DEADLINE_MS / 1000:g} s of it the deadline (default 30 s)"
+            print(f"{what}: {text}", flush=True)
+            figures.append((what, text))
     return figures
 
 
@@ -83,25 +86,21 @@ def _local(folder: Path, runs: int) -> list[float]:
     return took
 
 
-def _s3(folder: Path, runs: int, how: signal.Signals) -> list[float]:
+def _s3(folder: Path, servers: Mapping[str, S3Server], runs: int, how: signal.Signals) -> list[float]:
     """Three servers, each of a store; that of the leader gets this signal, and is there again after the write."""
     took = []
-    with ExitStack() as stack:
-        servers = {store: stack.enter_context(s3_servers.ministack()) for store in STORES}
-        storage = {
-            f"{store}.{key}": value for store, server in servers.items() for key, value in server.settings.items()
-        }
-        dies = servers["a"]
-        for run in range(runs):
-            stores = {store: f"s3://{server.new_bucket()}/log" for store, server in servers.items()}
-            try:
-                took.append(_death(str(folder / f"{run}"), stores, storage, lambda: dies.process.send_signal(how)))
-            finally:
-                if how is signal.SIGSTOP:
-                    dies.process.send_signal(signal.SIGCONT)
-                else:
-                    dies.kill()
-                    dies.restart()
+    storage = {f"{store}.{key}": value for store, server in servers.items() for key, value in server.settings.items()}
+    dies = servers["a"]
+    for run in range(runs):
+        stores = {store: f"s3://{server.new_bucket()}/log" for store, server in servers.items()}
+        try:
+            took.append(_death(str(folder / f"{run}"), stores, storage, lambda: dies.process.send_signal(how)))
+        finally:
+            if how is signal.SIGSTOP:
+                dies.process.send_signal(signal.SIGCONT)
+            else:
+                dies.kill()
+                dies.restart()
     return took
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import KeyNotFound, SparklogError
 from sparklog.core.held_objects import all_held
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
@@ -31,9 +31,12 @@ class StoreFolders:
     acknowledged: dict[tuple[str, int], dict[int, str]] = field(default_factory=dict)
 
     @classmethod
-    def create(cls, folder: Path, stores: str = "abc", config: Mapping[str, object] | None = None) -> StoreFolders:
+    def create(
+        cls, folder: Path, config: Mapping[str, object] | None = None, elsewhere: Mapping[str, str] | None = None
+    ) -> StoreFolders:
+        """A cluster with the stores a, b and c; those `elsewhere` have these addresses and are no folders."""
         made = cls(folder)
-        init_cluster(made.url, stores={store: f"../{store}" for store in stores}, config=config)
+        init_cluster(made.url, stores={each: f"../{each}" for each in "abc"} | dict(elsewhere or {}), config=config)
         return made
 
     @property
@@ -114,25 +117,30 @@ class StoreFolders:
         return wrong
 
     def differences(self) -> list[str]:
-        """The files that a store lacks though the chain says it holds them, and those that differ between stores."""
+        """The objects that a store lacks though the chain says it holds them, and those that differ between stores."""
         wrong = []
         first: dict[str, tuple[str, bytes]] = {}
-        state = self.state()
-        for partition in state.partitions.values():
-            where = TopicPartition(partition.topic_id, partition.partition)
-            for store in partition.replication.replicas:
-                for held in all_held(state, store, where):
-                    data = data_key(held.object, held.topic)
-                    for key in (data, index_key(data)):
-                        path = self.at(store) / key
-                        body = path.read_bytes() if path.exists() else None
-                        other, expected = first.setdefault(key, (store, body or b""))
-                        if body is None:
-                            wrong.append(f"store {store} lacks {key}, the chain says that it holds it")
-                        elif body != expected:
-                            wrong.append(f"{key} is another on {store} than on {other}")
+        with sparklog.connect(self.url) as cluster:
+            state = cluster.connection.follower.state
+            stores = cluster.connection.stores(state)
+            for key, store in _said_to_be_held(state):
+                try:
+                    body = bytes(stores.get(store).get(key))
+                except KeyNotFound:
+                    wrong.append(f"store {store} lacks {key}, the chain says that it holds it")
+                    continue
+                other, expected = first.setdefault(key, (store, body))
+                if body != expected:
+                    wrong.append(f"{key} is another on {store} than on {other}")
         return wrong
 
 
-def in_sync(value: Replication) -> list[StoreId]:
-    return sorted(value.isr)
+def _said_to_be_held(state: ClusterState) -> Iterator[tuple[str, StoreId]]:
+    """The names of objects and indexes, with each store that should have them."""
+    for partition in state.partitions.values():
+        where = TopicPartition(partition.topic_id, partition.partition)
+        for store in partition.replication.replicas:
+            for held in all_held(state, store, where):
+                data = data_key(held.object, held.topic)
+                yield data, store
+                yield index_key(data), store
