@@ -17,6 +17,7 @@ import pytest
 import sparklog
 from sparklog.agent.run import AgentRun
 from sparklog.core.decide import stores as decide_stores
+from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.replication import election, isr
 from sparklog.core.replication.partition import Change, Replication, with_log_ends
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
@@ -71,9 +72,13 @@ class Play:
         self._agents[store] = agent = DrivenAgent(ReplicatedCluster(self._cluster), store)
         self._returns(store, lambda: self._until_up(agent))
 
+    def stop(self, store: str) -> None:
+        """The agent stops cleanly, and says so."""
+        self._agents.pop(store).stop()
+
     def restart(self, store: str) -> None:
         """The agent stops and is back before anything else happens."""
-        self._agents.pop(store).stop()
+        self.stop(store)
         self.start(store)
 
     def fail(self, store: str) -> None:
@@ -119,6 +124,12 @@ class Play:
                 if end < self.visible:
                     self.wrong.append(f"the visible end went back from {self.visible} to {end}")
                 self.visible = end
+
+    def reads(self, records: int) -> None:
+        """A reader gets so many."""
+        found = self._cluster.read("t", partition=0).num_rows
+        if found != records:
+            self.wrong.append(f"wanted {records} records, read {found}")
 
     def complaints(self) -> list[str]:
         """Everything that is wrong now, also for a reader that reaches one in-sync store alone."""
@@ -218,8 +229,12 @@ def divergence(play: Play) -> None:
     play.come_back("b")
     assert play.value.leader == "b"
     play.write("m2", acks="1")
+    value = play.value
+    assert value.log_end(StoreId("b")) == value.next_offset > value.high_watermark == play.visible
+    play.reads(2)
     play.come_back("a")
     play.hear("a")
+    play.reads(3)
 
 
 def three(play: Play) -> None:
@@ -247,7 +262,7 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return lambda url: Cli(url, capsys, monkeypatch)
 
 
-# M: L-08 L-09 L-10 L-12 P-06 S-01
+# M: L-08 L-09 L-10 L-12 L-01 L-02 P-02 P-05 P-06 S-01 N-02
 @pytest.mark.parametrize(("scenario", "replicas", "min_isr"), SCENARIOS + UNNOTICED)
 def test_nothing_is_lost_and_the_replicas_are_the_same(
     scenario: Callable[[Play], None], replicas: str, min_isr: int, tmp_path: Path, command: Callable[[str], Cli]
@@ -282,5 +297,43 @@ def test_the_old_rule_loses_or_diverges(
         scenario(play)
         complaints = play.complaints()
         assert any("was acknowledged as" in each for each in complaints), complaints
+    finally:
+        play.close()
+
+
+def states(play: Play) -> dict[str, str]:
+    return {row["store"]: row["state"] for row in play.command.json("store", "list")}
+
+
+# M: N-02
+def test_a_store_is_new_live_or_dead_as_its_agent_says(tmp_path: Path, command: Callable[[str], Cli]) -> None:
+    play = Play(tmp_path, command, "abc", 1)
+    try:
+        play.start("b")
+        play.start("c")
+        play.stop("c")
+        play.fail("a")
+        assert states(play) == {"a": "fenced", "b": "live", "c": "dead"}
+        play.come_back("a")
+        assert states(play) == {"a": "new", "b": "live", "c": "dead"}
+    finally:
+        play.close()
+
+
+# M: S-07 P-09
+def test_a_key_keeps_its_partition_while_that_has_no_leader(tmp_path: Path, command: Callable[[str], Cli]) -> None:
+    play = Play(tmp_path, command, "abc", 1)
+    try:
+        with sparklog.connect(play.folders.url) as cluster:
+            cluster.create_topic("u", assignment=[["a"], ["b"]])
+            rows = pa.table({"key": ["k"], "value": ["v"]})
+            partition = cluster.append("u", rows).ranges[0].partition
+            (leader,) = play.folders.replication("u", partition).replicas
+            play.fail(leader)
+            with pytest.raises(NoReplicaOnline):
+                cluster.append("u", rows, timeout_ms=1)
+            play.come_back(leader)
+            assert [each.partition for each in cluster.append("u", rows).ranges] == [partition]
+            assert cluster.describe("u").records == 2
     finally:
         play.close()
