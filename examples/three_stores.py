@@ -89,7 +89,7 @@ class _ThirdAct:
 
     def run(self, rows: Sequence[Row]) -> None:
         first, later = len(rows) * 3 // 10, len(rows) * 9 // 10
-        urls = {A: f"file://{self.folder / A}", B: f"file://{self.folder / B}", C: f"{self.base}/{C}"}
+        urls: dict[str, str] = {A: f"file://{self.folder / A}", B: f"file://{self.folder / B}", C: f"{self.base}/{C}"}
         init_cluster(self.url, stores=urls)
         with sparklog.connect(self.url) as cluster, self.all_agents():
             self.three_stores(cluster, urls)
@@ -105,7 +105,7 @@ class _ThirdAct:
 
     # ---- the steps ------------------------------------------------------------------------------
 
-    def three_stores(self, cluster: Cluster, urls: dict[StoreId, str]) -> None:
+    def three_stores(self, cluster: Cluster, urls: dict[str, str]) -> None:
         self.demo.say("third act: a topic on three stores, each with an agent, a process that copies and reports")
         for store, url in urls.items():
             self.demo.detail(f"store {store}: {url}")

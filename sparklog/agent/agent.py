@@ -310,7 +310,7 @@ class Agent:
         if not ends and not wiped:
             return state
         held = tuple(end for key, end in ends.items() if key in state.partitions)
-        refused = yield from self._submitted(ReportLoss(self.store, store.registration, mark.incarnation, held, wiped))
+        refused = yield from self._submitted(ReportLoss(self.store, store.registration, mark.incarnation, held))
         self._examine_at_ms = 0
         if refused is not None:
             return (yield from self._refused(refused))

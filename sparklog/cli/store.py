@@ -35,8 +35,8 @@ def add(
     """Add a store, or let one that was fenced come back.
 
     The store is probed, marked with a file INCARNATION, and registered. It gets replicas of new topics; "replica move"
-    gives it some of the others. A store that was fenced comes back under its id with what it has: its INCARNATION must
-    be the one it had. Without @ZONE it keeps its zone.
+    gives it some of the others. A store that was fenced comes back under its id with what it has, and without @ZONE in
+    its zone. If its INCARNATION is missing or another one, it was wiped: it comes back empty, and its agent fills it.
     """
     from sparklog.client.stores import add_store
     from sparklog.core.types import StoreId
@@ -44,18 +44,21 @@ def add(
     given = store_address(store, "ID[@ZONE]=URL")
     status(f"probing {given.url}")
     with connect() as cluster:
-        back = given.store in {each.store for each in cluster.stores()}
+        known = {each.store: each for each in cluster.stores()}.get(StoreId(given.store))
         added = add_store(cluster.connection, StoreId(given.store), given.url, given.zone, dry_run=dry_run)
+    wiped = known is not None and known.incarnation != added.incarnation
     done(
-        f"{'would register' if dry_run else 'registered'} store {added.store}{' again' if back else ''} at {added.url}"
-        f"{f' in zone {added.zone}' if added.zone else ''}",
+        f"{'would register' if dry_run else 'registered'} store {added.store}{'' if known is None else ' again'} at "
+        f"{added.url}{f' in zone {added.zone}' if added.zone else ''}"
+        f"{': it was wiped, so it comes back empty, and its agent fills it' if wiped else ''}",
         {
             "store": added.store,
             "url": added.url,
             "zone": added.zone,
             "registration": added.registration,
             "incarnation": added.incarnation,
-            "again": back,
+            "again": known is not None,
+            "wiped": wiped,
             "dry_run": dry_run,
         },
     )

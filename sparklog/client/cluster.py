@@ -161,7 +161,7 @@ class Cluster:
             return sorted(state.stores.values(), key=lambda store: store.registration)
 
     def add_store(self, store: str, url: str, *, zone: str | None = None) -> Store:
-        """Register a new store, or one that was fenced and is back with what it had; see `client.stores.add_store`."""
+        """Register a new store, or one that was fenced and is back; see `client.stores.add_store`."""
         return add_store(self.connection, StoreId(store), url, zone)
 
     def fence_store(self, store: str) -> None:

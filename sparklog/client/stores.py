@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sparklog.client.connection import Connection
-from sparklog.core.commands import NewStore, RegisterStore
+from sparklog.core.commands import NewStore, RegisterStore, ReportLoss
 from sparklog.core.errors import DuplicateBrokerRegistration, InvalidInput
 from sparklog.core.state import Store
 from sparklog.core.types import StoreId
 from sparklog.host.dice import new_id
-from sparklog.log.incarnation import begin_incarnation, check_owner, read_incarnation
+from sparklog.log.incarnation import Incarnation, begin_incarnation, check_owner, read_incarnation
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url
@@ -22,11 +22,13 @@ _MEMORY = "memory://"
 def add_store(
     connection: Connection, store: StoreId, url: str, zone: str | None = None, *, dry_run: bool = False
 ) -> Store:
-    """Register a new store, or one that was fenced and is back with the INCARNATION it had. Returns it as registered.
+    """Register a new store, or one that was fenced and is back. Returns it as registered.
 
-    An add that died half-way is continued by the next one. `zone`: by default that of before, or none. With `dry_run`
-    everything is checked, and the store is neither marked nor registered. Raises DuplicateBrokerRegistration,
-    InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
+    If its INCARNATION is not the one it had, it was wiped while it was fenced. Then its loss is reported, and it is
+    empty under the INCARNATION that is there, or a new one. An add that died half-way is continued by the next one.
+    `zone`: by default that of before, or none. With `dry_run` everything is checked, and the store is neither marked
+    nor registered. Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's
+    errors.
     """
     with connection.follower.current() as state:
         known, chain_id = state.stores.get(store), state.chain_id
@@ -35,25 +37,47 @@ def add_store(
     mark = read_incarnation(target)
     if mark is not None:
         check_owner(mark, target, store, chain_id)
-    if known is not None and mark is None:
-        raise DuplicateBrokerRegistration(
-            f"store {store} is registered with INCARNATION {known.incarnation}, found no {INCARNATION} at "
-            f"{target.url}: if it was wiped, its agent reports the loss and fills it again; another store needs "
-            "another id"
-        )
+    wiped = known is not None and (mark is None or mark.incarnation != known.incarnation)
+    if known is not None and wiped:
+        _check_comes_back_empty(known, mark, target.url, join_url(connection.url, known.url), zone)
     check_addresses(connection.follower.store, [*(each for each in others if each[0] != store), (store, target.url)])
     zone = (known.zone if known is not None else "") if zone is None else zone
+
+    def command(incarnation: str) -> RegisterStore | ReportLoss:
+        if known is not None and wiped:
+            return ReportLoss(store, known.registration, incarnation)
+        return RegisterStore(NewStore(store, url, incarnation, zone))
+
     incarnation = mark.incarnation if mark is not None else new_id()
-    connection.decided(RegisterStore(NewStore(store, url, incarnation, zone)))  # refused before anything is written
+    connection.decided(command(incarnation))  # refused before anything is written
     check_store(target, new_id())
     if dry_run:
         return Store(store, state.next_registration, url, incarnation, zone)
     if mark is None:
         mark, _ = begin_incarnation(target, store, chain_id)
     committer = connection.committer
-    committer.submit(committer.begin(RegisterStore(NewStore(store, url, mark.incarnation, zone))))
+    committer.submit(committer.begin(command(mark.incarnation)))
     with connection.follower.current() as state:
         return state.stores[store]
+
+
+def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:
+    """Refuse a store that lacks what it had, unless it was fenced and comes back where it was.
+
+    Its agent reports the loss of one that is not fenced. At another address it may be a mistake in the address.
+    """
+    found = "none" if mark is None else mark.incarnation
+    what = f"store {known.store} is registered with {INCARNATION} {known.incarnation}, found {found} at {url}"
+    if not known.fenced:
+        raise DuplicateBrokerRegistration(
+            f"{what}: if it was wiped, its agent reports the loss and fills it again; another store needs another id"
+        )
+    if url != known_url:
+        raise DuplicateBrokerRegistration(
+            f"{what}: a store that was wiped comes back at its address, {known_url}; another store needs another id"
+        )
+    if zone is not None and zone != known.zone:
+        raise InvalidInput(f"{what}: a store that was wiped comes back in its zone {known.zone!r}, found {zone!r}")
 
 
 def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, str]]) -> None:

@@ -218,15 +218,14 @@ class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
     """Objects that the chain says a store holds are not there (rules F2, S1): `held` is where what is there ends.
 
-    A partition that is not named lost nothing; if the store was `wiped`, everything. `incarnation` is the one in its
-    INCARNATION now.
+    `incarnation` is the one in its INCARNATION now. If it is that of before, a partition that is not named lost
+    nothing; if it is another one, the store was wiped or swapped, and such a partition lost everything.
     """
 
     store: StoreId
     registration: int
     incarnation: str
     held: tuple[HeldEnd, ...] = ()
-    wiped: bool = False
 
 
 class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):

@@ -16,7 +16,6 @@ from sparklog.core.commands import ReplicaReport
 from sparklog.core.held_slices import Holding
 from sparklog.core.plan import named_object
 from sparklog.core.replication.isr import may_join
-from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition
 
@@ -84,12 +83,12 @@ class Standing:
 
 
 def standing(state: ClusterState, store: StoreId) -> Standing:
-    """Which replicas on the store lack something. One that is being removed and not in sync is left as it is."""
+    """Which replicas on the store lack something. One that is being removed counts until it is gone."""
     behind: list[TopicPartition] = []
     joinable: list[TopicPartition] = []
     for partition in state.partitions.values():
         value = partition.replication
-        if store not in value.replicas or _is_leaving(value, store):
+        if store not in value.replicas:
             continue
         if value.log_end(store) < value.next_offset:
             behind.append(_key(partition))
@@ -256,10 +255,6 @@ class _Batch:
             self.size_bytes += wanted.size_bytes
             if not self.room:
                 return
-
-
-def _is_leaving(value: Replication, store: StoreId) -> bool:
-    return store in value.removing and store not in value.isr
 
 
 def _key(partition: Partition) -> TopicPartition:

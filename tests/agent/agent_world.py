@@ -17,7 +17,8 @@ from sparklog.agent.run import perform
 from sparklog.chain.committer import new_command_id
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.write_plan import append_command, plan_write, write_rows
+from sparklog.client.write_plan import append_command, plan_write
+from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import Command, FenceStore, NewStore, RegisterStore, Submission
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks

@@ -71,12 +71,13 @@ def test_a_wiped_leader_hands_over_before_it_is_filled(world: ReplicatedCluster)
 # M: P-07
 def test_a_store_that_lost_only_its_mark_keeps_what_it_has(world: ReplicatedCluster) -> None:
     """It is out of the ISR, because nobody knows what happened; its log ends are what was really found."""
+    before = world.state.stores[StoreId("b")].incarnation
     world.store("b").delete(INCARNATION)
     world.store("b").delete(data_of(world, "b")[1])
     agent = DrivenAgent(world, "b", before=no_copies).run()
     assert (world.replicas(0), world.replicas(1)) == ("a:ac a3 b1 c3", "a:abc a1 b1 c1")
     (loss,) = losses(agent)
-    assert loss.wiped
+    assert loss.incarnation == world.state.stores[StoreId("b")].incarnation != before
     assert loss.held == (
         HeldEnd(TopicId(1), PartitionIndex(0), Offset(1)),
         HeldEnd(TopicId(1), PartitionIndex(1), Offset(1)),
@@ -85,6 +86,7 @@ def test_a_store_that_lost_only_its_mark_keeps_what_it_has(world: ReplicatedClus
 
 # M: P-07
 def test_a_store_that_was_rolled_back_to_an_old_copy_is_found_by_its_newest_objects(world: ReplicatedCluster) -> None:
+    before = world.state.stores[StoreId("b")].incarnation
     kept = {*data_of(world, "b")[:1], *data_of(world, "b", 1)}
     for key in [key for key in world.objects("b") if key.endswith(".arrow") and key not in kept]:
         world.store("b").delete(key)
@@ -92,7 +94,8 @@ def test_a_store_that_was_rolled_back_to_an_old_copy_is_found_by_its_newest_obje
     agent = DrivenAgent(world, "b", before=no_copies).run()
     assert (world.replicas(0), world.replicas(1)) == ("a:ac a3 b1 c3", "a:abc a1 b1 c1")
     (loss,) = losses(agent)
-    assert (loss.wiped, loss.held) == (False, (HeldEnd(TopicId(1), PartitionIndex(0), Offset(1)),))
+    assert loss.incarnation == before
+    assert loss.held == (HeldEnd(TopicId(1), PartitionIndex(0), Offset(1)),)
     agent.before = lambda request: None
     agent.run(60_000)
     assert world.replicas(0) == "a:abc a3 b3 c3"
@@ -218,7 +221,7 @@ def test_looks_that_get_no_answer_are_repeated_and_the_others_count(world: Repli
 
 
 def test_the_only_copy_that_lost_its_mark_keeps_its_records() -> None:
-    """No other store has them: a person may elect it, and nothing is lost."""
+    """No other store has them. Its registration is a new one, and as it was found to have everything, it leads on."""
     world = replicated_cluster()
     world.write("0")
     for name in "bc":
@@ -226,4 +229,5 @@ def test_the_only_copy_that_lost_its_mark_keeps_its_records() -> None:
     world.write("1", on="a")
     world.store("a").delete(INCARNATION)
     DrivenAgent(world, "a", before=no_copies).run()
-    assert world.replicas() == "-: a2 b1 c1"
+    assert world.replicas() == "a:a a2 b1 c1"
+    assert world.values() == ["0", "1"]

@@ -12,7 +12,6 @@ import sparklog as library
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.commands import AgentDown, AgentUp
 from sparklog.core.types import StoreId
-from sparklog.log.incarnation import Incarnation
 from sparklog.storage.keys import INCARNATION
 from tests.cli.conftest import Cli
 from tests.cli.replicated import disk, replicas, report_all, said_by, state_of
@@ -155,18 +154,41 @@ def test_a_store_of_another_cluster_is_not_taken(replicated: Cli) -> None:
 
 
 # M: P-07
-def test_a_wiped_or_swapped_store_does_not_come_back_as_if_it_had_everything(replicated: Cli) -> None:
+@pytest.mark.parametrize("mark", [None, "f" * 32])
+def test_a_wiped_or_swapped_store_does_not_come_back_as_if_it_had_everything(replicated: Cli, mark: str | None) -> None:
+    """Its agent, which reports a loss, does not work for a fenced store: the operator's command reports it."""
     replicated("store", "fence", "a")
     shutil.rmtree(disk(replicated, "a"))
-    refused(replicated, "store add a=../a", 4, "DUPLICATE_BROKER_REGISTRATION: store a is registered with INCARNATION")
+    if mark is not None:
+        disk(replicated, "a").mkdir()
+        text = json.dumps({"incarnation": mark, "chain_id": state_of(replicated).chain_id})
+        (disk(replicated, "a") / INCARNATION).write_text(text)
+    refused(replicated, "store add a@z9=../a", 2, "a store that was wiped comes back in its zone 'z1', found 'z9'")
+    said = "register store a again at ../a in zone z1: it was wiped, so it comes back empty, and its agent fills it"
+    assert replicated("store", "add", "a=../a", "--dry-run").out == f"would {said}\n"
+    assert (disk(replicated, "a") / INCARNATION).exists() is (mark is not None)
+    assert replicas(replicated) == ["t-0 b:bc a2 b2 c2"]
+    added = replicated.json("store", "add", "a=../a")
+    assert (added["again"], added["wiped"], added["registration"]) == (True, True, 4)
+    assert replicas(replicated) == ["t-0 b:bc a0 b2 c2"]
+    written = json.loads((disk(replicated, "a") / INCARNATION).read_text())["incarnation"]
+    assert written == added["incarnation"] == state_of(replicated).stores[StoreId("a")].incarnation
+    assert mark in (None, written)
+    refused(replicated, "store add a=../a", 4, "store a is registered already, and not fenced")
+
+
+def test_a_wiped_store_that_is_not_fenced_is_left_to_its_agent(replicated: Cli) -> None:
+    shutil.rmtree(disk(replicated, "a"))
+    refused(replicated, "store add a=../a", 4, "found none at file:")
     assert not disk(replicated, "a").exists()  # its mark is not made again in silence
-    disk(replicated, "a").mkdir()
-    chain_id = state_of(replicated).chain_id
-    mark = Incarnation("f" * 32, chain_id)
-    (disk(replicated, "a") / INCARNATION).write_text(
-        json.dumps({"incarnation": mark.incarnation, "chain_id": chain_id})
-    )
-    refused(replicated, "store add a=../a", 4, f"found {'f' * 32}: if it was wiped, its loss is to be reported")
+
+
+def test_a_mistaken_address_of_a_fenced_store_does_not_count_as_its_loss(replicated: Cli) -> None:
+    replicated("store", "fence", "a")
+    before = said_by(replicated)
+    refused(replicated, "store add a=../typo", 4, "a store that was wiped comes back at its address, file:")
+    assert not disk(replicated, "typo").exists()
+    assert said_by(replicated) == before
 
 
 def test_the_place_of_a_wiped_store_is_not_another_store(replicated: Cli) -> None:

@@ -78,10 +78,10 @@ class ReplicatedLog(DecidedLog):
         self.submit(RegisterStore(NewStore(StoreId(store), f"file:///{store}", incarnation or f"i-{store}")))
 
     def lose(self, store: str, *held: tuple[int, int], wiped: bool = False) -> None:
-        """`held`: (partition, end)."""
+        """`held`: (partition, end). `wiped`: it has another INCARNATION, so that it lost what is not named."""
         found = tuple(HeldEnd(TOPIC, PartitionIndex(at), Offset(end)) for at, end in held)
         incarnation = f"i-{store}-{self.state.n}" if wiped else self.state.stores[StoreId(store)].incarnation
-        self.submit(ReportLoss(StoreId(store), self.registration(store), incarnation, found, wiped))
+        self.submit(ReportLoss(StoreId(store), self.registration(store), incarnation, found))
 
     def report_of(self, store: str, log_end: int, partition: int = 0, **changes: Any) -> ReportReplicas:
         value = self.value(partition)

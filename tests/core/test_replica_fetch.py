@@ -46,7 +46,7 @@ def twin_plan(
     plan: dict[TopicPartition, tuple[StoreId, list[ObjectNumber]]] = {}
     for key in sorted(state.partitions):
         value = state.partitions[key].replication
-        if store not in value.replicas or (store in value.removing and store not in value.isr):
+        if store not in value.replicas:
             continue
         source, objects = None, []
         for slice_ in missing(state, store, key):
@@ -244,12 +244,18 @@ def test_an_object_of_several_partitions_is_fetched_once() -> None:
     assert [(each.partition, each.log_end) for each in reports] == [(0, 1), (1, 1)]
 
 
-def test_a_replica_that_leaves_is_filled_only_while_it_is_in_sync(log: ReplicatedLog) -> None:
+def test_a_replica_that_leaves_is_filled_until_it_is_gone(log: ReplicatedLog) -> None:
+    """b and c go, d comes: until d has everything, b and c may have to be in sync for acks=all."""
     log = ReplicatedLog(stores="abcd")
     log.write("ab")
     log.write_to_leader("a")
     log.move("ad")
-    assert (standing(log.state, C).behind, standing(log.state, StoreId("b")).behind) == ([], keys(0))
+    assert [standing(log.state, StoreId(each)).behind for each in "bcd"] == [keys(0)] * 3
+    log.report("c", 2)
+    assert log.replicas() == "a:abc a2 d0 b1 c2 hw1"
+    log.report("d", 2)
+    assert log.replicas() == "a:ad a2 d2 hw2"
+    assert standing(log.state, C).behind == []
 
 
 def test_a_walk_over_slices_finds_each_once(monkeypatch: pytest.MonkeyPatch, log: ReplicatedLog) -> None:

@@ -88,6 +88,7 @@ class Observer:
         self.head = Head()
         self._leaders: dict[tuple[TopicPartition, int], StoreId | None] = {}
         self._claimed: set[tuple[StoreId, ObjectNumber]] = set()  # seen on the store after the chain said so
+        self._registered_n: dict[StoreId, int] = {}
         self._keys: dict[UploadId, ObjectNumber] = {}
         world.stores[META].put_hook = self._on_put
         for name in world.stores:
@@ -136,6 +137,9 @@ class Observer:
     # ---- one command ----------------------------------------------------------------------------
 
     def _command(self, before: ClusterState, after: ClusterState, command: AppliedCommand, n: int) -> None:
+        for record in command.records:
+            if isinstance(record, StoreRegistered):
+                self._registered_n[record.store] = n
         relisted = {record.store for record in command.records if isinstance(record, StoreRegistered)}
         self._claimed = {each for each in self._claimed if each[0] not in relisted} if relisted else self._claimed
         swaps = {
@@ -224,6 +228,7 @@ class Observer:
             return
         key = change.topic_partition
         lost = after.partitions[key].replication.lost
+        self.world.faults.count("records-forgotten")
         for offset, value in self.history.forget(key, change.forgotten_from):
             if self.history.acknowledged.get(value) != "ALL":
                 continue
@@ -242,7 +247,7 @@ class Observer:
     # ---- the stores -----------------------------------------------------------------------------
 
     def _claims(self, state: ClusterState, key: TopicPartition, slices: list[Slice], n0: int | None) -> None:
-        """Check 7. With `n0`, what a fault took before it is no excuse: the author should have looked."""
+        """Check 7. With `n0`, what a fault took in another life of the store is no excuse: its agent has said so."""
         if not slices:
             return
         holding = Holding(state, state.partitions[key])
@@ -261,7 +266,7 @@ class Observer:
         key = data_key(named, topic)
         for name, crc in ((key, named.crc32c), (index_key(key), named.index_crc32c)):
             taken_n = place.destroyed.get(name)
-            if taken_n is not None and (n0 is None or taken_n >= n0):
+            if taken_n is not None and (n0 is None or taken_n >= min(n0, self._registered_n[store])):
                 continue
             body = place.bodies.get(name)
             assert body is not None, f"7: {store} is said to hold {where}, {name} is not there (n0 {n0}, {taken_n})"

@@ -64,7 +64,7 @@ def _roll(process: Process) -> Steps:
     assert slices is not None
     target = roll_job._target(state, segment)
     n0 = process.position
-    yield process.dice.choice((0, 20, 500))
+    yield process.dice.choice((0, 20, 500, 1_500))
     paper = OnPaper(process.world, process)
     rewritten = rewrite(slices, target, paper, lambda: UploadId(process.new_id()))  # type: ignore[arg-type]
     taken = yield from put_on(paper.objects, [each.store for each in target.holders])

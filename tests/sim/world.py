@@ -33,6 +33,11 @@ from tests.sim.process import Process, Steps
 from tests.sim.stores import META, SimStore
 
 STORES = tuple(map(StoreId, "abcd"))
+CONFIG = {
+    "replica.fetch.wait.max.ms": "300",
+    "replica.fetch.backoff.ms": "50",
+    "replica.lag.time.max.ms": "1000",
+}
 SPAN_MS = 12_000  # how long faults go on
 DRAIN_MS = 200_000  # how long a world may take to come to rest
 START_MS = 1_700_000_000_000
@@ -58,7 +63,7 @@ class Shape:
 class World:
     """One cluster and one schedule. `without`: numbers of incidents and names of processes that are left out."""
 
-    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 150) -> None:
+    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 200) -> None:
         self.seed = seed
         self.dice = random.Random(f"{seed}/world")
         self.shape = Shape.of(self.dice)
@@ -201,7 +206,7 @@ class World:
             "writer-3": lambda process: [writers.application(process)],
             "reader-1": lambda process: [readers.reader(process)],
             "operator": lambda process: [operator.operator(process)],
-            "roller": lambda process: [upkeep.roller(process)],
+            "roller": lambda process: [upkeep.roller(process), upkeep.roller(process)],
             "retention": lambda process: [upkeep.retention(process)],
             "vacuum": lambda process: [upkeep.vacuum(process)],
             "keeper": lambda process: [upkeep.keeper(process)],
@@ -223,7 +228,7 @@ class World:
     def _founding(self, process: Process) -> Steps:
         chain_id = process.new_id()
         new = tuple(NewStore(store, f"memory://{store}", self._mark(store, chain_id)) for store in STORES)
-        yield from process.submit(CreateCluster(chain_id, new))
+        yield from process.submit(CreateCluster(chain_id, new, CONFIG))
         yield from process.submit(self._topic())
 
     def _topic(self) -> CreateTopic:
@@ -310,8 +315,8 @@ class World:
 
 def prepare(patch: Any) -> None:
     """Small blocks and caches, no threads: for all worlds of a test. `patch` is pytest's monkeypatch or the like."""
+    from sparklog.agent import agent
     from sparklog.chain import catch_up, command_body, group, old_snapshots, snapshot
-    from sparklog.log import object_reader
     from sparklog.storage import keys
     from tests.faults.inline_pool import Inline
 
@@ -322,7 +327,7 @@ def prepare(patch: Any) -> None:
     patch.setattr(snapshot, "ThreadPoolExecutor", Inline)
     patch.setattr(command_body, "SLICES_INLINE", 2)
     patch.setattr(group, "SLICES_INLINE", 2)
-    patch.setattr(object_reader, "CACHED_INDEXES", 1024)
+    patch.setattr(agent, "EXAMINE_EVERY_MS", 1_500)
 
 
 def new_world(seed: int, **how: Any) -> World:

@@ -98,13 +98,13 @@ def plain_writer(process: Process) -> Steps:
         topic = _some_topic(process, state)
         if topic is None:
             continue
-        acks = process.dice.choice((Acks.ALL, Acks.ALL, Acks.ALL, Acks.LEADER, Acks.NONE))
+        acks = process.dice.choice((Acks.ALL, Acks.ALL, Acks.LEADER, Acks.LEADER, Acks.NONE))
         partitions = _partitions(process, topic, several=acks is Acks.ALL)
         write = Write(
             topic.name,
             {partition: _values(process, memory, "w") for partition in partitions},
             acks,
-            pull=len(partitions) == 1 and process.dice.random() < 0.25,
+            pull=len(partitions) == 1 and process.dice.random() < 0.4,
             take_over=process.dice.random() < 0.5,
         )
         yield from _tried(process, write)
@@ -133,7 +133,8 @@ def producer(process: Process) -> Steps:
                 values = _values(process, memory, stream)
                 first = sequences.get((topic.topic_id, partition), 0)
                 acks = process.dice.choice((Acks.ALL, Acks.ALL, Acks.LEADER))
-                write = Write(topic.name, {partition: values}, acks, producer=(producer_id or 0, first))
+                pull = process.dice.random() < 0.3
+                write = Write(topic.name, {partition: values}, acks, pull, producer=(producer_id or 0, first))
             ((partition, values),) = write.parts.items()
             result = yield from written(process, write)
             del result

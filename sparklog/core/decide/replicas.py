@@ -35,7 +35,7 @@ def decide_report_replicas(state: ClusterState, command: ReportReplicas, at: At)
             f"agent speaks for {command.registration}"
         )
 
-    def reported(each: ReplicaReport, before: Replication, config: TopicConfig) -> Replication:
+    def reported(each: ReplicaReport, before: Replication, config: TopicConfig) -> Change:
         before.log_end(store.store)
         if not 0 <= each.log_end <= before.next_offset:
             raise OffsetOutOfRange(

@@ -10,7 +10,6 @@ from sparklog.core.errors import (
     BrokerIdNotRegistered,
     Conflict,
     DuplicateBrokerRegistration,
-    InvalidInput,
     OffsetOutOfRange,
     StaleBrokerEpoch,
 )
@@ -84,9 +83,8 @@ def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tupl
     """The store is registered under a new number, and its log ends are where they really are."""
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
-    if command.wiped and command.incarnation == store.incarnation:
-        raise InvalidInput(f"a store that was wiped has a new INCARNATION, found that of before: {store.incarnation}")
     _check_incarnation(state, store.store, store.url, command.incarnation)
+    wiped = command.incarnation != store.incarnation
     held: dict[TopicPartition, Offset] = {}
     for each in command.held:
         key = TopicPartition(each.topic_id, each.partition)
@@ -97,9 +95,9 @@ def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tupl
     reachable = [*reachable_stores(state, but=store.store), store.store]
 
     def lost(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
-        end = held.get(key, Offset(0) if command.wiped else None)
+        end = held.get(key, Offset(0) if wiped else None)
         min_isr, unclean = config.min_insync_replicas, config.unclean_leader_election_enable
-        if end is None or (end >= before.log_end(store.store) and not command.wiped):
+        if end is None or (end >= before.log_end(store.store) and not wiped):
             return reachable_changed(before, reachable, min_isr, unclean=unclean)
         return lose(before, store.store, end, reachable, min_isr, unclean=unclean)
 

@@ -78,8 +78,8 @@ def elect(value: Replication, reachable: Collection[StoreId], min_isr: int, *, u
     change = with_leader(value, value, reachable, min_isr, unclean=unclean)
     if change.after.leader_epoch == value.leader_epoch:
         raise EligibleLeadersNotAvailable(
-            f"a leader needs every record below the high watermark {value.high_watermark} and to be in the ISR "
-            f"{list(value.isr)} or ELR {list(value.elr)}; of these, {sorted(reachable)} can be reached"
+            f"a leader needs every record below the high watermark {value.high_watermark}; the replicas end at "
+            f"{dict(zip(value.replicas, value.log_ends, strict=True))}, of them {sorted(reachable)} can be reached"
         )
     return change
 
@@ -102,8 +102,8 @@ def elect_store(
         return Change(settled(value, led_by(value, store).after, min_isr))
     if _clean_candidate(value, (store,)) is None and not unclean:
         raise EligibleLeadersNotAvailable(
-            f"store {store} ends at offset {value.log_end(store)}, the high watermark is {value.high_watermark}; in "
-            f"the ISR are {list(value.isr)}, in the ELR {list(value.elr)}: only an unclean election makes it the leader"
+            f"store {store} ends at offset {value.log_end(store)}, below the high watermark {value.high_watermark}: "
+            "only an unclean election makes it the leader"
         )
     return with_leader(value, value, (store,), min_isr, unclean=unclean)
 
@@ -132,8 +132,12 @@ def _check_equal(value: Replication, store: StoreId) -> None:
 
 
 def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
-    """First reachable member of the ISR, else of the ELR; never one below HW, whatever it is a member of."""
-    for store in (*value.isr, *value.elr):
+    """First reachable member of the ISR, else of the ELR, else any replica; never one below HW, whatever it is.
+
+    The chain knows every LEO, so a replica at HW or above lacks no acknowledged record, even if it was away for long.
+    Kafka's controller knows only who was in sync, which is why it stops at the ELR (KIP-966).
+    """
+    for store in (*value.isr, *value.elr, *value.replicas):
         if store in reachable and value.log_end(store) >= value.high_watermark:
             return store
     return None

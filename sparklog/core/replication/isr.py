@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from sparklog.core.errors import OffsetOutOfRange, StaleBrokerEpoch
-from sparklog.core.replication.partition import Replication, check_view, settled, with_log_ends
+from sparklog.core.replication.partition import Change, Replication, check_view, settled, with_log_ends
 from sparklog.core.replication.reassignment import with_move_completed
+from sparklog.core.replication.store_changes import with_leader_found
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
@@ -32,11 +33,12 @@ def report(
     min_isr: int,
     *,
     silent: Collection[StoreId] = (),
-) -> Replication:
+) -> Change:
     """The replica has at least this much (rules F1, F2), and joins the ISR if it may (I1).
 
-    `registrations` are the numbers of the stores that are registered and not fenced; a `silent` one does not follow
-    the leader if the report ends a move. A report never lowers a LEO, so one that comes late or twice changes nothing.
+    If nobody leads the partition, somebody may now (E1). `registrations` are the numbers of the stores that are
+    registered and not fenced. A `silent` one does not begin to lead. A report never lowers a LEO, so one that comes
+    late or twice changes nothing.
     """
     check_view(value, reported.leader_epoch, reported.version)
     store = reported.store
@@ -47,14 +49,21 @@ def report(
     if reported.log_end > value.next_offset:
         raise OffsetOutOfRange(f"store {store} reports a log end of {reported.log_end}, it is {value.next_offset}")
     risen = with_log_ends(value, {store: max(value.log_end(store), reported.log_end)})
+    if value.leader is None:
+        reachable = [each for each in registrations if each not in silent]
+        return with_leader_found(value, risen, reachable, min_isr)
     if may_join(risen, store):
         risen = msgspec.structs.replace(risen, isr=(*risen.isr, store))
-    return with_move_completed(value, risen, min_isr, silent=silent)
+    return Change(with_move_completed(value, risen, min_isr, silent=silent))
 
 
 def may_join(value: Replication, store: StoreId) -> bool:
-    """Whether a live replica joins the ISR: it has all that is committed and that came before this leader (rule I1)."""
-    if value.leader is None or store in value.isr or store in value.removing:
+    """Whether a live replica joins the ISR: it has all that is committed and that came before this leader (rule I1).
+
+    So does one that is being removed, until it is gone: where the old replicas were away for a moment, a long move
+    would otherwise stop writes with `acks=all` until the new ones have caught up.
+    """
+    if value.leader is None or store in value.isr:
         return False
     _, epoch_start = value.epochs[-1]
     return value.log_end(store) >= max(value.high_watermark, epoch_start)

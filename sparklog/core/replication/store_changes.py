@@ -21,8 +21,7 @@ def fence(
     """
     isr = tuple(each for each in value.isr if each != store)
     others = [each for each in reachable if each != store]
-    change = with_leader(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
-    return _with_move_completed(value, change, others, min_isr)
+    return with_leader_found(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
 
 
 def lose(
@@ -42,8 +41,7 @@ def lose(
     held = max(value.log_start, min(held_end, value.log_end(store)))
     isr = tuple(each for each in value.isr if each != store)
     changed = with_log_ends(msgspec.structs.replace(value, isr=isr), {store: held})
-    change = with_leader(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
-    return _with_move_completed(value, change, reachable, min_isr)
+    return with_leader_found(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
 
 
 def reachable_changed(
@@ -53,8 +51,7 @@ def reachable_changed(
 
     A store that is silent stays in the ISR until it lags, and leads until somebody else may (rules E1, I2).
     """
-    change = with_leader(value, value, reachable, min_isr, unclean=unclean)
-    return _with_move_completed(value, change, reachable, min_isr)
+    return with_leader_found(value, value, reachable, min_isr, unclean=unclean)
 
 
 def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[StoreId] = ()) -> Replication:
@@ -65,8 +62,20 @@ def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[Stor
     return with_move_completed(value, value, min_isr, silent=silent)
 
 
-def _with_move_completed(before: Replication, change: Change, reachable: Collection[StoreId], min_isr: int) -> Change:
-    """The change, and the end of a move that waited for it. There is at most one election in it."""
+def with_leader_found(
+    before: Replication,
+    changed: Replication,
+    reachable: Collection[StoreId],
+    min_isr: int,
+    *,
+    ineligible: Collection[StoreId] = (),
+    unclean: bool = False,
+    rewritten: bool = False,
+) -> Change:
+    """`with_leader`, and the end of a move that waited for it. There is at most one election in the change."""
+    change = with_leader(
+        before, changed, reachable, min_isr, ineligible=ineligible, unclean=unclean, rewritten=rewritten
+    )
     after = change.after
     moving = after.adding or after.removing
     elected = after.leader_epoch != before.leader_epoch

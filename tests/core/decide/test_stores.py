@@ -10,6 +10,7 @@ from sparklog.core.commands import (
     AgentUp,
     CreateTopic,
     FenceStore,
+    HeldEnd,
     NewStore,
     RegisterStore,
     RemoveStore,
@@ -28,7 +29,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.records import PartitionsChanged, StoreFenced, StoreRegistered
 from sparklog.core.state import Store
-from sparklog.core.types import StoreId, TopicId
+from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicId
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.replication.example_partition import offsets, stores
 
@@ -158,13 +159,50 @@ def test_a_partition_whose_stores_are_all_fenced_is_led_by_the_first_that_is_bac
 ) -> None:
     log.configure(min_insync_replicas="2")
     log.write("abc", 4)
-    for each in "abc":
+    log.fence("a")
+    log.write("bc", 2)
+    for each in "bc":
         log.fence(each)
-    assert log.replicas() == "-:+bc a4 b4 c4 hw4"  # a left while enough others were in sync
+    assert log.replicas() == "-:+bc a4 b6 c6 hw6"
     log.register("a")
     assert log.value().leader is None
     log.register("c")
-    assert log.replicas() == "c:c+b a4 b4 c4 hw4"
+    assert log.replicas() == "c:c+b a4 b6 c6 hw6"
+
+
+def test_a_store_that_lacks_nothing_leads_when_it_is_back_whatever_it_was_when_it_went(log: ReplicatedLog) -> None:
+    """b left the ISR while a was in it alone; a then lost what b has."""
+    log.write("abc", 1)
+    log.write("abc", 2)
+    for each in "bc":
+        log.fence(each)
+    log.lose("a", (0, 1))
+    assert log.replicas() == "-: a1 b3 c3 hw3"
+    log.register("b")
+    assert log.replicas() == "b:b a1 b3 c3 hw3"
+
+
+def test_a_topic_without_a_record_outlives_the_loss_of_all_its_stores(log: ReplicatedLog) -> None:
+    for each in "abc":
+        log.lose(each, wiped=True)
+    assert log.value().leader is not None
+    log.fence("a")
+    log.fence("b")
+    log.fence("c")
+    log.lose("b", wiped=True)
+    assert log.value().leader == "b"
+
+
+def test_a_report_makes_its_store_the_leader_where_there_is_none_and_it_lacks_nothing(log: ReplicatedLog) -> None:
+    """b found again what it had lost: no other store is there to lead."""
+    log.write("abc", 1)
+    log.write("abc", 2)
+    for each in "ca":
+        log.fence(each)
+    log.lose("b", (0, 1))
+    assert log.replicas() == "-: a3 b1 c3 hw3"
+    log.report("b", 3)
+    assert log.replicas() == "b:b a3 b3 c3 hw3"
 
 
 def test_a_write_that_was_planned_before_a_store_was_fenced_is_refused(log: ReplicatedLog) -> None:
@@ -207,9 +245,17 @@ def test_a_loss_is_reported_by_who_speaks_for_the_store_now(log: ReplicatedLog) 
         log.submit(ReportLoss(A, 9, "i-a"))
 
 
-def test_a_wiped_store_has_another_incarnation(log: ReplicatedLog) -> None:
-    with pytest.raises(InvalidInput, match="a store that was wiped has a new INCARNATION"):
-        log.submit(ReportLoss(A, 0, "i-a", wiped=True))
+def test_of_another_life_of_a_store_only_what_was_found_again_is_held() -> None:
+    """INCARNATION says that it is another one: a partition that is not named lost everything."""
+    log = ReplicatedLog(partitions=2)
+    for at in (0, 1):
+        log.write("abc", 2, at)
+    records = [HeldEnd(TOPIC, PartitionIndex(1), Offset(2))]
+    log.submit(ReportLoss(B, 1, "i-other", tuple(records)))
+    assert log.replicas(0) == "a:ac a2 b0 c2 hw2"
+    assert log.replicas(1) == "a:ac a2 b2 c2 hw2"  # in sync again by a report under the new registration
+    log.report("b", 2, 1)
+    assert log.replicas(1) == "a:abc a2 b2 c2 hw2"
 
 
 def test_no_more_than_the_log_can_be_held(log: ReplicatedLog) -> None:
@@ -308,7 +354,7 @@ def test_one_place_is_not_two_stores(log: ReplicatedLog) -> None:
     """b's address leads to c's place by now: what is there once would count as two replicas."""
     before = log.state.n
     with pytest.raises(DuplicateBrokerRegistration, match="with INCARNATION i-c is registered as c, not as b"):
-        log.submit(ReportLoss(StoreId("b"), log.registration("b"), "i-c", wiped=True))
+        log.submit(ReportLoss(StoreId("b"), log.registration("b"), "i-c"))
     assert log.state.n == before
 
 

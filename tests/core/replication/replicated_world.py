@@ -151,7 +151,11 @@ class World:
 
     def deliver(self, reported: Report) -> None:
         moving = self.value.adding or self.value.removing
-        self.change("report", lambda: report(self.value, reported, self.live(), self.min_isr))
+        self.elections(
+            "report",
+            lambda: report(self.value, reported, self.live(), self.min_isr, silent=self.silent),
+            reported=reported,
+        )
         if moving and not (self.value.adding or self.value.removing):
             self.count("move done by a report")
 
@@ -194,6 +198,16 @@ class World:
     def speak(self, store: StoreId) -> None:
         self.silent.discard(store)
         self.look_for_leader("speak")
+
+    def heal(self) -> None:
+        """Every store is back and every loss noticed. Then a partition has a leader if any replica may lead (E1)."""
+        for store in self.stores:
+            self.notice(store)
+            self.unfence(store)
+            self.speak(store)
+            self.check()
+        value = self.value
+        assert value.leader is not None or max(value.log_ends) < value.high_watermark, f"nobody leads: {value}"
 
     def look_for_leader(self, name: str) -> None:
         self.elections(name, lambda: reachable_changed(self.value, self.reachable, self.min_isr, unclean=self.unclean))
@@ -277,7 +291,9 @@ class World:
             self.become(after)
         return after is not None
 
-    def elections(self, name: str, decide: Callable[[], Change], unclean: bool = False) -> None:
+    def elections(
+        self, name: str, decide: Callable[[], Change], unclean: bool = False, reported: Report | None = None
+    ) -> None:
         """A transition that may elect: what its leader lacks goes out of the log."""
         change, before = self.attempt(name, decide), self.value
         if change is None:
@@ -295,7 +311,9 @@ class World:
             self.slices = self.slices[: len(self.slices) - len(gone)]
             self.delete(each.object for each in gone)
         elif change.after.leader_epoch > before.leader_epoch and change.after.leader is not None:
-            assert before.log_end(change.after.leader) == before.next_offset
+            leader = change.after.leader
+            risen = reported.log_end if reported is not None and reported.store == leader else 0
+            assert max(before.log_end(leader), risen) == before.next_offset
         self.become(change.after)
 
     def become(self, after: Replication) -> None:

@@ -38,9 +38,22 @@ def test_e1_then_an_eligible_one() -> None:
     assert roles(elected(value, "bc").after) == "b:b+a"
 
 
-def test_e1_a_replica_in_neither_is_not_elected() -> None:
-    with pytest.raises(EligibleLeadersNotAvailable, match=r"ELR \['a', 'b'\]; of these, \['c'\] can be reached"):
-        elected(partition({"a": 9, "b": 5, "c": 5}, "", leader=None, hw=5, elr="ab"), "c")
+def test_e1_then_any_replica_that_lacks_nothing_committed() -> None:
+    """c was away for long and is in neither: the chain knows all the same that it has everything below HW."""
+    value = partition({"a": 9, "b": 4, "c": 6}, "", leader=None, hw=5, elr="a")
+    change = elected(value, "bc")
+    assert (roles(change.after), change.forgotten, change.after.lost) == ("c:c+a", offsets(6, 9), ())
+
+
+def test_e1_in_sync_and_eligible_replicas_come_before_the_others() -> None:
+    assert roles(elected(partition({"c": 9, "a": 9, "b": 9}, "ab", leader="a", hw=9), "bc").after) == "b:ab"
+    assert roles(elected(partition({"c": 9, "a": 9, "b": 9}, "", leader=None, hw=9, elr="b"), "bc").after) == "b:b"
+
+
+def test_e1_a_replica_in_neither_that_lacks_a_committed_record_is_not_elected() -> None:
+    value = partition({"a": 9, "b": 5, "c": 4}, "", leader=None, hw=5, elr="ab")
+    with pytest.raises(EligibleLeadersNotAvailable, match=r"'b': 5, 'c': 4\}, of them \['c'\] can be reached"):
+        elected(value, "c")
 
 
 @pytest.mark.parametrize(("isr", "elr"), [("ab", ""), ("", "ab")])
@@ -166,7 +179,7 @@ def test_a_chosen_store_leads_where_the_leader_is_gone() -> None:
 
 def test_a_chosen_store_that_is_not_eligible_leads_only_by_an_unclean_election() -> None:
     value = partition({"a": 9, "b": 9, "c": 5}, "ab", hw=9)
-    with pytest.raises(EligibleLeadersNotAvailable, match="store c ends at offset 5, the high watermark is 9"):
+    with pytest.raises(EligibleLeadersNotAvailable, match="ends at offset 5, below the high watermark 9: only an"):
         chosen(value, C, "c")
     change = chosen(value, C, "c", unclean=True)
     assert (roles(change.after), change.after.lost) == ("c:c", (offsets(5, 9),))

@@ -45,7 +45,7 @@ def test_what_named_a_store_before_its_replica_arrived_counts_for_nothing() -> N
     moving = move(partition({"a": 8, "b": 8}, "ab", hw=8), stores(*"abd"), stores(*"abd"), 1)
     assert [holding(8, "d", value=moving), holding(9, "d", value=moving)] == ["ab", "d"]
     caught_up = Report(StoreId("d"), REGISTRATIONS[StoreId("d")], LeaderEpoch(0), moving.version, Offset(8))
-    assert holding(8, value=report(moving, caught_up, REGISTRATIONS, 1)) == "abd"
+    assert holding(8, value=report(moving, caught_up, REGISTRATIONS, 1).after) == "abd"
 
 
 def test_the_leader_comes_first_then_the_isr_and_dead_ones_last() -> None:

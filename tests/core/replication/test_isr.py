@@ -15,16 +15,21 @@ from sparklog.core.errors import (
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
 )
+from sparklog.core.replication.append import Acks, append
+from sparklog.core.replication.invariants import check_step
 from sparklog.core.replication.isr import Report, drop_lagging, may_join, report
 from sparklog.core.replication.partition import Replication
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
-from tests.core.replication.example_partition import REGISTRATIONS, ends, partition, roles, stores
+from tests.core.replication.example_partition import REGISTRATIONS, ends, held, partition, roles, stores
 
 OF_C = Report(StoreId("c"), REGISTRATIONS[StoreId("c")], LeaderEpoch(0), 7, Offset(6))
 
 
-def reported(value: Replication, min_isr: int = 2, **changes: Any) -> Replication:
-    return report(value, msgspec.structs.replace(OF_C, **changes), REGISTRATIONS, min_isr)
+def reported(value: Replication, min_isr: int = 2, silent: str = "", **changes: Any) -> Replication:
+    said = msgspec.structs.replace(OF_C, **changes)
+    after = report(value, said, REGISTRATIONS, min_isr, silent=stores(*silent)).after
+    check_step(value, after, min_isr)
+    return after
 
 
 def test_f2_a_report_raises_the_leo_and_never_lowers_it() -> None:
@@ -78,16 +83,33 @@ def test_i1_it_also_needs_all_that_was_written_before_this_leader() -> None:
     assert roles(reported(value, leader_epoch=LeaderEpoch(1), log_end=Offset(8))) == "a:ac"
 
 
-def test_i1_a_replica_that_is_being_removed_does_not_join_again() -> None:
-    value = partition({"a": 9, "b": 9, "d": 0, "c": 9}, "ab", hw=9, adding="d", removing="c")
-    assert not may_join(value, StoreId("c"))
-    assert roles(reported(value, log_end=Offset(9))) == "a:ab"
+def test_i1_a_replica_that_is_being_removed_joins_again_until_it_is_gone() -> None:
+    """c was away for a moment during a long move: without it, acks=all would wait until d has caught up."""
+    value = partition({"d": 0, "a": 9, "c": 8}, "a", hw=8, elr="c", adding="d", removing="ac")
+    after = reported(value, log_end=Offset(9))
+    assert (roles(after), after.high_watermark, after.removing) == ("a:ac", 9, stores(*"ac"))
+    assert append(after, [held(1, "ac")], Acks.ALL, after.leader_epoch, 2).high_watermark == 10
 
 
 def test_nobody_joins_while_nobody_leads() -> None:
     value = partition({"a": 9, "b": 8, "c": 5}, "", leader=None, hw=8, elr="ab")
-    after = reported(value, log_end=Offset(9))
-    assert (ends(after), roles(after)) == ("a9 b8 c9", "-:+ab")
+    assert not may_join(value, StoreId("b"))
+    after = reported(value, silent="ab", log_end=Offset(7))
+    assert (ends(after), roles(after)) == ("a9 b8 c7", "-:+ab")
+
+
+def test_e1_a_report_for_a_partition_without_a_leader_looks_for_one() -> None:
+    """Whoever may lead: of those in sync and eligible the first, and if they can't be reached the one that reports."""
+    value = partition({"a": 9, "b": 8, "c": 5}, "", leader=None, hw=8, elr="ab")
+    assert roles(reported(value, silent="ab", log_end=Offset(8))) == "c:c+ab"
+    assert roles(reported(value, silent="a", log_end=Offset(6))) == "b:b+a"
+    assert roles(reported(value, silent="abc", log_end=Offset(9))) == "-:+ab"
+    assert ends(reported(value, silent="abc", log_end=Offset(9))) == "a9 b8 c9"
+
+
+def test_e1_a_report_makes_no_election_while_a_silent_leader_is_in_sync() -> None:
+    value = partition({"a": 9, "b": 8, "c": 5}, "a", hw=8)
+    assert roles(reported(value, silent="a", log_end=Offset(9))) == "a:ac"
 
 
 def test_hw_moves_again_once_enough_are_in_sync() -> None:

@@ -27,7 +27,7 @@ def moved(value: Replication, target: str, min_isr: int = 2, usable: str = "abcd
 def caught_up(value: Replication, store: str, log_end: int, min_isr: int = 2) -> Replication:
     of = StoreId(store)
     said = Report(of, REGISTRATIONS[of], value.leader_epoch, value.version, Offset(log_end))
-    after = report(value, said, REGISTRATIONS, min_isr)
+    after = report(value, said, REGISTRATIONS, min_isr).after
     check(after, min_isr)
     check_step(value, after, min_isr)
     return after
@@ -80,7 +80,7 @@ def test_no_silent_store_follows_a_leader_that_goes() -> None:
     """c is in sync and has all, but can't be reached: d follows, or a leads on until c is back."""
     both = partition({"c": 9, "d": 0, "a": 9}, "ca", hw=9, adding="cd", removing="a")
     said = Report(StoreId("d"), REGISTRATIONS[StoreId("d")], both.leader_epoch, both.version, Offset(9))
-    assert roles(report(both, said, REGISTRATIONS, 1, silent=stores("c"))) == "d:cd"
+    assert roles(report(both, said, REGISTRATIONS, 1, silent=stores("c")).after) == "d:cd"
     alone = partition({"c": 9, "a": 9}, "ca", hw=9, adding="c", removing="a")
     waiting = min_isr_changed(alone, 1, silent=stores("c"))
     assert (roles(waiting), waiting.removing) == ("a:ca", stores("a"))

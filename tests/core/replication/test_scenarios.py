@@ -51,7 +51,7 @@ class Play:
             if offset in source:
                 self.logs[store][offset] = source[offset]
         said = Report(of, REGISTRATIONS[of], value.leader_epoch, value.version, value.next_offset)
-        self.value = report(value, said, REGISTRATIONS, self.min_isr)
+        self.value = report(value, said, REGISTRATIONS, self.min_isr).after
 
     def restart(self, store: str) -> None:
         """The store is away and back before anybody notices. Nothing is cut: the chain says what it holds."""

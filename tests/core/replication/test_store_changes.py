@@ -36,13 +36,21 @@ def test_a_fenced_leader_is_followed_in_the_same_entry() -> None:
 
 def test_e2_with_all_stores_fenced_one_after_another_the_last_in_sync_ones_stay_eligible() -> None:
     """The ISR was large enough without a, so a is out; b and c have everything that is committed."""
-    value = fenced(partition(EQUAL, "abc", hw=9), A)
-    value = fenced(value, B, "bc")
+    value = fenced(partition({"a": 8, "b": 9, "c": 9}, "bc", leader="b", hw=9), B, "bc")
     value = fenced(value, C, "c")
     assert roles(value) == "-:+bc"
     assert roles(reachable_changed(value, (A,), 2).after) == "-:+bc"
     back = reachable_changed(value, (C,), 2).after
-    assert (roles(back), back.leader_epoch) == ("c:c+b", 3)
+    assert (roles(back), back.leader_epoch) == ("c:c+b", 2)
+
+
+def test_e1_a_fenced_store_that_lacks_nothing_committed_leads_when_it_is_the_first_to_be_back() -> None:
+    """a is neither in sync nor eligible: two others were, when they went. It has everything below HW all the same."""
+    value = partition(EQUAL, "abc", hw=9)
+    for store, reachable in ((A, "abc"), (B, "bc"), (C, "c")):
+        value = fenced(value, store, reachable)
+    assert roles(value) == "-:+bc"
+    assert roles(reachable_changed(value, (A,), 2).after) == "a:a+bc"
 
 
 def test_a_store_without_a_replica_changes_nothing_by_its_fencing() -> None:
@@ -104,10 +112,28 @@ def test_f2_a_loss_raises_no_leo() -> None:
 
 
 def test_a_loss_of_the_only_in_sync_replica_takes_the_partition_offline() -> None:
-    value = partition({"a": 9, "b": 9, "c": 4}, "b", leader="b", hw=9)
+    value = partition({"a": 8, "b": 9, "c": 4}, "b", leader="b", hw=9)
     assert roles(lost(value, B, 6, 1).after) == "-:"
     change = lost(value, B, 6, 1, unclean=True)
-    assert (roles(change.after), change.after.lost) == ("a:a", ())  # it was not in sync, and has all of it
+    assert (roles(change.after), change.after.lost) == ("a:a", (offsets(8, 9),))
+
+
+def test_e1_after_a_loss_a_replica_outside_the_isr_leads_if_it_lacks_nothing_committed() -> None:
+    value = partition({"a": 9, "b": 9, "c": 4}, "b", leader="b", hw=9)
+    assert roles(lost(value, B, 6, 1).after) == "a:a"
+
+
+def test_e1_a_store_whose_loss_left_all_that_is_committed_leads_again() -> None:
+    """Its mark is a new one, or what it lost lies above HW: it has a new registration, and everything below HW."""
+    change = lost(partition({"a": 9, "b": 4}, "a", hw=6), A, 7, 1)
+    assert (roles(change.after), change.after.leader_epoch, change.forgotten) == ("a:a", 1, offsets(7, 9))
+
+
+def test_e1_the_stores_of_a_topic_without_a_record_may_all_be_wiped() -> None:
+    value = partition({"a": 0, "b": 0}, "ab", hw=0)
+    for store in (A, B):
+        value = lost(value, store, 0).after
+    assert value.leader == "a"
 
 
 def test_a_store_without_a_replica_can_not_lose_any() -> None:
@@ -119,9 +145,10 @@ def test_a_store_without_a_replica_can_not_lose_any() -> None:
 
 
 def test_a_silent_leader_stays_until_somebody_may_follow_it() -> None:
-    value = partition({"a": 9, "b": 9, "c": 9}, "ab", hw=9)
+    value = partition({"a": 9, "b": 9, "c": 8}, "ab", hw=9)
     assert reachable_changed(value, (C,), 2).after == value
     assert roles(reachable_changed(value, (B, C), 2).after) == "b:ab"
+    assert roles(reachable_changed(partition(EQUAL, "ab", hw=9), (C,), 2).after) == "c:abc"  # which has everything
 
 
 def test_a_leader_that_can_be_reached_stays() -> None:

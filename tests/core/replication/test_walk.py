@@ -162,6 +162,7 @@ def walked(seed: int) -> World:
             walk.step()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, step {step}: {error}") from error
+    walk.world.heal()
     return walk.world
 
 
@@ -194,6 +195,7 @@ MET = (
     "pull: NOT_LEADER_OR_FOLLOWER",
     "move done by a report",
     "report",
+    "report elects",
     "report: FENCED_LEADER_EPOCH",
     "report: INVALID_UPDATE_VERSION",
     "report: STALE_BROKER_EPOCH",
