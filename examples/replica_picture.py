@@ -119,7 +119,8 @@ def _mark_leader(axis: Any, place: float, value: Replication, colour: Any) -> No
     at = (place, value.next_offset)
     axis.plot(*at, marker="*", markersize=15, color=colour, markeredgecolor="white", zorder=6, clip_on=False)
     text = f"{value.leader} leads, epoch {value.leader_epoch}"
-    axis.annotate(text, at, xytext=(9, 8), textcoords="offset points", fontsize=9, zorder=6)
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
+    axis.annotate(text, at, xytext=(9, 8), textcoords="offset points", fontsize=9, zorder=6, bbox=paper)
 
 
 def _legend(colours: Mapping[StoreId, Any]) -> list[Any]:
