@@ -53,8 +53,8 @@ OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     """The result of an earlier write of the same application version or of the same producer batches, or None.
 
-    Raises the producer's error if its sequences neither repeat a batch nor continue after the last one, and WriteLost if
-    an election left only a part of the batch. For a repeat, the acks count as they do for the write itself.
+    Raises the producer's error if its sequences neither repeat a batch nor continue after the last one, and WriteLost
+    if an election left only a part of the batch. For a repeat, the acks count as they do for the write itself.
     """
     application = command.application
     if application is not None:
