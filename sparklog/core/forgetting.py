@@ -17,7 +17,7 @@ from sparklog.core.column_blocks import Column
 from sparklog.core.losses import given_up
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.producers import sequence_after
-from sparklog.core.records import LostRecords, LostVersion
+from sparklog.core.records import AppendedRange, LostRecords, LostVersion
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartition
@@ -32,7 +32,7 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
     starts: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
     gone: list[Column] = []
-    unclean: set[TopicPartition] = set()
+    taken: dict[TopicPartition, OffsetRange] = {}  # by unclean elections
     for change in changes:
         if change.forgotten_from is msgspec.UNSET:
             continue
@@ -45,13 +45,15 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
         if change.lost is msgspec.UNSET:
             gone.append(orphans)
         else:
-            unclean.add(key)
+            if len(removed):
+                columns = removed.columns
+                taken[key] = OffsetRange(Offset(columns["start"][0].item()), Offset(columns["end"][-1].item()))
             _remember_losses(state, f"{state.topics[key.topic_id].name}-{key.partition}", removed)
     if gone:
         state.results.forget(np.concatenate(gone))
     if starts:
         _forget_sequences(state, starts)
-        _forget_versions(state, {key: starts[key] for key in unclean})
+        _forget_versions(state, taken)
     return sizes
 
 
@@ -151,14 +153,15 @@ def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> 
             state.producers[producer_id] = msgspec.structs.replace(producer, lost=lost)
 
 
-def _forget_versions(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
+def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetRange]) -> None:
     """A version of which nothing is left may be written again. Older ones stay written.
 
-    `starts` are of unclean elections: others give up nothing that an application wrote.
+    `taken`: from the first slice that an unclean election gave up to the end of the last one. Other elections give up
+    nothing that an application wrote.
     """
     for app_id, known in list(state.applications.items()):
         written = known.result.ranges
-        if not any(each.end > starts.get(TopicPartition(each.topic_id, each.partition), each.end) for each in written):
+        if not any(_overlaps(each, taken.get(TopicPartition(each.topic_id, each.partition))) for each in written):
             continue
         lost, is_whole = given_up(state, written)
         version, result = known.version, known.result
@@ -166,3 +169,7 @@ def _forget_versions(state: ClusterState, starts: Mapping[TopicPartition, Offset
             version -= 1
             result = msgspec.structs.replace(result, ranges=(), records=0, application=None, label="")
         state.applications[app_id] = ApplicationState(version, result, LostVersion(known.version, lost, is_whole))
+
+
+def _overlaps(written: AppendedRange, taken: OffsetRange | None) -> bool:
+    return taken is not None and written.start < taken.end and taken.start < written.end

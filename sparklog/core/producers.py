@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId, WriteLost
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidProducerEpoch,
+    Landed,
+    OutOfOrderSequence,
+    UnknownProducerId,
+    WriteLost,
+)
 from sparklog.core.losses import listed
-from sparklog.core.state import Producer, SequencedBatch
-from sparklog.core.types import NewSlice, ProducerId, ProducerSpan, Slice, TopicPartition
+from sparklog.core.records import LostRecords
+from sparklog.core.state import ClusterState, Producer, SequencedBatch
+from sparklog.core.types import NewSlice, Offset, OffsetRange, ProducerId, ProducerSpan, Slice, TopicPartition
 
 KEPT_BATCHES = 5
 SEQUENCES = 1 << 31
@@ -82,6 +90,28 @@ def repeated_batch(
             f"found {span.first_sequence} to {span.last_sequence}"
         )
     return None
+
+
+def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span: ProducerSpan, where: str) -> None:
+    """Raise WriteLost if an election cut the producer's last batch, and `span` repeats it as it was before.
+
+    A batch of several objects is cut if the new leader held only the first of them: a gap begins where it ends now.
+    """
+    partition, producer = state.partitions.get(topic_partition), state.producers.get(span.producer_id)
+    known = () if producer is None else producer.batches.get(topic_partition, ())
+    if partition is None or not known or known[-1].first_sequence != span.first_sequence:
+        return
+    left = known[-1]
+    missing = (span.last_sequence - left.last_sequence) % SEQUENCES
+    gap = OffsetRange(left.end, Offset(left.end + missing))
+    at_gap = left.end >= partition.log_start and not len(state.slices.find(topic_partition, gap))
+    if missing and at_gap and gap.end <= partition.next_offset:
+        raise WriteLost(
+            f"sequences {left.first_sequence} to {left.last_sequence} of producer {span.producer_id} are there, and an "
+            f"election has given up {LostRecords(where, gap.start, gap.end)} since: write only what is missing, from "
+            f"sequence {sequence_after(left.last_sequence, 1)} on",
+            landed=Landed.YES,
+        )
 
 
 def with_batches(producer: Producer, written: Mapping[TopicPartition, SequencedBatch], now_ms: int) -> Producer:

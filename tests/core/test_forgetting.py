@@ -13,6 +13,8 @@ from sparklog.core.commands import (
     Append,
     Application,
     DeleteTopic,
+    Election,
+    ElectLeaders,
     MoveLogStart,
 )
 from sparklog.core.errors import Landed, OutOfOrderSequence, WriteLost
@@ -225,9 +227,39 @@ def test_a_batch_that_an_election_cut_is_not_written_twice(log: ReplicatedLog) -
     log.submit(replace(cut, slices=slices))
     log.fence("a")
     assert log.bounds() == [(0, 4), (4, 5), (5, 7)]
-    with pytest.raises(OutOfOrderSequence, match="must go on at sequence 3 in orders-0, found 1 to 4"):
-        log.write("bc", 4, producer=span(producer, 0, 1, 4))
+    for in_doubt in (False, True):
+        with pytest.raises(
+            WriteLost, match=rf"sequences 1 to 2 of producer {producer} are there, and an .* orders-0 \[7, 9\) .* 3"
+        ) as caught:
+            log.decide_again(log.begin(log.write_of("bc", 4, producer=span(producer, 0, 1, 4)), in_doubt=in_doubt))
+        assert caught.value.landed is Landed.YES
     assert log.write("bc", 2, producer=span(producer, 0, 3, 4)).ranges[0].start == 9
+    with pytest.raises(OutOfOrderSequence, match="must go on at sequence 5 in orders-0, found 1 to 4"):
+        log.write("bc", 4, producer=span(producer, 0, 1, 4))
+
+
+def test_a_batch_that_was_longer_only_by_a_mistake_is_out_of_order(log: ReplicatedLog) -> None:
+    """No election cut it: behind it the log goes on, or ends, or is not kept any more."""
+    producer = log.producer()
+    log.write("abc", 2, producer=span(producer, 0, 0, 1))
+
+    def is_refused() -> None:
+        with pytest.raises(OutOfOrderSequence, match="must go on at sequence 2"):
+            log.write("abc", 3, producer=span(producer, 0, 0, 2))
+
+    is_refused()
+    log.write("abc", 3)
+    is_refused()
+    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(9)))
+    is_refused()
+
+
+def test_what_an_election_left_of_a_command_without_a_producer_is_said_in_the_same_words(log: ReplicatedLog) -> None:
+    cut = log.begin(multi_slice(log, "ab", "a", acks=Acks.LEADER))
+    log.submit_again(cut)
+    log.fence("a")
+    with pytest.raises(WriteLost, match=r"given up orders-0 \[6, 8\) since"):
+        log.submit_again(cut)
 
 
 def test_a_producer_that_lost_records_in_an_unclean_election_hears_so_until_its_next_epoch() -> None:
@@ -352,3 +384,35 @@ def test_a_version_that_was_lost_in_all_its_partitions_may_be_written_again(monk
     assert log.state.applications["job"].lost == LostVersion(3, lost, is_whole=True)
     log.write("b", 1, application=Application("job", 3))
     assert log.write("b", 1, application=Application("job", 3)).records == 1
+
+
+def test_a_version_that_two_elections_gave_up_may_be_written_again() -> None:
+    """Its author hears of the first part, and that the rest counts as written; then of all of it."""
+    log = ReplicatedLog(partitions=2)
+    log.submit(multi_slice(log, "a", "abc", partitions=(0, 1), application=Application("job", 3)))
+    log.fence("a")
+    log.elect(unclean=True)
+    heard = log.write("b", 1, 1, application=Application("job", 3)).lost
+    assert heard == LostVersion(3, (LostRecords("orders-0", Offset(0), Offset(2)),), is_whole=False)
+    for each in "bc":
+        log.lose(each, wiped=True)
+    log.submit(ElectLeaders((Election(TOPIC, PartitionIndex(1)),), unclean=True))
+    found = log.state.applications["job"]
+    assert (found.version, found.lost is not None and found.lost.is_whole) == (2, True)
+
+
+def test_an_application_hears_of_no_later_election_that_took_nothing_of_it(log: ReplicatedLog) -> None:
+    """[4, 6) is its own, of two partitions; an election below it gives up what others wrote."""
+    log = ReplicatedLog(partitions=2)
+    log.write("abc", 4)
+    log.submit(multi_slice(log, "a", "abc", partitions=(0, 1), application=Application("job", 3)))
+    log.fence("a")
+    log.elect(unclean=True)
+    assert log.write("b", 1, 1, application=Application("job", 3)).lost is not None
+    assert log.bounds() == [(0, 4)]
+    for each in "bc":
+        log.lose(each, (0, 0))
+    assert log.value().leader is None
+    log.elect(unclean=True)
+    assert log.bounds() == []
+    assert log.state.applications["job"].lost is None

@@ -14,6 +14,7 @@ from sparklog.core.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     Landed,
+    OutOfOrderSequence,
     RequestTimedOut,
     SparklogError,
     StaleBrokerEpoch,
@@ -21,7 +22,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.numbering import offset_behind
 from sparklog.core.partition_change import PartitionChange, change_from
-from sparklog.core.producers import joined, repeated_batch
+from sparklog.core.producers import check_batch_left, joined, repeated_batch
 from sparklog.core.readable import numbered
 from sparklog.core.records import AgentChanged, Appended, AppendedRange, At, CommandResult
 from sparklog.core.replication.append import Acks, HeldSlice, append, at_end, committed, is_level
@@ -52,8 +53,8 @@ OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     """The result of an earlier write of the same application version or of the same producer batches, or None.
 
-    Raises the producer's error if its sequences neither repeat a batch nor continue after the last one. For a repeat,
-    the acks count as they do for the write itself.
+    Raises the producer's error if its sequences neither repeat a batch nor continue after the last one, and WriteLost
+    if an election left only a part of the batch. For a repeat, the acks count as they do for the write itself.
     """
     application = command.application
     if application is not None:
@@ -65,7 +66,11 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     for topic_partition, of_partition in spans.items():
         place = where(state, topic_partition)
         span = joined(of_partition, place)
-        repeat = repeated_batch(state.producers.get(span.producer_id), topic_partition, span, place)
+        try:
+            repeat = repeated_batch(state.producers.get(span.producer_id), topic_partition, span, place)
+        except OutOfOrderSequence:
+            check_batch_left(state, topic_partition, span, place)
+            raise
         if repeat is not None:
             if command.acks is Acks.ALL and not command.pull:
                 _check_committed(state, topic_partition, repeat.end, place)

@@ -90,7 +90,7 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
     """What `submission` leads to if entry `at` is the next one. Raises the command's error; nothing was changed.
 
     Above FLOOR, an unknown command id proves that an attempt in doubt did not land. An append of an idempotent
-    producer keeps no result under its command id, so its error says `landed = unknown`.
+    producer keeps no result under its command id, so its error says `landed = unknown` unless it knows better.
     """
     if COMMAND_ID.fullmatch(submission.command_id) is None:
         raise InvalidInput(f"a command id is 32 lower-case hex digits, found {submission.command_id!r}")
@@ -107,7 +107,8 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
         _check_floor(state.floor, submission)
         return Decision(records=_records(state, submission, at))
     except SparklogError as error:
-        if submission.in_doubt and isinstance(submission.command, Append) and by_producer(submission.command.slices):
+        unknown = error.landed is Landed.NO and submission.in_doubt
+        if unknown and isinstance(submission.command, Append) and by_producer(submission.command.slices):
             error.landed = Landed.UNKNOWN
         raise
 

@@ -49,10 +49,10 @@ def move(
             f"of the stores in sync, {list(value.isr)}, only {list(changed.isr)} would stay; "
             f"the topic wants {changed.enough(min_isr)} (min.insync.replicas)"
         )
-    if value.elr and not {*value.isr, *value.elr} & set(replicas):
+    if max(changed.log_ends) < value.high_watermark <= max(value.log_ends):
+        whole = [store for store in value.replicas if value.log_end(store) >= value.high_watermark]
         raise InvalidReplicaAssignment(
-            f"only {list(value.elr)} may lead without a loss, and none of them would stay: it would take an unclean "
-            "election"
+            f"only {whole} may lead without a loss, and none of them would stay: it would take an unclean election"
         )
     if value.leader is not None and value.leader not in replicas:
         changed = led_by(changed, _successor(changed, changed.isr, silent)).after

@@ -153,6 +153,14 @@ def test_a_move_does_not_drop_the_only_replica_that_may_lead() -> None:
     assert roles(moved(value, "dab")) == "-:+d"
 
 
+def test_a_move_may_drop_an_eligible_replica_where_another_lacks_nothing_committed() -> None:
+    value = partition({"d": 9, "e": 0, "b": 9, "a": 5}, "", leader=None, hw=9, elr="d", adding="de", removing="a")
+    assert roles(moved(value, "ab")) == "-:"
+    alone = partition({"d": 9, "e": 0, "b": 5, "a": 5}, "", leader=None, hw=9, adding="de", removing="a")
+    with pytest.raises(InvalidReplicaAssignment, match=r"only \['d'\] may lead without a loss"):
+        moved(alone, "ab")
+
+
 def test_a_leader_that_goes_with_a_move_back_leaves_a_successor_or_the_move_back_is_refused() -> None:
     value = partition({"d": 9, "e": 0, "a": 9, "b": 9}, "dab", leader="d", hw=9, adding="de", removing="ab")
     assert roles(moved(value, "ab")) == "a:ab"
