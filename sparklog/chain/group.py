@@ -153,7 +153,7 @@ def _add(group: Group, ticket: Ticket, decision: Decision) -> None:
         if ticket.body is None:
             group.without_body.append(ticket)
             return
-        in_entry = msgspec.structs.replace(applied, records=(ticket.body.reference(appended),))
+        in_entry = msgspec.structs.replace(applied, records=(ticket.body.reference(appended), *records[1:]))
         encoded = encode_command(in_entry)
     group.draft.apply_command(applied, group.at)
     group.decided.append((ticket, in_entry))

@@ -68,7 +68,7 @@ def add(
 def list_stores() -> None:
     """List the stores.
 
-    A store is live or dead as its agent is up or down, new if it never had an agent, or fenced. The size is that of the
+    A store is live or dead as its agent is up or down, new if no agent says which, or fenced. The size is that of the
     replicas it has.
     """
     from sparklog.core.replica_status import store_uses

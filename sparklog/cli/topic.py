@@ -78,7 +78,7 @@ def create(
     with connect() as cluster:
         stores = assignment_of(assignment, "--assignment")
         command = CreateTopic(topic, partitions, replication_factor, config, by_hand(stores))
-        state, (record,) = cluster.connection.decided(command)
+        state, (record, *_) = cluster.connection.decided(command)
         assert isinstance(record, TopicCreated)
         count, topic_id = len(record.assignment), None
         placed = record.assignment
@@ -272,7 +272,7 @@ def add_partitions(
     with connect() as cluster:
         before = _topic(cluster, topic)
         stores = assignment_of(assignment, "--assignment")
-        _, (record,) = cluster.connection.decided(AddPartitions(before.topic_id, total, by_hand(stores)))
+        _, (record, *_) = cluster.connection.decided(AddPartitions(before.topic_id, total, by_hand(stores)))
         assert isinstance(record, PartitionsAdded)
         if not dry_run:
             cluster.add_partitions(topic, total, assignment=stores)

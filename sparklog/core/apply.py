@@ -302,12 +302,11 @@ def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
     removed = state.slices.remove(key, OffsetRange(Offset(0), record.to))
     release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id])
     before = state.partitions[key]
-    state.partitions[key] = Partition(
-        key.topic_id,
-        key.partition,
-        move_log_start(before.replication, record.to),
-        before.size_bytes - stored_bytes(removed),
-    )
+    replication = move_log_start(before.replication, record.to)
+    if record.change is not None:
+        replication = changed_by(record.change, replication)
+    size_bytes = before.size_bytes - stored_bytes(removed)
+    state.partitions[key] = Partition(key.topic_id, key.partition, replication, size_bytes)
 
 
 def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:

@@ -5,7 +5,7 @@
  3. A topic of k partitions has exactly the partitions 0 to k - 1.
  4. Replicas are registered stores; none that is fenced is in sync.
  5. The replicas of each partition are as `replication/invariants.py` says, whose number comes after this one.
- 6. No LEO lies inside a slice.
+ 6. No LEO lies inside a slice, and none at a gap: what a replica lacks begins at its LEO.
  7. The slices of a partition ascend, disjoint, from the log start to the next offset; a gap ends where a leader epoch
     begins. None lies wholly below the log start.
  8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists.
@@ -114,6 +114,8 @@ def _slices(state: ClusterState) -> Iterator[str]:
             inside = (starts[of] < log_end) & (log_end < ends[of]) & (log_end != each.log_start)
             if inside.any():
                 yield f"6: the LEO {log_end} of {store} in {topic_partition} lies inside a slice"
+            if log_end < each.next_offset and not ((starts[of] <= log_end) & (log_end < ends[of])).any():
+                yield f"6: no slice begins at the LEO {log_end} of {store} in {topic_partition}, a gap does"
     firsts = {int(key): row for row, key in reversed(list(enumerate(keys.tolist())))} if len(keys) else {}
     lasts = {int(key): row for row, key in enumerate(keys.tolist())}
     sums = {int(key): 0 for key in firsts}

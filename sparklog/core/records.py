@@ -55,10 +55,10 @@ class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
 
 
 class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
-    """The agent of a store came up, or fell silent."""
+    """The agent of a store came up, or fell silent; None: it is silent, and a write has reached the store since."""
 
     store: StoreId
-    up: bool
+    up: bool | None
 
 
 class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions-changed"):
@@ -181,12 +181,16 @@ class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
 
 
 class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):
-    """Records below `to` are forgotten; objects that no slice names any more may go from `delete_after_ms` on."""
+    """Records below `to` are forgotten; objects that no slice names any more may go from `delete_after_ms` on.
+
+    `change`: what differs if a gap begins at `to`.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
     to: Offset
     delete_after_ms: int
+    change: PartitionChange | None = None
 
 
 class ObjectsDeleted(msgspec.Struct, frozen=True, tag="objects-deleted"):

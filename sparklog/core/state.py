@@ -41,8 +41,8 @@ FORMAT = 2  # version of entries and snapshots; older ones are read, a newer one
 class Store(msgspec.Struct, frozen=True):
     """A registered store. `url` is "." for the cluster's own root; `zone` is "" if it has none.
 
-    A `fenced` one takes part in nothing until it is registered again. `agent_up`: None if it has no agent, and so
-    nobody who says whether it can be reached.
+    A `fenced` one takes part in nothing until it is registered again. `agent_up`: None if no agent says whether
+    it can be reached: it has none, or its agent is silent and a write has reached the store since.
     """
 
     store: StoreId

@@ -19,6 +19,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.write_plan import append_command, plan_write
 from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import (
+    AgentDown,
     Command,
     Election,
     ElectLeaders,
@@ -40,7 +41,7 @@ from sparklog.core.errors import (
     WriteLost,
 )
 from sparklog.core.plan import RangeToRead, plan_range
-from sparklog.core.records import AppendedByReference, CommandResult
+from sparklog.core.records import AgentChanged, AppendedByReference, CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId
 from sparklog.log.scan import scan
@@ -330,7 +331,7 @@ def test_an_application_that_lost_a_version_is_refused_once(
 def test_a_large_write_that_a_store_lacks_is_the_same_to_who_reads_the_chain(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By reference: its slices are not in the entry, and what becomes of the replicas is."""
+    """By reference: its slices are not in the entry, and what becomes of replicas and stores is."""
     monkeypatch.setattr(group, "SLICES_INLINE", 0)
     connection = cluster.connection
     with connection.follower.current() as state:
@@ -340,11 +341,13 @@ def test_a_large_write_that_a_store_lacks_is_the_same_to_who_reads_the_chain(
     written = write_rows(plan, pa.table({"value": [b"3"]}).to_batches())
     command = append_command(plan, [written])
     assert command is not None
+    submit(cluster, AgentDown(StoreId("b"), 1))
     on_two = tuple(replace(each, holders=each.holders[:2]) for each in command.objects)
     connection.committer.submit(Submission(plan.command_id, plan.n0, replace(command, objects=on_two)))
     assert replicas(cluster) == "a:ab a4 b4 c3"
-    (record,) = connection.follower.entries([connection.follower.state.n]).__next__().commands[0].records
+    record, reached = connection.follower.entries([connection.follower.state.n]).__next__().commands[0].records
     assert isinstance(record, AppendedByReference)
+    assert reached == AgentChanged(StoreId("b"), up=None)
     other = Follower(connection.follower.store)
     other.catch_up()
     assert contents(other.state) == contents(connection.follower.state)

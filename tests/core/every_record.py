@@ -123,6 +123,7 @@ EVERY_RECORD: tuple[Record, ...] = (
     AppendedByReference("f" * 64, 1, 2, 3, _RANGES, None, ""),
     SlicesSwapped(_TOPIC, _PARTITION, Offset(3), Offset(6), (_OBJECT,), (_SLICE,), 18, _CHANGE),
     LogStartMoved(_TOPIC, _PARTITION, Offset(4), 19),
+    LogStartMoved(_TOPIC, _PARTITION, Offset(4), 19, PartitionChange(_TOPIC, _PARTITION, log_ends=(Offset(7),))),
     ObjectsDeleted((ObjectNumber(1), ObjectNumber(2))),
     FloorRaised(EntryNumber(5), (ProducerId(4),)),
     ProducerAllocated(ProducerId(4), 5),
@@ -131,6 +132,7 @@ EVERY_RECORD: tuple[Record, ...] = (
     JobRan("roll", 1, 2, 0, '{"a": 1}'),
     StoreFenced(_STORE, 7),
     StoreRemoved(_STORE),
+    AgentChanged(StoreId("b"), up=None),
     AgentChanged(_STORE, up=False),
     PartitionsChanged((_CHANGE, PartitionChange(_TOPIC, _PARTITION))),
 )

@@ -4,6 +4,11 @@ After each step the log is checked as `PhysicalLog` says. Besides,
 
 E. a command that is submitted again is refused as not landed, or written, only if nothing of it is left;
 F. a fork from some steps ago is as it was.
+
+At the end everything is healed. Then
+
+G. a partition has a leader if any of its replicas has everything below HW;
+H. agents bring all replicas of a partition that has one to its end and into the ISR, and moves are done.
 """
 
 from __future__ import annotations
@@ -30,15 +35,14 @@ from sparklog.core.commands import (
     Move,
     MoveLogStart,
     MoveReplicas,
-    NewStore,
     PartitionEpoch,
-    RegisterStore,
     RemoveStore,
     ReplicaReport,
     ReportLoss,
     ReportReplicas,
 )
 from sparklog.core.errors import Landed, SparklogError
+from sparklog.core.replica_fetch import replica_reports, standing
 from sparklog.core.replication.append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.types import (
@@ -177,15 +181,15 @@ class Walk(PhysicalLog):
         producer = command.slices[0].producer
         n = self.state.n
         try:
-            self.log.submit_again(written.submission)
+            result = self.log.submit_again(written.submission)
         except SparklogError as error:
             if error.code == "OUT_OF_ORDER_SEQUENCE_NUMBER" and producer is not None:
                 for at in {each.partition for each in command.slices}:  # go on where the state says
                     known = self.state.producers[producer.producer_id].batches.get(place(at), ())
                     self.sequences[producer.producer_id, at] = known[-1].last_sequence + 1 if known else 0
             raise
-        if self.state.n == n:
-            return  # a repeat, or a version that was written before
+        if self.state.n == n or result.lost is not None:
+            return  # a repeat, a version that was written before, or its author hears of a loss
         written.landed = True
         written.acknowledged = command.acks is Acks.ALL
         self.writes.append(written)
@@ -262,8 +266,11 @@ class Walk(PhysicalLog):
         if store not in self.state.stores and self.dice.random() < 0.5:
             self.has[store] = set()
             self.lives[store] += 1
-        incarnation = f"i-{store}" + (f"-{self.lives[store]}" if self.lives[store] else "")
-        self.log.submit(RegisterStore(NewStore(StoreId(store), f"file:///{store}", incarnation)))
+        self.log.register(store, self.incarnation(store))
+
+    def incarnation(self, store: str) -> str:
+        """What is in the store's INCARNATION: another one in each of its lives."""
+        return f"i-{store}" + (f"-{self.lives[store]}" if self.lives[store] else "")
 
     def damage(self) -> None:
         store = self.one()
@@ -276,14 +283,15 @@ class Walk(PhysicalLog):
             self.damaged.add(store)
 
     def notice(self) -> None:
-        if not self.damaged:
-            return
-        store = self.dice.choice(sorted(self.damaged))
+        if self.damaged:
+            self.report_loss(self.dice.choice(sorted(self.damaged)))
+
+    def report_loss(self, store: str) -> None:
         if store not in self.state.stores:
             self.damaged.discard(store)
             return
         known = self.state.stores[StoreId(store)]
-        incarnation = f"i-{store}" + (f"-{self.lives[store]}" if self.lives[store] else "")
+        incarnation = self.incarnation(store)
         held = tuple(
             HeldEnd(TOPIC, PartitionIndex(at), self.contiguous_end(store, at, self.log.value(at).log_start))
             for at in self.partitions()
@@ -305,6 +313,48 @@ class Walk(PhysicalLog):
             for each in self.log.slices(other)
         }
         self.has[store] -= {self.upload_of(each) for each in self.log.slices(at)} - needed
+
+    # ---- the end --------------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """Every loss is reported, and every store is back with its agent (G)."""
+        before, live_before = {at: self.log.value(at) for at in self.partitions()}, self.live()
+        for store in self.stores():
+            if store in self.damaged or self.state.stores[StoreId(store)].incarnation != self.incarnation(store):
+                self.report_loss(store)
+            if self.state.stores[StoreId(store)].fenced:
+                self.log.register(store, self.incarnation(store))
+            self.log.submit(AgentUp(StoreId(store), self.log.registration(store)))
+        self.forgotten(before, live_before)
+        self.check()
+        for at in self.partitions():
+            value = self.log.value(at)
+            assert value.leader is not None or max(value.log_ends) < value.high_watermark, f"G: {value}"
+
+    def drain(self) -> None:
+        """The agents copy and report, as they do, until nothing changes (H)."""
+        n = -1
+        while n < self.state.n:
+            n = self.state.n
+            for store in self.stores():
+                self.copy_all(store)
+        self.check()
+        for at in self.partitions():
+            value = self.log.value(at)
+            if value.leader is not None:
+                done = set(value.log_ends) == {value.next_offset} and value.isr == value.replicas == value.target
+                assert done, f"H: {at}: {value}, slices {self.log.bounds(at)}"
+
+    def copy_all(self, store: str) -> None:
+        at = standing(self.state, StoreId(store))
+        for key in at.behind:
+            for each in self.log.slices(key.partition, self.log.value(key.partition).log_end(StoreId(store))):
+                if any(self.upload_of(each) in self.has[other] for other in self.stores()):
+                    self.has[store].add(self.upload_of(each))
+        checked = [each.number for each in self.state.objects if each.object.upload_id in self.has[store]]
+        reports = replica_reports(self.state, StoreId(store), at, checked)
+        if reports:
+            self.log.submit(ReportReplicas(StoreId(store), self.log.registration(store), reports))
 
     # ---- operators and jobs ---------------------------------------------------------------------
 
@@ -386,6 +436,11 @@ def walked(seed: int) -> Walk:
             walk.step()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, step {step}: {error}") from error
+    try:
+        walk.heal()
+        walk.drain()
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}, at the end: {error}") from error
     return walk
 
 

@@ -23,9 +23,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="1000-", help="A-B: from A to before B; A-: from A on")
     parser.add_argument("--seconds", type=float, default=120, help="stop after so long")
     parser.add_argument("--steps", type=int, default=1 << 60, help="stop after so many steps")
-    parser.add_argument(
-        "--guards", metavar="WORD,…", help="search seeds for the guards with one of these in their names"
-    )
+    parser.add_argument("--guards", metavar="WORD,…", help="search seeds for guards with such names")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("-")
     seed, end = int(first), int(last) if last else 1 << 60

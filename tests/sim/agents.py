@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -81,10 +82,8 @@ class _Run:
                 except KeyNotFound:
                     return None
             case PutMark():
-                try:
+                with suppress(KeyExists):
                     yield Call(store, "put", INCARNATION, msgspec.json.encode(request.mark))
-                except KeyExists:
-                    pass
                 return None
             case Look():
                 held = request.held

@@ -1,8 +1,8 @@
 """What goes wrong in a simulated world, and when: a list of incidents that follows from the seed.
 
-An incident begins at its time and chooses its target then. Some spoil one call of a process, some last for a while, some
-take objects away. Each kind is counted by name when it has had an effect, so that a campaign can show that it met all.
-Incidents have numbers and dice of their own: a run without some of them is the same otherwise, up to where they matter.
+An incident begins at its time and chooses its target then. Some spoil one call of a process, some last for a while,
+some take objects away. Each kind is counted by name when it has had an effect, so that a campaign can show that it met
+all of them. Incidents have numbers and dice of their own: a run without some is the same up to where they matter.
 """
 
 from __future__ import annotations

@@ -52,7 +52,6 @@ from sparklog.core.types import (
     ObjectNumber,
     Offset,
     OffsetRange,
-    PartitionIndex,
     Slice,
     StoreId,
     TopicPartition,
@@ -64,7 +63,6 @@ from sparklog.storage.keys import (
     command_key,
     data_key,
     entry_block,
-    entry_key,
     index_key,
     parse_data_key,
     parse_entry_key,
@@ -284,7 +282,7 @@ class Observer:
             if name.upload_id not in self.history.confirmed:
                 assert name.n0 < state.floor, f"9: {key} of {store} can be committed, FLOOR is {state.floor}"
             return
-        if number in state.retired:
+        if number is None or number in state.retired:
             return
         columns = state.slices.everything().columns
         rows = columns["partition_key"][columns["object_number"] == number].tolist()
@@ -314,11 +312,3 @@ def values_of(store: RawView, topic: str, named: NamedObject, each: Slice) -> di
     for _, batch in batches:
         found.update(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True))
     return found
-
-
-def place_of(topic_id: int, partition: int) -> TopicPartition:
-    """Shortly."""
-    return TopicPartition(topic_id, PartitionIndex(partition))  # type: ignore[arg-type]
-
-
-__all__ = ["Observer", "entry_key", "values_of"]

@@ -58,7 +58,7 @@ class Process:
         self.life = 0
         self.is_up = False
         self.is_paused = False
-        self.held: list[Callable[[], None]] = []  # what happens to it once it wakes
+        self.held: list[Callable[[], object]] = []  # what happens to it once it wakes
         self.wall_offset_ms = 0
         self.stall = ""  # where a writer is to be held up next
         self._begin = begin
@@ -91,7 +91,7 @@ class Process:
         for act in held:
             self._in(0, act)
 
-    def _in(self, delay_ms: int, act: Callable[[], None]) -> None:
+    def _in(self, delay_ms: int, act: Callable[[], object]) -> None:
         self.world.at(delay_ms, act, self)
 
     # ---- what tasks use -------------------------------------------------------------------------
@@ -161,10 +161,7 @@ class Process:
     def _go_on(self, task: Task, answer: object) -> None:
         """Let a task go on with this answer, up to the next thing it waits for."""
         try:
-            if isinstance(answer, SparklogError):
-                wanted = task.steps.throw(answer)
-            else:
-                wanted = task.steps.send(answer)
+            wanted = task.steps.throw(answer) if isinstance(answer, SparklogError) else task.steps.send(answer)
         except StopIteration:
             self.tasks.remove(task)
             return

@@ -1,4 +1,4 @@
-"""The guards of `tests/guards/` that the simulation misses when they are gone, each with a seed that shows it quickly."""
+"""The guards of `tests/guards/` that the simulation misses when they are gone, each with a seed that shows it soon."""
 
 from __future__ import annotations
 

@@ -44,9 +44,10 @@ def _reply(store: MemoryStore, request: Request) -> object:
     match request:
         case Put():
             try:
-                return store.put_if_absent(request.key, request.body)
+                store.put_if_absent(request.key, request.body)
             except KeyExists as error:
                 return error
+            return None
         case Get():
             return store.get(request.key)
         case _:

@@ -100,4 +100,4 @@ def incarnation_in(reply: object) -> str | None:
     """The incarnation in an INCARNATION; None if there is no answer or none is there."""
     if isinstance(reply, SparklogError):
         return None
-    return str(msgspec.json.decode(reply)["incarnation"])  # type: ignore[arg-type]
+    return str(msgspec.json.decode(reply)["incarnation"])  # type: ignore[call-overload]

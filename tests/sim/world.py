@@ -75,7 +75,7 @@ class World:
         self.memory: dict[str, writers.Memory] = {}
         self.reads = self.rolled = self.vacuumed = self.deleted_blocks = 0
         self.acks = 0
-        self._events: list[tuple[int, int, Process | None, int, bool, Callable[[], None]]] = []
+        self._events: list[tuple[int, int, Process | None, int, bool, Callable[[], object]]] = []
         self._order = count()
         self._landing = 0  # calls on their way to a store
         self.stores = {name: SimStore(name) for name in (META, *STORES)}
@@ -91,7 +91,7 @@ class World:
     # ---- the clock ------------------------------------------------------------------------------
 
     def at(
-        self, delay_ms: int, act: Callable[[], None], process: Process | None = None, *, lands: bool = False
+        self, delay_ms: int, act: Callable[[], object], process: Process | None = None, *, lands: bool = False
     ) -> None:
         """Do it after so many milliseconds; if it is for a process, only in its present life."""
         life = process.life if process is not None else 0
@@ -180,13 +180,8 @@ class World:
         rough = [f"{each.store} is fenced" for each in state.stores.values() if each.fenced]
         for key, each in state.partitions.items():
             value = each.replication
-            if (
-                value.leader is None
-                or value.adding
-                or value.removing
-                or value.isr != value.replicas
-                or min(value.log_ends) < value.next_offset
-            ):
+            moves = value.adding or value.removing
+            if value.leader is None or moves or value.isr != value.replicas or min(value.log_ends) < value.next_offset:
                 rough.append(f"{key}: {value}")
         return rough
 

@@ -23,16 +23,15 @@ from sparklog.core.numbering import offset_behind
 from sparklog.core.partition_change import PartitionChange, change_from
 from sparklog.core.producers import joined, repeated_batch
 from sparklog.core.readable import numbered
-from sparklog.core.records import Appended, AppendedRange, At, CommandResult
+from sparklog.core.records import AgentChanged, Appended, AppendedRange, At, CommandResult
 from sparklog.core.replication.append import Acks, HeldSlice, append, at_end, committed, is_level
 from sparklog.core.replication.election import take_over
 from sparklog.core.replication.partition import Replication, check_epoch
-from sparklog.core.state import ClusterState, Partition
+from sparklog.core.state import ClusterState, Partition, Store
 from sparklog.core.types import (
     EntryNumber,
     Holder,
     NamedObject,
-    NewObject,
     NewSlice,
     ObjectKind,
     ObjectNumber,
@@ -82,19 +81,28 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     return CommandResult(at, at, state.time_ms, tuple(repeats), records)
 
 
-def decide_append(state: ClusterState, command: Append, at: At) -> Appended:
-    """The record of an append, with the offsets assigned to its slices and the changes to its replicas."""
+def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appended | AgentChanged, ...]:
+    """The append, with the offsets assigned to its slices and the changes to its replicas; and who lives (rule E8).
+
+    A store that holds an object of the write can be reached, whatever was said of its agent.
+    """
     _check_shape(command)
     found = _partitions(state, command)
-    for each in command.objects:
-        _check_holders(state, each)
+    silent = [
+        store.store
+        for each in command.objects
+        for holder in each.holders
+        if (store := check_holder(state, holder)).agent_up is False
+    ]
     changes = _replicas_after(state, command, found)
     _check_keys(state, command)
     appended = assign_offsets(state, command, at, changes)
     last = max((written.end for written in appended.ranges), default=0)
     if last > OFFSETS_END:
         raise InvalidInput(f"an offset is at most {OFFSETS_END}, found {last}")
-    return appended
+    if not silent:
+        return (appended,)
+    return (appended, *(AgentChanged(store, up=None) for store in dict.fromkeys(silent)))
 
 
 def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[PartitionChange, ...] = ()) -> Appended:
@@ -205,18 +213,14 @@ def _check_shape(command: Append) -> None:
     check_uploads(command.objects, command.slices, ObjectKind.APPEND)
 
 
-def _check_holders(state: ClusterState, each: NewObject) -> None:
-    for holder in each.holders:
-        check_holder(state, holder)
-
-
-def check_holder(state: ClusterState, holder: Holder) -> None:
-    """Refuse a holder that is not registered under the number that the object gives (rule F1)."""
+def check_holder(state: ClusterState, holder: Holder) -> Store:
+    """The holder's store. Refuses one that is not registered under the number that the object gives (rule F1)."""
     store = state.stores.get(holder.store)
     if store is None or store.registration != holder.registration or store.fenced:
         found = "not registered" if store is None else f"registered as {store.registration}"
         found += " and fenced" if store is not None and store.fenced else ""
         raise StaleBrokerEpoch(f"an object names store {holder.store} as {holder.registration}, the store is {found}")
+    return store
 
 
 def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Replication]:

@@ -31,7 +31,7 @@ def of_store(state: ClusterState, at: At, store: StoreId, transition: Transition
             if store in each.replication.replicas:
                 key = TopicPartition(each.topic_id, each.partition)
                 changes += _change(key, each.replication, transition(key, each.replication, config))
-    return _records(changes)
+    return in_records(changes)
 
 
 def of_each(
@@ -63,7 +63,7 @@ def of_each(
             refused.append(error)
     if refused and len(refused) == len(wanted):
         raise refused[0]
-    return _records(changes)
+    return in_records(changes)
 
 
 def reachable_stores(state: ClusterState, but: StoreId | None = None) -> list[StoreId]:
@@ -84,6 +84,12 @@ def silent_stores(state: ClusterState) -> list[StoreId]:
 def delay_begins_ms(state: ClusterState, at: At) -> int:
     """When a deletion delay begins: now, but not before the time of the previous entry, should this clock be slow."""
     return max(at.time_ms, state.time_ms)
+
+
+def empty_end(state: ClusterState, key: TopicPartition) -> Offset:
+    """LEO of a replica that holds no object of a partition: the log start, or the end of a gap that begins there."""
+    log_start = state.partitions[key].log_start
+    return max(log_start, held_end(state, key, log_start))
 
 
 def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
@@ -107,7 +113,7 @@ def _change(key: TopicPartition, before: Replication, outcome: Change | Replicat
     return [] if change is None else [change]
 
 
-def _records(changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, ...]:
+def in_records(changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, ...]:
     """The changes in records of at most PARTITIONS_PER_RECORD, all of one entry."""
     chunks = (
         tuple(changes[low : low + PARTITIONS_PER_RECORD]) for low in range(0, len(changes), PARTITIONS_PER_RECORD)

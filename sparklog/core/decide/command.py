@@ -57,6 +57,7 @@ from sparklog.core.decide.stores import (
     decide_register_store,
     decide_remove_store,
     decide_report_loss,
+    leaders_for,
 )
 from sparklog.core.decide.topics import (
     decide_add_partitions,
@@ -115,7 +116,10 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
     match submission.command:
         case Append() as command:
             unheard = unheard_loss(state, command.application)
-            return (decide_append(state, command, at) if unheard is None else unheard,)
+            if unheard is not None:
+                return (unheard,)
+            records = decide_append(state, command, at)
+            return records if len(records) == 1 else (*records, *leaders_for(state, command, records, at))
         case Swap() as command:
             return (decide_swap(state, command, at),)
         case MoveLogStart() as command:
@@ -129,11 +133,11 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
         case CreateCluster() as command:
             return decide_create_cluster(state, command)
         case CreateTopic() as command:
-            return (decide_create_topic(state, command),)
+            return decide_create_topic(state, command)
         case AlterTopic() as command:
             return decide_alter_topic(state, command, at)
         case AddPartitions() as command:
-            return (decide_add_partitions(state, command),)
+            return decide_add_partitions(state, command)
         case DeleteTopic() as command:
             return (decide_delete_topic(state, command, at),)
         case AllocateProducer() as command:

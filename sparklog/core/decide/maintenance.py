@@ -5,12 +5,12 @@ from __future__ import annotations
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.append import check_holder, existing_partition, placed, where
-from sparklog.core.decide.changes import delay_begins_ms
+from sparklog.core.decide.changes import delay_begins_ms, held_end
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, SwapRefused
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import change_from
 from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
-from sparklog.core.replication.rewrites import rewritten_everywhere, swap
+from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere, swap
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
@@ -53,7 +53,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     with placed(place):
         after = swap(
             partition.replication,
-            OffsetRange(command.start, command.end),
+            OffsetRange(command.start, held_end(state, key, command.end)),
             holders,
             state.topic_config(topic).min_insync_replicas,
         )
@@ -125,7 +125,18 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
     if command.to <= partition.log_start:
         return ()
     delay_ms = state.topic_config(state.topics[command.topic_id]).file_delete_delay_ms
-    return (LogStartMoved(command.topic_id, command.partition, command.to, delay_begins_ms(state, at) + delay_ms),)
+    before = partition.replication
+    plain = move_log_start(before, command.to)
+    after = move_log_start(before, command.to, max(command.to, held_end(state, key, command.to)))
+    return (
+        LogStartMoved(
+            command.topic_id,
+            command.partition,
+            command.to,
+            delay_begins_ms(state, at) + delay_ms,
+            change_from(plain, after, key),
+        ),
+    )
 
 
 def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tuple[Record, ...]:

@@ -13,7 +13,7 @@ from sparklog.core.commands import (
     ReportReplicas,
 )
 from sparklog.core.config.topic import TopicConfig
-from sparklog.core.decide.changes import held_end, of_each, reachable_stores, silent_stores
+from sparklog.core.decide.changes import empty_end, held_end, of_each, reachable_stores, silent_stores
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import InvalidReplicaAssignment, OffsetOutOfRange, StaleBrokerEpoch
 from sparklog.core.records import At, Record
@@ -79,7 +79,8 @@ def decide_move_replicas(state: ClusterState, command: MoveReplicas, at: At) -> 
         unknown = [store for store in each.replicas if store not in state.stores]
         if unknown:
             raise InvalidReplicaAssignment(f"wanted stores of {sorted(state.stores)}, found {unknown}")
-        return move(before, each.replicas, usable, config.min_insync_replicas, silent=silent)
+        end = empty_end(state, _key(each))
+        return move(before, each.replicas, usable, config.min_insync_replicas, end, silent=silent)
 
     return of_each(state, at, [(_key(each), each) for each in command.moves], moved, together=True)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from sparklog.core.commands import AgentDown, AgentUp, FenceStore, RegisterStore, RemoveStore, ReportLoss
+from collections.abc import Collection
+
+from sparklog.core.commands import AgentDown, AgentUp, Append, FenceStore, RegisterStore, RemoveStore, ReportLoss
 from sparklog.core.config.topic import TopicConfig
 from sparklog.core.decide.append import existing_partition
-from sparklog.core.decide.changes import held_end, of_store, reachable_stores
+from sparklog.core.decide.changes import Transition, empty_end, held_end, of_each, of_store, reachable_stores
 from sparklog.core.errors import (
     BrokerIdNotRegistered,
     Conflict,
@@ -99,6 +101,7 @@ def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tupl
         min_isr, unclean = config.min_insync_replicas, config.unclean_leader_election_enable
         if end is None or (end >= before.log_end(store.store) and not wiped):
             return reachable_changed(before, reachable, min_isr, unclean=unclean)
+        end = max(end, empty_end(state, key))
         return lose(before, store.store, end, reachable, min_isr, unclean=unclean)
 
     changes = of_store(state, at, store.store, lost)
@@ -122,6 +125,22 @@ def decide_agent_down(state: ClusterState, command: AgentDown, at: At) -> tuple[
         return ()
     changes = _search_leaders(state, at, store.store, reachable_stores(state, but=store.store))
     return (AgentChanged(store.store, up=False), *changes)
+
+
+def leaders_for(
+    state: ClusterState, command: Append, records: Collection[Record], at: At
+) -> tuple[PartitionsChanged, ...]:
+    """Leaders where nobody leads, now that a write has reached silent stores.
+
+    Nobody is deposed, and nothing changes in the partitions of the write itself.
+    """
+    back = [each.store for each in records if isinstance(each, AgentChanged)]
+    reachable = [*reachable_stores(state), *back]
+    written = {TopicPartition(each.topic_id, each.partition) for each in command.slices}
+    led_by_nobody = sorted(
+        key for key, each in state.partitions.items() if each.replication.leader is None and key not in written
+    )
+    return of_each(state, at, [(key, key) for key in led_by_nobody], _search_among(reachable))
 
 
 def registered_store(state: ClusterState, store: StoreId) -> Store:
@@ -159,8 +178,12 @@ def _check_registration(store: Store, registration: int) -> None:
 def _search_leaders(
     state: ClusterState, at: At, store: StoreId, reachable: list[StoreId]
 ) -> tuple[PartitionsChanged, ...]:
+    return of_store(state, at, store, _search_among(reachable))
+
+
+def _search_among(reachable: Collection[StoreId]) -> Transition:
     def searched(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
         unclean = config.unclean_leader_election_enable
         return reachable_changed(before, reachable, config.min_insync_replicas, unclean=unclean)
 
-    return of_store(state, at, store, searched)
+    return searched

@@ -10,7 +10,7 @@ from sparklog.core.assignment import Assignment, assign
 from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic, NewStore
 from sparklog.core.config.cluster import effective_cluster, parse_cluster_config
 from sparklog.core.config.topic import TopicConfig, merge_topic_config, parse_topic_config
-from sparklog.core.decide.changes import delay_begins_ms, homes, of_each, reachable_stores, silent_stores
+from sparklog.core.decide.changes import delay_begins_ms, homes, in_records, of_each, reachable_stores, silent_stores
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
@@ -22,18 +22,20 @@ from sparklog.core.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from sparklog.core.partition_change import PartitionChange, change_from
 from sparklog.core.readable import counted
 from sparklog.core.records import (
     At,
     ClusterCreated,
     PartitionsAdded,
+    PartitionsChanged,
     Record,
     StoreRegistered,
     TopicAltered,
     TopicCreated,
     TopicDeleted,
 )
-from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.partition import Change, Replication, created
 from sparklog.core.replication.store_changes import min_isr_changed, reachable_changed
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.store_ids import check_store_ids, check_zone
@@ -61,7 +63,7 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
     return (created, *registered)
 
 
-def decide_create_topic(state: ClusterState, command: CreateTopic) -> TopicCreated:
+def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Record, ...]:
     """A new topic, with its partitions spread over the stores or assigned by hand."""
     check_topic_name(command.name)
     if command.name in state.topic_ids:
@@ -79,7 +81,8 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> TopicCreat
         factor = command.replication_factor
         factor = defaults.default_replication_factor if factor is None else factor
         assignment = _spread(state, state.next_topic_id, partitions, factor)
-    return TopicCreated(TopicId(state.next_topic_id), command.name, config, assignment)
+    topic_id = TopicId(state.next_topic_id)
+    return (TopicCreated(topic_id, command.name, config, assignment), *_first_leaders(state, topic_id, 0, assignment))
 
 
 def decide_alter_topic(state: ClusterState, command: AlterTopic, at: At) -> tuple[Record, ...]:
@@ -103,7 +106,7 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic, at: At) -> tupl
     return (record, *of_each(state, at, partitions, settled))
 
 
-def decide_add_partitions(state: ClusterState, command: AddPartitions) -> PartitionsAdded:
+def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[Record, ...]:
     """Add partitions. Keys map to other partitions from now on; records stay where they are."""
     topic = existing_topic(state, command.topic_id)
     if command.total <= topic.partitions:
@@ -129,7 +132,9 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> Partit
         assignment = command.assignment
     else:
         assignment = _spread(state, topic.topic_id, more, factor, existing)
-    return PartitionsAdded(topic.topic_id, PartitionIndex(topic.partitions), assignment)
+    first = PartitionIndex(topic.partitions)
+    added = PartitionsAdded(topic.topic_id, first, assignment)
+    return (added, *_first_leaders(state, topic.topic_id, first, assignment))
 
 
 def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> TopicDeleted:
@@ -181,6 +186,21 @@ def _spread(
             f"{', '.join(home.store for home in usable)}"
         )
     return assign(usable, partitions, replication_factor, topic_id, existing)
+
+
+def _first_leaders(
+    state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment
+) -> tuple[PartitionsChanged, ...]:
+    """The partitions, from `first` on, whose preferred leader can't be reached and another replica can."""
+    reachable = reachable_stores(state)
+    changes: list[PartitionChange] = []
+    for index, replicas in enumerate(assignment, first):
+        if replicas[0] not in reachable:
+            empty, key = created(replicas), TopicPartition(topic_id, PartitionIndex(index))
+            # The ISR is every replica: min ISR changes nothing of who leads, and nothing is written yet.
+            change = change_from(empty, reachable_changed(empty, reachable, 1).after, key)
+            changes += [] if change is None else [change]
+    return in_records(changes)
 
 
 def _check_assignment(state: ClusterState, assignment: Assignment) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from sparklog.core.errors import InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable
 from sparklog.core.replication.election import led_by
 from sparklog.core.replication.partition import Replication, settled
-from sparklog.core.types import StoreId
+from sparklog.core.types import Offset, StoreId
 
 
 def move(
@@ -17,10 +17,11 @@ def move(
     target: tuple[StoreId, ...],
     usable: Collection[StoreId],
     min_isr: int,
+    empty_end: Offset,
     *,
     silent: Collection[StoreId] = (),
 ) -> Replication:
-    """Begin a move to `target`, in place of one under way. New replicas start with nothing of the log.
+    """Begin a move to `target`, in place of one under way. New replicas hold nothing: their LEO is `empty_end`.
 
     The old replicas stay until the new ones are in sync. A move to the replicas of before cancels one; a move to the
     same replicas in another order is done at once. A store that is `silent` does not follow a leader that goes.
@@ -37,7 +38,7 @@ def move(
     changed = msgspec.structs.replace(
         value,
         replicas=replicas,
-        log_ends=tuple(known.get(store, value.log_start) for store in replicas),
+        log_ends=tuple(known.get(store, empty_end) for store in replicas),
         isr=tuple(store for store in replicas if store in value.isr),
         adding=tuple(store for store in target if store not in original),
         removing=removing,

@@ -19,7 +19,7 @@ def rewritten_everywhere(value: Replication) -> Replication:
 
 
 def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId], min_isr: int) -> Replication:
-    """The slices of this range are other ones now, which these live stores hold.
+    """The slices of this range are other ones now, which these live stores hold. A gap behind them is part of it.
 
     A replica without them ends where they begin, and is in neither ISR nor ELR: the ISR gets smaller that way only if
     min ISR remain.
@@ -43,12 +43,16 @@ def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId
     return settled(value, changed, min_isr, ineligible=lacking, rewritten=True)
 
 
-def move_log_start(value: Replication, to: Offset) -> Replication:
-    """Retention forgot what lies below `to`, which is at most HW: nobody lacks it any more (rule E6)."""
+def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:
+    """Retention forgot what lies below `to`, which is at most HW: nobody lacks it any more (rule E6).
+
+    `empty_end`: the LEO of a replica that holds nothing from then on, if a gap begins at `to`.
+    """
+    least = to if empty_end is None else empty_end
     after = msgspec.structs.replace(
         value,
         log_start=to,
-        log_ends=tuple(max(end, to) for end in value.log_ends),
+        log_ends=tuple(max(end, least) for end in value.log_ends),
         epochs=trimmed_from_start(value.epochs, to),
         lost=tuple(OffsetRange(max(each.start, to), each.end) for each in value.lost if each.end > to),
     )

@@ -363,3 +363,25 @@ def test_partitions_that_are_added_during_a_move_have_as_many_replicas_as_it_lea
     log.move("def")
     log.submit(AddPartitions(TOPIC, 2))
     assert len(log.value(1).replicas) == 3
+
+
+# ---- partitions that are created on silent stores -----------------------------------------------------
+
+
+def test_a_partition_is_led_from_the_start_by_a_store_that_can_be_reached(log: ReplicatedLog) -> None:
+    """Before that only an operator, or an agent that comes up, would have made another store lead it."""
+    log.submit(AgentDown(A, 0))
+    log.submit(CreateTopic("two", assignment=((A, B, C), (B, A, C), (A, C, B))))
+    values = [each.replication for each in log.state.partitions_of(log.state.topics[TopicId(2)])]
+    assert [each.leader for each in values] == [B, B, C]
+    assert [(each.isr, each.epochs) for each in values[:2]] == [((A, B, C), ((1, 0),)), ((B, A, C), ((0, 0),))]
+    log.submit(AddPartitions(TopicId(2), 5, ((A, B, C), (C, A, B))))
+    values = [each.replication for each in log.state.partitions_of(log.state.topics[TopicId(2)])]
+    assert [each.leader for each in values[3:]] == [B, C]
+
+
+def test_where_no_store_can_be_reached_the_preferred_leader_leads_a_new_partition(log: ReplicatedLog) -> None:
+    for number, each in enumerate((A, B, C)):
+        log.submit(AgentDown(each, number))
+    records = log.decide(CreateTopic("two", assignment=((A, B, C),))).records
+    assert len(records) == 1

@@ -97,6 +97,10 @@ class World:
                 return max(start, each.start)
         return self.value.next_offset
 
+    def end_of_gap(self, at: int) -> Offset:
+        """`at`, or the end of the gap that begins or lies there."""
+        return Offset(next((max(at, each.start) for each in self.slices if each.end > at), self.value.next_offset))
+
     # ---- writers --------------------------------------------------------------------------------
 
     def upload(self, records: int, stores: Iterable[StoreId]) -> Upload:
@@ -231,7 +235,9 @@ class World:
 
     def move(self, target: tuple[StoreId, ...]) -> None:
         usable = list(self.live())
-        self.change("move", lambda: move(self.value, target, usable, self.min_isr))
+        self.change(
+            "move", lambda: move(self.value, target, usable, self.min_isr, self.end_of_gap(self.value.log_start))
+        )
 
     def swap(self, first: int, count: int, stores: Iterable[StoreId]) -> None:
         """Rewrite slices below HW into one object, held by some stores; the old objects are deleted everywhere."""
@@ -243,10 +249,10 @@ class World:
             return
         written = self.upload(1, [store for store in stores if self.can_read(store, chosen)])
         holders = {each.store for each in written.holders}
-        rewritten = OffsetRange(Offset(chosen[0].start), Offset(chosen[-1].end))
+        rewritten = OffsetRange(Offset(chosen[0].start), self.end_of_gap(chosen[-1].end))
         if self.change("swap", lambda: swap(self.value, rewritten, holders, self.min_isr)):
             acknowledged = any(each.acknowledged for each in chosen)
-            new = LiveSlice(rewritten.start, rewritten.end, written.object, written.holders, acknowledged)
+            new = LiveSlice(rewritten.start, chosen[-1].end, written.object, written.holders, acknowledged)
             at = self.slices.index(chosen[0])
             self.slices[at : at + len(chosen)] = [new]
             self.delete(each.object for each in chosen)
@@ -256,7 +262,7 @@ class World:
 
     def retain(self, to: int) -> None:
         if self.value.log_start < to <= self.value.high_watermark:
-            self.change("retain", lambda: move_log_start(self.value, Offset(to)))
+            self.change("retain", lambda: move_log_start(self.value, Offset(to), self.end_of_gap(to)))
             self.delete(each.object for each in self.slices if each.end <= to)
             self.slices = [each for each in self.slices if each.end > to]
 
@@ -349,6 +355,8 @@ class World:
             assert self.leaders.setdefault(value.leader_epoch, value.leader) == value.leader, "D: two leaders"
         assert not self.fenced & {value.leader, *value.isr}, f"E: fenced are {self.fenced}: {value}"
         sound = [store for store in value.replicas if store not in self.damaged]
+        for end in value.log_ends:
+            assert self.end_of_gap(end) == end, f"a LEO stops at a gap: {value}"
         for each in self.slices:
             for store in sound:
                 if value.log_end(store) >= each.end:

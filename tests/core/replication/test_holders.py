@@ -42,7 +42,7 @@ def test_a_store_whose_replica_moved_away_holds_nothing() -> None:
 
 def test_what_named_a_store_before_its_replica_arrived_counts_for_nothing() -> None:
     """d had a replica before, and was named by slices up to 8; that one was deleted with all it had."""
-    moving = move(partition({"a": 8, "b": 8}, "ab", hw=8), stores(*"abd"), stores(*"abd"), 1)
+    moving = move(partition({"a": 8, "b": 8}, "ab", hw=8), stores(*"abd"), stores(*"abd"), 1, Offset(0))
     assert [holding(8, "d", value=moving), holding(9, "d", value=moving)] == ["ab", "d"]
     caught_up = Report(StoreId("d"), REGISTRATIONS[StoreId("d")], LeaderEpoch(0), moving.version, Offset(8))
     assert holding(8, value=report(moving, caught_up, REGISTRATIONS, 1).after) == "abd"

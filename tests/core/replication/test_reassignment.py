@@ -18,7 +18,7 @@ EQUAL = {"a": 9, "b": 9, "c": 9}
 
 
 def moved(value: Replication, target: str, min_isr: int = 2, usable: str = "abcdef") -> Replication:
-    after = move(value, stores(*target), stores(*usable), min_isr)
+    after = move(value, stores(*target), stores(*usable), min_isr, value.log_start)
     check(after, min_isr)
     check_step(value, after, min_isr)
     return after
@@ -86,9 +86,9 @@ def test_no_silent_store_follows_a_leader_that_goes() -> None:
     assert (roles(waiting), waiting.removing) == ("a:ca", stores("a"))
     assert roles(reachable_changed(waiting, stores("a", "c"), 1).after) == "c:c"
     back = partition({"c": 9, "a": 9, "b": 9}, "cab", leader="c", hw=9, adding="c")
-    assert roles(move(back, stores("a", "b"), REGISTRATIONS, 1, silent=stores("a"))) == "b:ab"
+    assert roles(move(back, stores("a", "b"), REGISTRATIONS, 1, Offset(0), silent=stores("a"))) == "b:ab"
     with pytest.raises(PreferredLeaderNotAvailable, match="that can be reached has its records up to offset 9"):
-        move(back, stores("a", "b"), REGISTRATIONS, 1, silent=stores("a", "b"))
+        move(back, stores("a", "b"), REGISTRATIONS, 1, Offset(0), silent=stores("a", "b"))
 
 
 def test_a_write_on_all_replicas_ends_a_move_that_waited() -> None:
