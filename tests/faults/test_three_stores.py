@@ -25,6 +25,8 @@ from tests.agent.agent_world import DrivenAgent, ReplicatedCluster
 from tests.cli.conftest import Cli
 from tests.faults.store_folders import StoreFolders
 
+PATIENCE_MS = 20_000  # of a write that nothing but a missing guard refuses
+
 
 class Play:
     """Topic "t" on some of the stores a, b and c. Whatever happens, it is done by the client, an agent or a command."""
@@ -53,7 +55,8 @@ class Play:
     def write(self, *values: str, acks: str = "all") -> None:
         """By a process of its own. What it hears is noted, once it is promised for good."""
         with sparklog.connect(self.folders.url) as cluster:
-            (written,) = cluster.append("t", pa.table({"value": list(values)}), acks=acks).ranges
+            rows = pa.table({"value": list(values)})
+            (written,) = cluster.append("t", rows, acks=acks, timeout_ms=PATIENCE_MS).ranges
         if acks == "all":
             self.folders.note("t", 0, written.start, list(values))
         self.look()
