@@ -24,6 +24,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import StoreId
+from sparklog.log.batch import BatchEncoder
 from sparklog.storage.keys import INCARNATION
 from tests.sim import agents, operator, readers, upkeep, writers
 from tests.sim.faults import Faults, planned
@@ -72,6 +73,7 @@ class World:
         self.is_ending = False
         self.trace: list[tuple[object, ...]] = []
         self.refusals: Counter[str] = Counter()
+        self.encoder = BatchEncoder("none")  # not shared by worlds: padding may be what was in its memory before
         self.memory: dict[str, writers.Memory] = {}
         self.reads = self.rolled = self.vacuumed = self.deleted_blocks = 0
         self.acks = 0
