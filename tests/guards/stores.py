@@ -320,7 +320,7 @@ GUARDS: Final = (
         "sparklog/core/decide/stores.py",
         " and key not in written",
         "",
-        ("tests/core/decide/test_proof_of_life.py::test_a_store_that_is_reached_leads_where_nobody_does",),
+        ("tests/core/decide/test_proof_of_life.py::test_the_write_itself_says_who_leads_its_partition",),
     ),
     Guard(
         "reached-by-reference",

@@ -100,3 +100,17 @@ def test_a_store_that_is_reached_leads_where_nobody_does() -> None:
     log.submit(planned)
     assert [log.value(at).leader for at in range(3)] == ["a"] * 3
     assert [log.value(at).next_offset for at in range(3)] == [2, 1, 1]
+
+
+def test_the_write_itself_says_who_leads_its_partition() -> None:
+    """a and c are reached. c takes over, for it lacks nothing; a would be the first by rule E1, without [1, 2)."""
+    log = ReplicatedLog()
+    log.write("abc", 1)
+    log.elect("b")
+    log.write_to_leader("bc", 1)
+    silence(log, "ac")
+    log.fence("b")
+    assert log.replicas() == "-:ac a1 b2 c2 hw1"
+    log.write("ac", 1, take_over=True)
+    assert log.replicas() == "c:c a1 b2 c3 hw3"
+    assert log.bounds() == [(0, 1), (1, 2), (2, 3)]
