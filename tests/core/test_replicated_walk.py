@@ -71,7 +71,7 @@ class Walk:
             (1, lambda: self.log.move("".join(self.dice.sample("abcd", self.dice.choice([2, 3, 3]))))),
             (1, lambda: self.log.fence(self.store())),
             (3, lambda: self.log.register(self.store())),
-            (0.5, self.lose),
+            (1.5, self.lose),
             (0.7, lambda: self.log.submit(AgentDown(each := StoreId(self.store()), self.log.registration(each)))),
             (1.5, lambda: self.log.submit(AgentUp(each := StoreId(self.store()), self.log.registration(each)))),
             (1, self.swap),
@@ -112,7 +112,7 @@ class Walk:
         author = self.dice.random()
         if author < 0.4:
             self.write_of_producer(on, at, more)
-        elif author < 0.6:
+        elif author < 0.7:
             self.write_of_application(at)
         else:
             self.log.write(on, self.dice.randint(1, 3), at, **more)
