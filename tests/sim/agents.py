@@ -9,9 +9,9 @@ import msgspec
 
 from sparklog.agent.agent import Agent
 from sparklog.agent.requests import Fetch, Follow, Look, PutMark, ReadMark, Request, Submit
-from sparklog.client.bootstrap import Incarnation
 from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
 from sparklog.core.types import StoreId
+from sparklog.log.incarnation import Incarnation
 from sparklog.log.object_copy import fetch_object
 from sparklog.storage.keys import INCARNATION, data_key
 from tests.sim.process import Process, Steps
