@@ -249,7 +249,7 @@ def test_a_holder_that_was_registered_again_is_looked_at_again(cluster: Cluster,
     known = cluster.connection.follower.state.stores[C]
     for key in objects(cluster, "c"):
         store(cluster, "c").delete(key)
-    submit(cluster, ReportLoss(C, known.registration, "another life", wiped=True))
+    submit(cluster, ReportLoss(C, known.registration, "another life"))
     commit(cluster, plan, written)
     assert replicas(cluster) == "a:ab a4 b4 c0"
 
