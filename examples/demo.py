@@ -1,7 +1,7 @@
 """make demo: send a year of flights through a log, and check each step against counts made without Spark.
 
     unpack -> cluster -> jobs/produce.py -> jobs/roll.py -> read by offset and by time -> Spark SQL
-    -> list the store -> jobs/retention.py (planned, then done) -> a picture
+    -> list the store -> jobs/retention.py (planned, then done) -> a picture -> three stores (three_stores.py)
 
 python examples/demo.py [--keep DIR] [--flights N]
 
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from flights import FLIGHTS, IN_JANUARY, WITHOUT_TAIL_NUMBER, Flights, unpack
 from log_picture import LogView, Panel, draw, look_at
+from three_stores import third_act
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
@@ -94,7 +95,8 @@ class Demo:
                 self.ask(spark, flights)
                 self.show_store(cluster, rolled)
                 self.retention(spark, cluster, flights)
-            self.picture(produced, rolled, look_at(cluster, TOPIC))
+                self.picture(produced, rolled, look_at(cluster, TOPIC))
+                third_act(self, spark, flights.path)
 
     def unpack(self, at_most: int | None) -> Flights:
         flights = unpack(self.folder, at_most)
@@ -245,17 +247,23 @@ class Demo:
 
     # ---- jobs -----------------------------------------------------------------------------------
 
-    def job(self, name: str, *arguments: str, shown: str = "") -> dict[str, Any]:
+    def job(
+        self, name: str, *arguments: str, shown: str = "", url: str | None = None, settings: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """Run jobs/NAME.py with spark-submit and return its report. Raises CheckFailed.
 
-        Output lines that begin with `shown` are printed at once, and the others only if the job fails.
+        Output lines that begin with `shown` are printed at once, and the others only if the job fails. `url` is that of
+        another cluster; `settings` are Spark's, like NAME=VALUE.
         """
+        url = url or self.url
         report = self.folder / f"{name}.json"
-        self.detail(f"$ spark-submit jobs/{name}.py --cluster {self.url} {shlex.join(arguments)}")
+        self.detail(f"$ spark-submit jobs/{name}.py --cluster {url} {shlex.join(arguments)}")
         held: list[str] = []
         command = [
-            *("spark-submit", "--conf", "spark.ui.enabled=false", str(PROJECT / "jobs" / f"{name}.py")),
-            *("--cluster", self.url, "--report", str(report), *arguments),
+            "spark-submit",
+            *(word for setting in ("spark.ui.enabled=false", *settings) for word in ("--conf", setting)),
+            str(PROJECT / "jobs" / f"{name}.py"),
+            *("--cluster", url, "--report", str(report), *arguments),
         ]
         with subprocess.Popen(
             command,

@@ -25,15 +25,13 @@ class Row:
 
 
 ROWS = {
-    "S-01": Row(
-        "a topic has partitions, a partition one log per replica, each on its own store", "more than one replica"
-    ),
+    "S-01": Row("a topic has partitions, a partition one log per replica, each on its own store"),
     "S-02": Row("a sealed segment is an Arrow IPC file and an index, named by its first offset"),
     "S-03": Row("offsets begin at 0, are dense, are never used twice or renumbered", "gaps, and a read at a gap"),
     "S-04": Row("a sparse index: every look-up gives what a full scan gives"),
     "S-05": Row("look-up by time, also where timestamps are out of order"),
     "S-06": Row("when a segment is rolled; what is too large is refused"),
-    "S-07": Row("routing by partition, by Kafka's hash of the key, sticky without one", "a partition without a leader"),
+    "S-07": Row("routing by partition, by Kafka's hash of the key, sticky without one"),
     "S-08": Row(
         "no needless copy of a record's bytes; copies are counted",
         "copies in Python objects that live for a batch only, and those of the clients of S3 and HDFS",
@@ -58,7 +56,7 @@ ROWS = {
     ),
     "C-06": Row("a producer's last sequence survives compaction"),
     "C-07": Row("compaction is a Spark job for more keys than one worker's memory holds"),
-    "L-01": Row("LEO, HW and what readers see", "an HW below the LEO, which takes several replicas"),
+    "L-01": Row("LEO, HW and what readers see"),
     "L-02": Row("HW is the smallest LEO of the ISR"),
     "L-03": Row("a follower fetches from its own LEO"),
     "L-04": Row("requests of another leader epoch, version or registration are refused"),
@@ -72,9 +70,9 @@ ROWS = {
     "L-12": Row("the visible end never goes back after an election"),
     "P-01": Row("the ISR shrinks by lag", "the clock that finds who lags"),
     "P-02": Row("the ISR grows again"),
-    "P-03": Row("acks 0, 1 and all", "acks=0 and acks=1 outside of the core"),
-    "P-04": Row("min.insync.replicas", "the refusal after the append, and the time-out, outside of the core"),
-    "P-05": Row("records below min.insync.replicas are durable and not visible", "a client that writes such records"),
+    "P-03": Row("acks 0, 1 and all"),
+    "P-04": Row("min.insync.replicas"),
+    "P-05": Row("records below min.insync.replicas are durable and not visible"),
     "P-06": Row("who is elected leader", "an election that the silence of an agent starts"),
     "P-07": Row("a wiped store is not in the ISR and is filled again"),
     "P-08": Row("a dead store is found, its partitions get other leaders"),
@@ -104,7 +102,7 @@ ROWS = {
     "I-06": Row("order inside a partition", "replicas, and several requests of one producer in flight"),
     "I-07": Row("consumer groups"),
     "N-01": Row("one of several coordinators leads"),
-    "N-02": Row("stores register and are seen live, new or dead", "the agents that say which of them live"),
+    "N-02": Row("stores register and are seen live, new or dead"),
     "N-03": Row("topics are created, assigned, altered and deleted"),
     "N-04": Row("slow clients stop nobody; the queue is bounded"),
     "N-05": Row("requests are authenticated and authorised"),

@@ -36,6 +36,7 @@ GROUPS: Final = {
         "tests/faults/test_race_processes.py",
         "tests/spark/test_on_stores.py",
         "tests/faults/test_killed_servers.py",
+        "tests/faults/test_lost_server.py",
         "tests/storage/test_probe_servers.py",
     ),
 }

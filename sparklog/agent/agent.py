@@ -226,7 +226,7 @@ class Agent:
     def _said_down(self, state: ClusterState) -> Control[None]:
         if self._once or not state.stores[self.store].agent_up:
             return
-        refused = yield from self._submitted(AgentDown(self.store, self._registered(state).registration))
+        refused = yield from self._submitted(AgentDown(self.store, self._registered(state).registration, stopped=True))
         if refused is None:
             self._note("down", f"the agent of store {self.store} has stopped")
         elif not isinstance(refused, _OVERTAKEN):

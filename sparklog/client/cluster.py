@@ -278,8 +278,9 @@ class Cluster:
                     now_ms=now_ms(),
                     durability=durability,
                 )
+                stores = self.connection.stores(state)  # with the secrets, which a plan does not carry
             try:
-                return plan, write_rows(plan, batches, task=int(command_id[:4], 16))
+                return plan, write_rows(plan, batches, task=int(command_id[:4], 16), stores=stores)
             except NoReplicaOnline as error:
                 offline = error
         raise offline

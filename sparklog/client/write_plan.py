@@ -8,7 +8,7 @@ commit. Objects that no commit names are orphans, which vacuum removes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -165,28 +165,15 @@ def append_command(
 def _planned(state: ClusterState, name: str, compression: str | None, now_ms: int, *, pull: bool) -> PlannedTopic:
     topic = state.topics[state.topic_ids[name]]
     config = state.topic_config(topic)
-    registrations = state.registrations()
-    store_sets: dict[tuple[Holder, ...], int] = {}
-    known: dict[object, int] = {}  # a topic has few combinations of replicas, and many partitions
-    set_of: list[int] = []
-    epochs: list[LeaderEpoch] = []
-    for partition in state.partitions_of(topic):
-        value = partition.replication
-        epochs.append(value.leader_epoch)
-        key = (value.leader, value.isr) if value.leader is not None else value.replicas
-        index = known.get(key)
-        if index is None:
-            stores = sorted(_stores_to_write(value, registrations, pull=pull))
-            holders = tuple(Holder(store, registrations[store]) for store in stores)
-            index = known[key] = store_sets.setdefault(holders, len(store_sets))
-        set_of.append(index)
+    replications = [partition.replication for partition in state.partitions_of(topic)]
+    store_sets, set_of = _store_sets(replications, state.registrations(), pull=pull)
     return PlannedTopic(
         topic.topic_id,
         name,
         topic.partitions,
-        tuple(epochs),
-        tuple(store_sets),
-        tuple(set_of) if len(store_sets) > 1 else (),
+        tuple([value.leader_epoch for value in replications]),
+        store_sets,
+        set_of,
         config.max_message_bytes,
         config.compression_type or compression or "zstd",
         config.compact,
@@ -194,12 +181,24 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
     )
 
 
-def _stores_to_write(value: Replication, registrations: dict[StoreId, int], *, pull: bool) -> list[StoreId]:
-    """The stores to write a partition to: its ISR, or the leader alone.
+def _store_sets(
+    replications: Sequence[Replication], registrations: Mapping[StoreId, int], *, pull: bool
+) -> tuple[tuple[tuple[Holder, ...], ...], tuple[int, ...]]:
+    """The sets of stores to write to, and which one is whose: see `PlannedTopic`.
 
-    Without a leader, those of its replicas that may be there: whichever leads next may have the objects then.
+    A partition goes to its ISR, or to its leader alone; without a leader, to those of its replicas that may be there:
+    whichever leads next may have the objects then.
     """
-    if value.leader is None:
-        stores = [store for store in value.replicas if store in registrations]
-        return stores[:1] if pull else stores
-    return [value.leader] if pull else [store for store in value.isr if store in registrations]
+    store_sets: dict[tuple[Holder, ...], int] = {}
+    known: dict[tuple[StoreId, ...], int] = {}  # few, for many partitions
+    set_of: list[int] = []
+    for value in replications:
+        leader = value.leader
+        stores = value.replicas if leader is None else (leader,) if pull else value.isr
+        index = known.get(stores)
+        if index is None:
+            present = [store for store in sorted(stores) if store in registrations]
+            holders = tuple(Holder(store, registrations[store]) for store in present[: 1 if pull else None])
+            index = known[stores] = store_sets.setdefault(holders, len(store_sets))
+        set_of.append(index)
+    return tuple(store_sets), tuple(set_of) if len(store_sets) > 1 else ()

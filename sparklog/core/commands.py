@@ -236,10 +236,15 @@ class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
 
 
 class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
-    """The agent of a store is silent, and no write has reached the store meanwhile either (rule E8)."""
+    """The agent of a store is silent, and no write has reached the store meanwhile either (rule E8).
+
+    `stopped`: the agent itself says so, because it was told to stop. That proves nothing about the store, which takes
+    writes as before.
+    """
 
     store: StoreId
     registration: int
+    stopped: bool = False
 
 
 class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -55,7 +55,10 @@ class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
 
 
 class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
-    """The agent of a store came up, or fell silent; None: it is silent, and a write has reached the store since."""
+    """The agent of a store came up, or fell silent. None: nobody says whether the store can be reached.
+
+    That is so after a clean stop of the agent, and once a write has reached a store whose agent is silent.
+    """
 
     store: StoreId
     up: bool | None

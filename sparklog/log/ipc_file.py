@@ -26,14 +26,8 @@ FILE_START: Final = MAGIC + b"\0\0"
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
 _CONTINUATION: Final = 0xFFFFFFFF
 _RECORD_BATCHES_FIELD: Final = 3  # table Footer { version; schema; dictionaries; recordBatches; custom_metadata }
-_BLOCK: Final = np.dtype(
-    {
-        "names": ["offset", "metadata_length", "body_length"],
-        "formats": ["<i8", "<i4", "<i8"],
-        "offsets": [0, 8, 16],
-        "itemsize": 24,
-    }
-)
+# The padding is a field, so that it is 0 and not what was in memory before.
+_BLOCK: Final = np.dtype([("offset", "<i8"), ("metadata_length", "<i4"), ("padding", "<i4"), ("body_length", "<i8")])
 
 
 class Sink(Protocol):
@@ -60,7 +54,7 @@ class IpcFileWriter:
         self.crc32c = 0
         self._sink = sink
         self._schema = schema
-        self._blocks: list[tuple[int, int, int]] = []
+        self._blocks: list[tuple[int, int, int, int]] = []
         self._write(file_head(schema))
 
     def append(self, message: pa.Buffer) -> int:
@@ -73,7 +67,7 @@ class IpcFileWriter:
         if marker != _CONTINUATION or not 8 < length <= message.size or length % 8 or message.size % 8:
             raise ValueError(f"wanted an encapsulated Arrow message of whole 8 bytes, found {message.size} bytes")
         position = self.position
-        self._blocks.append((position, length, message.size - length))
+        self._blocks.append((position, length, 0, message.size - length))
         self._write(message)
         return position
 

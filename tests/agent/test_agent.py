@@ -302,7 +302,7 @@ def test_an_agent_says_that_it_is_up_and_that_it_stops(world: ReplicatedCluster)
     agent = DrivenAgent(world, "b").run(1_000)
     assert world.state.stores[StoreId("b")].agent_up is True
     agent.stop()
-    assert world.state.stores[StoreId("b")].agent_up is False
+    assert world.state.stores[StoreId("b")].agent_up is None
     assert agent.agent.error is None
     said = [type(each.command) for each in agent.asked if isinstance(each, Submit)]
     assert said == [AgentUp, AgentDown]

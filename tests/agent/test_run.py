@@ -31,7 +31,7 @@ def test_a_run_goes_on_with_new_writes_until_it_is_stopped() -> None:
     thread.join(60)
     assert not thread.is_alive()
     assert world.replicas() == "a:abc a1 b1 c1"
-    assert world.state.stores[StoreId("c")].agent_up is False
+    assert world.state.stores[StoreId("c")].agent_up is None
     world.cluster.close()
 
 

@@ -29,13 +29,14 @@ from tests.bench.children import ended_on_failure
 from tests.bench.commits import commit_rates
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
+from tests.bench.replicas import deaths, replicas
 from tests.bench.replication import catch_up
 from tests.bench.s3_clients import clients
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
 
-PARTS = ("commits", "state", "soak", "replication", "small", "shuffled", "bulk")
+PARTS = ("commits", "state", "soak", "replication", "replicas", "small", "shuffled", "bulk")
 STORES = ("s3", "hdfs")
 
 
@@ -72,7 +73,9 @@ def main() -> int:
             figures += _alone("soak", "100,000 commits, maintained")
         if "replication" in parts:
             comparisons += catch_up(folder)
-        spark_parts = [part for part in (small, shuffled, bulk) if part.__name__ in parts]
+        if "replicas" in parts:
+            figures += deaths(folder)
+        spark_parts = [part for part in (replicas, small, shuffled, bulk) if part.__name__ in parts]
         if spark_parts:
             spark = _session(folder, {})
             for part in spark_parts:

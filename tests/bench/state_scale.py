@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,14 @@ import sparklog
 from sparklog.chain import snapshot
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core import object_table, slice_table
+from sparklog.core.apply import apply
 from sparklog.core.column_blocks import MAX_BLOCK_ROWS, Block, make_block
+from sparklog.core.commands import Command, FenceStore, Submission
 from sparklog.core.copy_on_write import CopyOnWriteMap
+from sparklog.core.decide.command import decide
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.plan import plan_range
+from sparklog.core.records import At
 from sparklog.core.replication.append import at_end
 from sparklog.core.replication.partition import created
 from sparklog.core.result_table import AppliedBy, ResultTable
@@ -46,31 +51,33 @@ from tests.bench.soak import rss_mib
 
 PARTITIONS = 1_000
 RECORDS = 1_000  # of a segment
+LOCAL = StoreId("local")
+THREE = (StoreId("a"), StoreId("b"), StoreId("c"))
 
 
-def large_state(segments: int) -> ClusterState:
-    """A topic of 1,000 partitions with this many sealed segments of 1,000 records."""
+def large_state(segments: int, stores: Sequence[StoreId] = (LOCAL,)) -> ClusterState:
+    """A topic of 1,000 partitions with this many sealed segments of 1,000 records, all on each of the stores."""
     topic = Topic(TopicId(1), "t", PARTITIONS, {}, 0)
-    store = StoreId("local")
     end = Offset(segments // PARTITIONS * RECORDS)
     partitions = {
         TopicPartition(topic.topic_id, PartitionIndex(at)): Partition(
             topic.topic_id,
             PartitionIndex(at),
-            at_end(created((store,)), end),
+            at_end(created(tuple(stores)), end),
         )
         for at in range(PARTITIONS)
     }
     return ClusterState(
         n=1,
         chain_id="c" * 32,
-        stores=CopyOnWriteMap({store: Store(store, 0, ".", "i", "")}),
+        stores=CopyOnWriteMap({store: Store(store, at, store, f"i{store}", "") for at, store in enumerate(stores)}),
         topics=CopyOnWriteMap({topic.topic_id: topic}),
         topic_ids=CopyOnWriteMap({"t": topic.topic_id}),
         partitions=CopyOnWriteMap(partitions),
         slices=SliceTable(_blocks(segments, slice_table.DTYPES, slice_table.ORDER, _slice_values)),
         objects=ObjectTable(
-            _blocks(segments, object_table.DTYPES, object_table.ORDER, _object_values), [(Holder(store, 0),)]
+            _blocks(segments, object_table.DTYPES, object_table.ORDER, _object_values),
+            [tuple(Holder(store, at) for at, store in enumerate(stores))],
         ),
         next_object_number=segments,
     )
@@ -183,6 +190,19 @@ def add_ms(state: ClusterState, segments: int, appends: int = 50_000) -> float:
     return (time.perf_counter() - begin) * 1000 / appends
 
 
+def command_ms(state: ClusterState, command: Command) -> tuple[float, float]:
+    """Milliseconds to decide a command, and to apply it to a fork of the state, as a commit does."""
+    at = At(EntryNumber(state.n + 1), 1)
+    submission = Submission(CommandId("d" * 32), EntryNumber(state.n), command)
+    begin = time.perf_counter()
+    decision = decide(state, submission, at)
+    decided = time.perf_counter()
+    fork = state.fork()
+    for record in decision.records:
+        apply(fork, record, at)
+    return (decided - begin) * 1000, (time.perf_counter() - decided) * 1000
+
+
 def commit_ms() -> Spread:
     """One append of one record on a cluster of 10,000 partitions, with its object already uploaded."""
     import pyarrow as pa
@@ -199,6 +219,19 @@ def commit_ms() -> Spread:
                 cluster.append("t", rows)
                 took.append((time.perf_counter() - begin) * 1000)
     return Spread.of(took)
+
+
+def replicated_figures(segments: int = 1_000_000) -> list[str]:
+    """The same segments on three stores: a range is planned; the store that leads all is fenced."""
+    state = large_state(segments, THREE)
+    planned = plan_ms(state, segments)
+    fenced = [command_ms(state, FenceStore(THREE[0])) for _ in range(5)]
+    return [
+        f"1 million segments on three stores: a range is planned in {planned.shown(3)} ms (goal < 3)",
+        f"1 million segments on three stores: a store that leads {PARTITIONS:,} partitions is fenced: decided in "
+        f"{Spread.of([decide_ms for decide_ms, _ in fenced]).shown(1)} ms, applied in "
+        f"{Spread.of([apply_ms for _, apply_ms in fenced]).shown(1)} ms",
+    ]
 
 
 def main() -> None:
@@ -219,6 +252,7 @@ def main() -> None:
         print(f"1 million segments: a range is planned in {plan_ms(state, 1_000_000).shown(3)} ms (goal < 3)")
         print(f"1 million segments: one slice is added in {add_ms(state, 1_000_000):.4f} ms, amortised (goal < 2)")
     print(f"1 million segments: {rss_mib() - before:.0f} MiB beyond the imports (goal < 1024)")
+    print(*replicated_figures(), sep="\n")
     planned = plan_ms(large_state(10_000_000), 10_000_000)
     print(f"10 million segments: a range is planned in {planned.shown(3)} ms (goal < 10)")
     print(f"10,000 partitions: one append, upload and commit, takes {commit_ms().shown(2)} ms (goal < 20)")

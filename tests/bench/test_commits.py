@@ -25,3 +25,4 @@ def test_a_state_of_many_segments_is_planned_from_and_added_to() -> None:
     snapshot.prepare(state, "0" * 64, {})
     assert state_scale.plan_ms(state, 20_000).median >= 0
     assert state_scale.add_ms(state, 20_000, appends=100) >= 0
+    assert len(state_scale.replicated_figures(20_000)) == 2

@@ -35,7 +35,9 @@ class StoreCalls:
 
 
 @dataclass
-class _Interfered:
+class Interfered:
+    """A store that asks `calls` before each call."""
+
     inner: ObjectStore
     name: str
     calls: StoreCalls
@@ -65,7 +67,7 @@ class _Interfered:
 
 @dataclass(eq=False)
 class _InterferedUpload:
-    store: _Interfered
+    store: Interfered
     key: str
     inner: Upload
 
@@ -90,7 +92,7 @@ def interfere(monkeypatch: pytest.MonkeyPatch) -> StoreCalls:
     """From now on, the stores of clusters are opened with `StoreCalls` before them."""
     calls = StoreCalls()
     get = Stores.get
-    monkeypatch.setattr(Stores, "get", lambda stores, store: _Interfered(get(stores, store), StoreId(store), calls))
+    monkeypatch.setattr(Stores, "get", lambda stores, store: Interfered(get(stores, store), StoreId(store), calls))
     return calls
 
 

@@ -27,6 +27,8 @@ from sparklog.core.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from sparklog.log import stores
+from sparklog.storage.memory import MemoryStore
 
 
 def new_cluster() -> Cluster:
@@ -285,3 +287,23 @@ def test_a_number_of_partitions_that_is_none_is_refused(cluster: Cluster, total:
     with pytest.raises(InvalidInput, match="wrong type"):
         cluster.add_partitions("t", total)  # type: ignore[arg-type]
     assert len(cluster.describe("t").partitions) == 1
+
+
+def test_an_append_opens_stores_with_the_secrets_that_its_program_gave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan, which travels to tasks of other processes, has none of them."""
+    root = uuid.uuid4().hex
+    init_cluster(f"memory://{root}", stores={"a": f"memory://{root}-a"})
+    opened: list[dict[str, str]] = []
+
+    def open_store(url: str, given: dict[str, str]) -> MemoryStore:
+        if url.endswith("-a"):
+            opened.append(dict(given))
+        return MemoryStore(url)
+
+    monkeypatch.setattr(stores, "open_store", open_store)
+    secrets = {"access_key_id": "id", "secret_access_key": "secret"}
+    with connect(f"memory://{root}", storage={f"a.{key}": value for key, value in secrets.items()}) as cluster:
+        cluster.create_topic("t")
+        cluster.append("t", pa.table({"value": ["x"]}))
+    assert opened
+    assert all(settings == secrets for settings in opened)

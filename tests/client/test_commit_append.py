@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -16,6 +18,7 @@ from sparklog.chain.follower import Follower
 from sparklog.client import cluster as cluster_module
 from sparklog.client.cluster import Cluster
 from sparklog.client.commit_append import commit_append
+from sparklog.client.unawaited_commits import UnawaitedCommits
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import (
@@ -226,6 +229,7 @@ def test_objects_are_copied_to_a_new_leader_that_lacks_them(cluster: Cluster, ca
     plan, written = uploaded(cluster, "3", durability=Durability(Acks.LEADER, pull=True))
     assert {name for name, _ in calls.written} == {"a"}
     elect(cluster, "b")
+    tick(cluster)
     commit(cluster, plan, written)
     assert replicas(cluster) == "b:abc a4 b4 c3"
     assert len(calls.objects()) == 1
@@ -250,6 +254,7 @@ def test_a_holder_that_was_registered_again_is_looked_at_again(cluster: Cluster,
     for key in objects(cluster, "c"):
         store(cluster, "c").delete(key)
     submit(cluster, ReportLoss(C, known.registration, "another life"))
+    tick(cluster)
     commit(cluster, plan, written)
     assert replicas(cluster) == "a:ab a4 b4 c0"
 
@@ -400,6 +405,34 @@ def test_acks_0_waits_for_nothing_and_hears_of_no_error(
         f"a write with acks=0 failed: UNKNOWN_TOPIC_OR_PARTITION: wanted partition 0, topic id {topic_id}"
         in caplog.text
     )
+
+
+def test_a_write_never_passes_one_with_acks_0_that_was_begun_before(
+    cluster: Cluster, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit with acks=0 begins only when the next write waits for it, or is done."""
+    go_on = threading.Event()
+    wait = UnawaitedCommits.wait
+
+    def waited_for(commits: UnawaitedCommits) -> None:
+        go_on.set()
+        wait(commits)
+
+    def late(*given: Any) -> CommandResult:
+        if threading.current_thread() is threading.main_thread():
+            try:
+                return commit_append(*given)
+            finally:
+                go_on.set()
+        assert go_on.wait(60)
+        return commit_append(*given)
+
+    monkeypatch.setattr(UnawaitedCommits, "wait", waited_for)
+    monkeypatch.setattr(cluster_module, "commit_append", late)
+    cluster.append("t", pa.table({"value": ["3"]}), acks=0)
+    write(cluster, "4")
+    cluster.close()
+    assert values(cluster) == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize("acks", [2, "some", "", None, True, 1.5])

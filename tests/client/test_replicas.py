@@ -36,6 +36,7 @@ from sparklog.core.errors import (
     InvalidInput,
     Landed,
     NoReplicaOnline,
+    StoreUnavailable,
     UnknownTopicOrPartition,
     WriteLost,
 )
@@ -47,9 +48,12 @@ from sparklog.log.scan import scan
 from sparklog.log.stores import Stores
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.roll import run_roll
+from sparklog.maintenance.vacuum import run_vacuum
 from sparklog.options.typed import parse_write_options
 from sparklog.spark.batch_writer import begin_write
+from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
+from tests.client.interfered_stores import failing, interfere
 from tests.core.replication.example_partition import ends, roles
 from tests.core.state_contents import contents
 from tests.maintenance.maintained_log import StandingClock
@@ -133,7 +137,7 @@ def test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_has_nothing_to_ro
     for each in "abc":
         submit(cluster, FenceStore(StoreId(each)))
     with pytest.raises(NoReplicaOnline, match="t-0: no store of its replicas could be reached"):
-        write(cluster, "3")
+        cluster.append("t", pa.table({"value": ["3"]}), timeout_ms=1)
     assert run_roll(cluster.connection.url, everything=True).exit_code == 0
     assert values(cluster) == ["0", "1", "2"]
 
@@ -202,8 +206,12 @@ def lead_without_the_last_three(cluster: Cluster) -> None:
     assert replicas(cluster) == "b:b a6 b7 c6"
 
 
-def delete_what_is_due(cluster: Cluster) -> None:
-    run_retention(cluster.connection.url, clock=StandingClock(at_ms=1 << 45))
+def delete_what_was_forgotten(cluster: Cluster) -> None:
+    """It is an orphan once FLOOR has passed it, on every store that is not fenced."""
+    for store in cluster.connection.follower.state.stores.values():
+        if store.fenced:
+            submit(cluster, RegisterStore(NewStore(store.store, store.url, store.incarnation)))
+    run_vacuum(cluster.connection.url, clock=StandingClock(at_ms=1 << 45))
 
 
 def scanned(cluster: Cluster, plan: RangeToRead, *, fail_on_data_loss: bool = True) -> Iterator[str]:
@@ -229,7 +237,7 @@ def test_a_read_from_before_an_unclean_election_names_all_that_was_given_up(
     reading = scanned(cluster, planned)
     assert [next(reading) for _ in range(before)] == list("012345"[:before])
     lead_without_the_last_three(cluster)
-    delete_what_is_due(cluster)
+    delete_what_was_forgotten(cluster)
     assert [next(reading) for _ in range(max(0, 3 - before))] == list("012"[before:])
     with pytest.raises(DataLoss, match=r"t-0: records \[3, 6\) were lost in an unclean election"):
         next(reading)
@@ -240,7 +248,7 @@ def test_a_read_from_before_an_unclean_election_goes_on_with_what_is_left_if_it_
     cluster: Cluster, planned: RangeToRead
 ) -> None:
     lead_without_the_last_three(cluster)
-    delete_what_is_due(cluster)
+    delete_what_was_forgotten(cluster)
     assert list(scanned(cluster, planned, fail_on_data_loss=False)) == list("012")
 
 
@@ -251,7 +259,7 @@ def test_a_read_from_before_a_clean_election_and_a_roll_gives_the_same_records(c
     submit(cluster, FenceStore(StoreId("a")))
     cluster.alter("t", config={"rewrite.delete.delay.ms": 0})
     run_roll(cluster.connection.url, everything=True)
-    delete_what_is_due(cluster)
+    delete_what_was_forgotten(cluster)
     for key in objects(cluster, "a"):
         store(cluster, "a").delete(key)
     assert list(scanned(cluster, planned)) == list("012")
@@ -351,3 +359,30 @@ def test_a_roll_is_written_to_the_stores_in_sync_and_goes_to_the_others_by_a_cop
     cluster.connection.follower.catch_up()
     assert replicas(cluster) == "a:ab a3 b3 c0"  # c has what was there before, and not what stands there now
     assert values(cluster) == ["0", "1", "2"]
+
+
+def test_a_dead_store_does_not_stop_a_roll(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = interfere(monkeypatch)
+    calls.before["b"] = failing(StoreUnavailable("b does not answer"))
+    assert run_roll(cluster.connection.url, everything=True).exit_code == 0
+    cluster.connection.follower.catch_up()
+    assert replicas(cluster) == "a:ac a3 b0 c3"
+    assert values(cluster) == ["0", "1", "2"]
+
+
+def test_a_store_that_was_wiped_has_nothing_of_a_roll(cluster: Cluster) -> None:
+    store(cluster, "b").delete(INCARNATION)
+    assert run_roll(cluster.connection.url, everything=True).exit_code == 0
+    cluster.connection.follower.catch_up()
+    assert replicas(cluster) == "a:ac a3 b0 c3"
+
+
+def test_a_roll_on_too_few_stores_is_not_swapped_in(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.alter("t", config={"min.insync.replicas": 2})
+    calls = interfere(monkeypatch)
+    for name in "bc":
+        calls.before[name] = failing(StoreUnavailable(f"{name} does not answer"))
+    report = run_roll(cluster.connection.url, everything=True)
+    assert report.exit_code == 1
+    cluster.connection.follower.catch_up()
+    assert replicas(cluster) == "a:abc a3 b3 c3"

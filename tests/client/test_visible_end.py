@@ -90,7 +90,7 @@ class Changing:
     def write(self) -> None:
         values = [str(self.written + each) for each in range(self.dice.randint(1, 3))]
         self.written += len(values)
-        self.cluster.append("t", pa.table({"value": values}))
+        self.cluster.append("t", pa.table({"value": values}), timeout_ms=1)
 
     def register(self) -> None:
         back = next((store for store in self.state.stores.values() if store.fenced), self.store())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.docs.clean_shell import in_clean_shell
 
 README = Path(__file__).parents[2] / "README.md"
 SNIPPET = re.compile(r"```(?:python|bash)\n(.*?)```", re.DOTALL)
@@ -41,29 +40,3 @@ def pasted(folder: Path, first: str, program: str, snippet: str) -> str:
     output = in_clean_shell(folder, f"{first}\n{run[program]} <<'PASTED'\n{snippet}\nPASTED\n")
     assert "Error" not in output
     return output
-
-
-def in_clean_shell(folder: Path, script: str) -> str:
-    """What a shell prints that knows nothing of the developer's, and whose variables mislead Spark."""
-    java = Path(shutil.which("java") or "").parent
-    variables = {
-        "HOME": str(folder),
-        "PATH": f"{java}:/usr/bin:/bin",
-        "SPARK_HOME": "/another/spark",
-        "PYSPARK_PYTHON": "/another/python",
-        "PYSPARK_DRIVER_PYTHON": "/another/python",
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        **{name: os.environ[name] for name in ("JAVA_HOME", "SPARK_SUBMIT_OPTS") if name in os.environ},
-    }
-    done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eu"],
-        input=script,
-        cwd=folder,
-        env=variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout

@@ -26,6 +26,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+# M: S-01 N-07 P-07 (kills)
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
@@ -33,10 +34,14 @@ def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
     done = run("--keep", str(folder), "--flights", "3000", STORE="local")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all checks passed" in done.stdout
-    assert (folder / "log.png").read_bytes().startswith(PNG)
+    for picture in ("log.png", "replicas.png"):
+        assert (folder / picture).read_bytes().startswith(PNG)
     removed = json.loads((folder / "retention.json").read_text())["done"]["records"]
     with sparklog.connect(str(folder / "cluster")) as cluster:
         assert cluster.describe("flights").records == 3000 - removed < 3000
+    with sparklog.connect(str(folder / "three-stores" / "chain")) as cluster:
+        assert cluster.describe("flights").records == 3000
+        assert not any(store.agent_up for store in cluster.stores())
 
 
 @pytest.mark.parametrize(

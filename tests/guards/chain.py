@@ -19,6 +19,14 @@ GUARDS: Final = (
         ),
     ),
     Guard(
+        "found-behind-snapshot",
+        "An entry that was found at a slot is not applied behind a snapshot that was loaded since.",
+        "sparklog/chain/catch_up.py",
+        "            self._bodies.clear()  # what was found is older than the snapshot\n",
+        "",
+        ("tests/chain/test_catch_up.py::test_an_entry_that_was_found_does_not_count_behind_a_snapshot",),
+    ),
+    Guard(
         "void-after-read",
         "Entries that were read take effect only if their block is not being deleted.",
         "sparklog/chain/catch_up.py",
@@ -330,6 +338,14 @@ GUARDS: Final = (
         "_is_below(each.key, oldest.floor or",
         "_is_below(each.key, whole[0].floor or",
         ("tests/chain/test_old_snapshots.py::test_a_body_stays_until_three_snapshots_cover_it",),
+    ),
+    Guard(
+        "body-holders",
+        "A large write whose objects were copied since its last submission does not name the body of then.",
+        "sparklog/chain/command_body.py",
+        "        if (objects, slices) == (self._command.objects, self._command.slices):",
+        "        if slices == self._command.slices:",
+        ("tests/client/test_commit_append.py::test_a_large_write_whose_objects_were_copied_has_another_body",),
     ),
     Guard(
         "body-gone",

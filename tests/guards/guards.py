@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.guards import agent, chain, core, log, replication, spark, storage, stores
+from tests.guards import agent, chain, core, log, replication, spark, storage, stores, three_stores
 from tests.guards.guard import Guard
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -20,4 +20,5 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *log.GUARDS,
     *storage.GUARDS,
     *spark.GUARDS,
+    *three_stores.GUARDS,
 )

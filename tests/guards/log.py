@@ -427,8 +427,61 @@ GUARDS: Final = (
         "every-upload",
         "An object that is still being uploaded when the next one is closed is not forgotten.",
         "sparklog/log/task_objects.py",
-        "        self._uploading.append(uploading)\n",
-        "        self._uploading.clear()\n        self._uploading.append(uploading)\n",
+        "        uploading.settle()\n",
+        "",
         ("tests/log/test_object_writer.py::test_every_object_is_named_however_much_room_is_left",),
     ),
+    # ---- a replicated upload ----------------------------------------------------------------------------
+    Guard(
+        "lane-deadline",
+        "A store that never answers does not hold a write up for ever.",
+        "sparklog/log/store_lanes.py",
+        "                if left_ms <= 0:",
+        "                if False:",
+        (
+            "tests/log/test_replicated_upload.py::"
+            "test_the_time_that_a_store_may_hold_a_task_up_is_counted_over_all_its_objects",
+        ),
+    ),
+    Guard(
+        "lane-ahead",
+        "Stores that are equally slow are not given up.",
+        "sparklog/log/store_lanes.py",
+        "                if not any(is_ahead(part) for part in parts):",
+        "                if False:",
+        ("tests/log/test_replicated_upload.py::test_stores_that_are_equally_slow_hold_nobody_up",),
+    ),
+    Guard(
+        "upload-incarnation",
+        "A store that was wiped or swapped is not said to hold an object.",
+        "sparklog/log/replicated_upload.py",
+        "        check_incarnation(store, copy.lane.incarnation)\n",
+        "",
+        ("tests/log/test_replicated_upload.py::test_a_store_that_was_wiped_or_swapped_holds_nothing",),
+    ),
+    Guard(
+        "upload-doubt",
+        "A store that may or may not have an object is not its holder.",
+        "sparklog/log/replicated_upload.py",
+        "                copy.doubt = error\n",
+        "                copy.done = True\n",
+        ("tests/log/test_replicated_upload.py::test_a_store_that_may_have_the_object_is_no_holder",),
+    ),
+    Guard(
+        "upload-given-up",
+        "A store that was given up while it published is not a holder, whatever it says later.",
+        "sparklog/log/replicated_upload.py",
+        "            copy.done = copy.lane.failure is None\n",
+        "            copy.done = True\n",
+        ("tests/log/test_replicated_upload.py::test_a_store_that_answers_after_it_was_given_up_is_no_holder",),
+    ),
+    Guard(
+        "swapped-between-objects",
+        "A store that was swapped during a task holds none of its objects, not even those uploaded before.",
+        "sparklog/client/write_rows.py",
+        "_without(uploaded, swapped, lanes) if swapped else uploaded",
+        "uploaded",
+        ("tests/client/test_commit_append.py::test_a_store_that_is_swapped_between_two_objects_holds_neither",),
+    ),
+    # ---- a copy ---------------------------------------------------------------------------------------
 )

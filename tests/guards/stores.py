@@ -253,7 +253,7 @@ GUARDS: Final = (
         "sparklog/core/apply.py",
         "isinstance(record, Appended) and len(record.ranges) == 1:",
         "isinstance(record, Appended) and record.slices:",
-        (f"{_FORGETTING}test_a_write_of_which_a_part_is_left_stays_known",),
+        (f"{_FORGETTING}test_a_write_to_several_partitions_is_not_written_twice_where_one_lost_it",),
     ),
     Guard(
         "loss-incarnation",
@@ -396,6 +396,14 @@ GUARDS: Final = (
         "written.start < taken.end and taken.start < written.end",
         "taken.start < written.end",
         (f"{_FORGETTING}test_an_application_hears_of_no_later_election_that_took_nothing_of_it",),
+    ),
+    Guard(
+        "forgotten-orphans",
+        "The bytes of a forgotten write stay until FLOOR has passed it: its repeat may name them again.",
+        "sparklog/core/forgetting.py",
+        "        state.objects.remove_many(orphans.tolist())\n",
+        "        state.retired.add_all(orphans, 0, state.topics[key.topic_id].name, ())\n",
+        (f"{_FORGETTING}test_a_repeat_of_a_forgotten_write_may_name_its_object_again",),
     ),
     Guard(
         "forget-sequences",

@@ -123,6 +123,7 @@ class LagClock:
 
     def wait(self, changed: threading.Condition, longest_ms: int) -> None:
         self.waits.append(longest_ms)
+        assert len(self.waits) < 1_000, "it waits for ever"
         if not self.ready():
             changed.wait()
             return

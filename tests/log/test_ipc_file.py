@@ -4,6 +4,7 @@ import io
 from pathlib import Path
 
 import google_crc32c
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -84,6 +85,16 @@ def test_position_and_checksum_are_those_of_the_whole_file():
     assert file.crc32c == google_crc32c.value(whole)
     assert all(position % 8 == 0 for position in positions)
     assert all(whole[position : position + 4] == b"\xff\xff\xff\xff" for position in positions)
+
+
+def test_the_footer_holds_nothing_of_what_was_in_memory_before():
+    """Each 24-byte struct Block has 4 bytes of padding: the same records make the same file."""
+    counts = [1] * 50
+    before = [np.full(len(counts) * 24, 0xFF, dtype=np.uint8) for _ in range(500)]  # for numpy to use again
+    del before
+    whole, _, _ = assemble(counts)
+    blocks = np.frombuffer(whole[-10 - 24 * len(counts) : -10], dtype=np.uint8).reshape(len(counts), 24)
+    assert not blocks[:, 12:16].any()
 
 
 def test_what_is_no_message_is_refused():

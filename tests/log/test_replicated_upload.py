@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 import pytest
 
@@ -17,7 +18,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.types import StoreId
 from sparklog.log.replicated_upload import ReplicatedUpload
-from sparklog.log.store_lanes import StoreLanes
+from sparklog.log.store_lanes import StoreLane, StoreLanes
 from sparklog.storage.keys import INCARNATION, append_key, index_key
 from tests.log.scripted_stores import LAG_MS, Hanging, ScriptedStores, let_end, raising
 
@@ -95,6 +96,20 @@ def test_a_store_that_holds_the_others_up_for_too_long_is_given_up(stores: Scrip
     assert stores["b"].aborted == [KEY], "in the background, once the call that hung has ended"
 
 
+def test_a_store_that_answers_after_it_was_given_up_is_no_holder(stores: ScriptedStores) -> None:
+    """Its answer comes before anybody looks who holds the object."""
+    hanging = Hanging("get", INCARNATION)
+    stores["b"].before = hanging
+    lanes = stores.lanes()
+    made = upload(lanes, A, B)
+    assert hanging.reached.wait(60)
+    (_, lane) = lanes.of((A, B))
+    lane.give_up(StoreUnavailable("it is too late"))
+    lanes.close()
+    let_end(hanging)
+    assert made.holders() == {A}
+
+
 def test_the_time_that_a_store_may_hold_a_task_up_is_counted_over_all_its_objects(stores: ScriptedStores) -> None:
     first, second = Hanging("publish", KEY), Hanging("publish", OTHER)
     stores["b"].before = lambda call, key: [each(call, key) for each in (first, second)]  # type: ignore[func-returns-value]
@@ -116,23 +131,20 @@ def test_the_time_that_a_store_may_hold_a_task_up_is_counted_over_all_its_object
     let_end(second)
 
 
-def test_stores_that_are_equally_slow_hold_nobody_up(stores: ScriptedStores) -> None:
-    hanging = [Hanging("publish") for _ in range(2)]
-    stores["a"].before, stores["b"].before = hanging
+def test_stores_that_are_equally_slow_hold_nobody_up(stores: ScriptedStores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No clock runs while no store is ahead of the others."""
     lanes = stores.lanes()
-    made = upload(lanes, A, B)
-    done = []
-    waiting = threading.Thread(target=lambda: done.append(made.holders()))
-    waiting.start()
-    for each in hanging:
-        assert each.reached.wait(60)
-    assert stores.clock.waits == [], "no clock runs while no store is ahead"
-    for each in hanging:
-        each.go_on.set()
-    waiting.join(60)
-    assert done == [{A, B}]
-    lanes.close()
-    let_end()
+    stores.clock.ready = lambda: True
+    done: set[StoreId] = set()
+    monkeypatch.setattr(lanes.changed, "wait", lambda timeout=None: done.update((A, B)))
+    parts = [_Part(lane) for lane in lanes.of((A, B))]
+    lanes.wait(parts, lambda part: part.lane.store in done, lambda part: part.lane.store in done)
+    assert (stores.clock.waits, lanes.failures()) == ([], {})
+
+
+@dataclass
+class _Part:
+    lane: StoreLane
 
 
 def test_a_store_that_was_given_up_is_asked_for_nothing_more(stores: ScriptedStores) -> None:

@@ -10,8 +10,11 @@ from collections import Counter
 import pytest
 
 from tests.sim.faults import KINDS
+from tests.sim.missing_guards import BY_NAME, seed_for
 from tests.sim.shrink import finding, shrunk
 from tests.sim.world import new_world, prepare
+
+SIMULATED = ("sparklog/agent/", "sparklog/chain/", "sparklog/core/", "sparklog/log/")
 
 
 def main() -> int:
@@ -20,9 +23,12 @@ def main() -> int:
     parser.add_argument("--seeds", default="1000-", help="A-B: from A to before B; A-: from A on")
     parser.add_argument("--seconds", type=float, default=120, help="stop after so long")
     parser.add_argument("--steps", type=int, default=1 << 60, help="stop after so many steps")
+    parser.add_argument("--guards", metavar="WORD,…", help="search seeds for guards with such names")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("-")
     seed, end = int(first), int(last) if last else 1 << 60
+    if arguments.guards is not None:
+        return _search(arguments.guards, range(seed, min(end, seed + 12)))
     counts: Counter[str] = Counter()
     steps = 0
     began_s = time.monotonic()
@@ -47,6 +53,18 @@ def main() -> int:
         f"seeds {first} to {seed - 1}: {steps:,} steps, {steps / max(took_s, 0.001):,.0f} a second; no promise broken"
     )
     print(", ".join(f"{kind} {counts[kind]:,}" for kind in KINDS))
+    return 0
+
+
+def _search(word: str, seeds: range) -> int:
+    """Print, for each guard, what `seen_guards.py` says of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        prepare(patch)
+        for name, guard in BY_NAME.items():
+            if any(each in name for each in word.split(",")) and guard.file.startswith(SIMULATED):
+                found = seed_for(guard, seeds)
+                seen = "not seen" if found is None else f"Seen({found.seed}, {found.steps + 100}),  # {found.message}"
+                print(f'    "{name}": {seen[:160]}'.replace("\n", " "), flush=True)
     return 0
 
 

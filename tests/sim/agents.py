@@ -1,177 +1,113 @@
-"""A simple agent of a store: looks whether the store has what the chain says, fetches what it lacks, and reports."""
+"""The agents of the stores: the real machine of `sparklog/agent`, driven by a process of the world."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
 
-import google_crc32c
 import msgspec
 
-from sparklog.core.commands import AgentUp, HeldEnd, ReplicaReport, ReportLoss, ReportReplicas
-from sparklog.core.errors import KeyNotFound, SparklogError
-from sparklog.core.held_slices import Holding
-from sparklog.core.replication.isr import may_join
-from sparklog.core.state import ClusterState, Partition
-from sparklog.core.types import NewObject, Offset, OffsetRange, Slice, StoreId, TopicPartition
-from sparklog.storage.keys import INCARNATION, data_key, index_key
+from sparklog.agent.agent import Agent
+from sparklog.agent.requests import Fetch, Follow, Look, PutMark, ReadMark, Request, Submit
+from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
+from sparklog.core.types import StoreId
+from sparklog.log.incarnation import Incarnation
+from sparklog.log.object_copy import fetch_object
+from sparklog.storage.keys import INCARNATION, data_key
 from tests.sim.process import Process, Steps
 from tests.sim.stores import Call
-from tests.sim.uploads import incarnation_in
 
-SAMPLES = 2
-FETCHED_AT_ONCE = 8  # slices of a partition
-
-
-@dataclass(frozen=True)
-class Held:
-    """An object that the store holds, or is to hold, for a slice."""
-
-    slice: Slice
-    named: NewObject
-    key: str
+RESTART_MS = 400  # after which an agent that ended with an error is started again
 
 
 def agent(process: Process, store: StoreId) -> Steps:
-    """One round after the other."""
-    world = process.world
-    rounds = 0
+    """Run the agent of a store, again and again: it ends when its store is fenced."""
     while True:
-        yield process.dice.randint(30, 300)
+        run = _Run(process, store)
+        run.step()
+        while not run.machine.ended:
+            yield RESTART_MS
+        if run.machine.error is not None:
+            process.refused(run.machine.error)
+        yield RESTART_MS
+
+
+class _Run:
+    """One life of the machine: its requests are tasks of the process, its wake-ups are timers."""
+
+    def __init__(self, process: Process, store: StoreId) -> None:
+        self.machine = Agent(store, _Dice(process))
+        self._process = process
+        self._store = store
+
+    def step(self, *replies: tuple[Request, object]) -> None:
+        """Go on with these replies, or because it is time."""
+        machine, process = self.machine, self._process
+        if machine.ended:
+            return
+        for request in machine.step(process.world.now_ms, replies):
+            process.spawn(self._perform(request))
+        for note in machine.notes:
+            process.world.note(process.name, "agent", note.event, note.text[:160])
+        machine.notes.clear()
+        wake_ms = machine.wake_ms
+        if wake_ms is not None:
+            process.after(max(0, int(wake_ms - process.world.now_ms)) + 1, self._woken(wake_ms))
+
+    def _woken(self, wake_ms: float) -> Callable[[], None]:
+        def wake() -> None:
+            if self.machine.wake_ms == wake_ms:
+                self.step()
+
+        return wake
+
+    def _perform(self, request: Request) -> Steps:
         try:
-            state = yield from process.catch_up()
-            own = state.stores.get(store)
-            if own is None or own.fenced:
-                continue
-            lost = yield from _lost(process, state, store, full=world.is_ending or rounds % 16 == 0)
-            rounds += 1
-            if lost is not None:
-                yield process.begin_at(state, lost)
-                continue
-            if own.agent_up is not True:
-                yield from process.submit(AgentUp(store, own.registration))
-            yield from _fetch(process, state, store)
+            reply = yield from self._reply(request)
         except SparklogError as error:
-            process.refused(error)
+            reply = error
+        self.step((request, reply))
 
-
-# ---- what is there ----------------------------------------------------------------------------------
-
-
-def _lost(process: Process, state: ClusterState, store: StoreId, *, full: bool) -> Steps:
-    """The loss to report, or None: rules F2 and S1."""
-    own = state.stores[store]
-    incarnation = yield from _incarnation(process, state, store)
-    if incarnation is None:
-        return None
-    if incarnation != own.incarnation:
-        return ReportLoss(store, own.registration, incarnation)
-    ends = []
-    for key, partition in state.partitions.items():
-        if store in partition.replication.replicas:
-            held = held_slices(state, key, store)
-            sample = held if full else [*held[-1:], *process.dice.sample(held, min(SAMPLES, len(held)))]
-            missing = yield from _missing(store, sample)
-            if missing is not None:
-                first = yield from _missing(store, held)
-                ends.append(HeldEnd(key.topic_id, key.partition, (first or missing).slice.start))
-                process.world.note(process.name, "misses", (first or missing).key, f"{key} {partition.log_start}")
-    return ReportLoss(store, own.registration, incarnation, tuple(ends)) if ends else None
-
-
-def _incarnation(process: Process, state: ClusterState, store: StoreId) -> Steps:
-    """The INCARNATION of the store; a new one if it is gone; None if the store does not answer."""
-    try:
-        return incarnation_in((yield Call(store, "get", INCARNATION)))
-    except KeyNotFound:
-        body = {"incarnation": process.new_id(), "chain_id": state.chain_id}
-        yield Call(store, "put", INCARNATION, msgspec.json.encode(body))
-    except SparklogError:
-        pass
-    return None
-
-
-def held_slices(state: ClusterState, key: TopicPartition, store: StoreId) -> list[Held]:
-    """The slices below the LEO of the replica on this store, ascending."""
-    partition = state.partitions[key]
-    end = partition.replication.log_end(store)
-    return [_held(state, key, each) for each in state.slices.find(key, OffsetRange(partition.log_start, end))]
-
-
-def _held(state: ClusterState, key: TopicPartition, each: Slice) -> Held:
-    named = state.objects.get(each.object_number)
-    assert named is not None
-    return Held(each, named, data_key(named, state.topics[key.topic_id].name))
-
-
-def _missing(store: StoreId, held: list[Held]) -> Steps:
-    """The first of them whose object or index is not there in its full length, or None."""
-    calls = [Call(store, "size", key) for each in held for key in (each.key, index_key(each.key))]
-    sizes = [size for each in held for size in (each.named.size_bytes, each.named.index_size_bytes)]
-    replies = yield calls
-    for number, (reply, wanted) in enumerate(zip(replies, sizes, strict=True)):
-        if isinstance(reply, KeyNotFound) or (isinstance(reply, int) and reply != wanted):
-            return held[number // 2]
-        if isinstance(reply, SparklogError):
-            raise reply
-    return None
-
-
-# ---- fetching ---------------------------------------------------------------------------------------
-
-
-def _fetch(process: Process, state: ClusterState, store: StoreId) -> Steps:
-    """Copy what lies beyond the LEOs, read INCARNATION, and report."""
-    reports = []
-    for key, partition in state.partitions.items():
-        value = partition.replication
-        if store not in value.replicas:
-            continue
-        end = yield from _fetched(process, state, key, partition, store)
-        if end > value.log_end(store) or may_join(value, store):
-            reports.append(ReplicaReport(key.topic_id, key.partition, value.leader_epoch, value.version, end))
-    if not reports:
-        return
-    own = state.stores[store]
-    if (yield from _incarnation(process, state, store)) == own.incarnation:
-        yield process.begin_at(state, ReportReplicas(store, own.registration, tuple(reports)))
-
-
-def _fetched(
-    process: Process, state: ClusterState, key: TopicPartition, partition: Partition, store: StoreId
-) -> Generator[Any, Any, Offset]:
-    """Copy the next slices. Returns the log end that the store has then."""
-    value = partition.replication
-    end = value.log_end(store)
-    holding = Holding(state, partition)
-    for each in list(state.slices.find(key, OffsetRange(end, partition.next_offset)))[:FETCHED_AT_ONCE]:
-        held = _held(state, key, each)
-        sources = [other for other in holding.of(each.end, held.named.holders) if other != store]
-        if not (yield from _copied(store, held, sources)):
-            return end
-        end = each.end
-    behind = state.slices.find(key, OffsetRange(end, partition.next_offset))
-    return end if len(behind) else partition.next_offset
-
-
-def _copied(store: StoreId, held: Held, sources: list[StoreId]) -> Steps:
-    """Whether the store has the object and its index, after a copy from the first source that can give them."""
-    parts = ((held.key, held.named.crc32c), (index_key(held.key), held.named.index_crc32c))
-    sizes = (held.named.size_bytes, held.named.index_size_bytes)
-    replies = yield [Call(store, "size", key) for key, _ in parts]
-    for (key, crc), size_bytes, reply in zip(parts, sizes, replies, strict=True):
-        if reply == size_bytes:
-            continue
-        if not isinstance(reply, KeyNotFound):
-            return False
-        for source in sources:
-            (body,) = yield [Call(source, "get", key)]
-            if isinstance(body, bytes) and google_crc32c.value(body) == crc:
-                (put,) = yield [Call(store, "put", key, body)]
-                if put is not None:
+    def _reply(self, request: Request) -> Steps:
+        process, store = self._process, self._store
+        match request:
+            case Follow():
+                return (yield from process.catch_up())
+            case Submit():
+                yield from process.catch_up()
+                return (yield from process.submit(request.command))
+            case ReadMark():
+                try:
+                    return msgspec.json.decode((yield Call(store, "get", INCARNATION)), type=Incarnation)
+                except KeyNotFound:
+                    return None
+            case PutMark():
+                with suppress(KeyExists):
+                    yield Call(store, "put", INCARNATION, msgspec.json.encode(request.mark))
+                return None
+            case Look():
+                held = request.held
+                try:
+                    size_bytes = yield Call(store, "size", data_key(held.object, held.topic))
+                except KeyNotFound:
                     return False
-                break
-        else:
-            return False
-    return True
+                return size_bytes == held.object.size_bytes
+            case Fetch():
+                yield process.dice.randint(1, 30)
+                return fetch_object(request.wanted, store, process.stores)  # type: ignore[arg-type]
+
+
+class _Dice:
+    """See `sparklog.host.dice.Dice`."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def new_id(self) -> str:
+        return self._process.new_id()
+
+    def jittered(self, longest: float) -> float:
+        return self._process.dice.uniform(longest / 2, longest)
+
+    def below(self, end: int) -> int:
+        return self._process.dice.randrange(end)

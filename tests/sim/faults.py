@@ -1,8 +1,8 @@
 """What goes wrong in a simulated world, and when: a list of incidents that follows from the seed.
 
-An incident begins at its time and chooses its target then. Some spoil one call of a process, some last for a while, some
-take objects away. Each kind is counted by name when it has had an effect, so that a campaign can show that it met all.
-Incidents have numbers and dice of their own: a run without some of them is the same otherwise, up to where they matter.
+An incident begins at its time and chooses its target then. Some spoil one call of a process, some last for a while,
+some take objects away. Each kind is counted by name when it has had an effect, so that a campaign can show that it met
+all of them. Incidents have numbers and dice of their own: a run without some is the same up to where they matter.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ LASTING: Final = {
     "clock-jump": 3,
 }
 OF_PROCESSES: Final = {"crash": 8, "pause": 8, "stalled-commit": 3, "stalled-upload": 3}
-OF_OBJECTS: Final = {"store-wiped": 3, "store-rolled-back": 6, "object-lost": 5, "object-damaged": 3}
+OF_OBJECTS: Final = {"store-wiped": 3, "store-rolled-back": 6, "object-lost": 5, "object-damaged": 6}
 OF_TOPICS: Final = {"topic-recreated": 2}
-SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once", "data-loss-noticed")
+SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once")
 WEIGHTS: Final = {**OF_A_CALL, **LASTING, **OF_PROCESSES, **OF_OBJECTS, **OF_TOPICS}
 KINDS: Final = (*WEIGHTS, *SECONDARY)
 
@@ -66,6 +66,11 @@ def planned(seed: int, span_ms: int, mean_gap_ms: int) -> list[Incident]:
     return incidents
 
 
+def writers_of(world: World) -> list[Process]:
+    """The processes that write records."""
+    return [each for each in world.processes if each.name.startswith("writer")]
+
+
 class Faults:
     """The incidents of one world, and what of them is in force."""
 
@@ -74,7 +79,7 @@ class Faults:
         self.counts: Counter[str] = Counter()
         self.is_calm = False  # nothing goes wrong any more
         self.copies: dict[StoreId, losses.Copy] = {}  # old copies of stores, to be rolled back to
-        self._armed: list[tuple[str, Process]] = []  # one call of this process is to go wrong
+        self._armed: list[tuple[str, Process, bool]] = []  # one call of this process is to go wrong; True: a put
         self._cut: set[tuple[str, StoreId]] = set()  # a process can't reach a store
         self._throttled: Counter[StoreId] = Counter()
         self._lasting: Counter[str] = Counter()
@@ -102,8 +107,8 @@ class Faults:
         if self._throttled[store.name] and process.dice.random() < 0.5:
             self.count("throttled")
             return "throttled"
-        for index, (kind, target) in enumerate(self._armed):
-            if target is process and (operation == "put" or kind != "late-put"):
+        for index, (kind, target, is_put) in enumerate(self._armed):
+            if target is process and (operation == "put" or not is_put):
                 del self._armed[index]
                 self.count(kind)
                 return kind
@@ -121,7 +126,9 @@ class Faults:
         process = dice.choice(self.world.processes)
         store = self.world.stores[dice.choice(list(self.world.stores))]
         if kind in OF_A_CALL:
-            self._armed.append((kind, process))
+            if dice.random() < 0.5:
+                process = dice.choice(writers_of(self.world) or [process])
+            self._armed.append((kind, process, kind == "late-put" or dice.random() < 0.6))
         elif kind in LASTING:
             self._last(kind, process, store, dice)
         elif kind in OF_PROCESSES:
@@ -190,8 +197,7 @@ class Faults:
                 life = process.life
                 self.world.at(dice.choice((300, 3_000, 9_000)), lambda: self.wake(process, life))
             case "stalled-commit" | "stalled-upload":
-                writers = [each for each in self.world.processes if each.name.startswith("writer")]
-                if writers:
+                if writers := writers_of(self.world):
                     dice.choice(writers).stall = kind
             case _:
                 pass

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sparklog.core.state import Partition
 from sparklog.core.types import OffsetRange, StoreId, TopicPartition
-from sparklog.storage.keys import INCARNATION, data_key
+from sparklog.storage.keys import INCARNATION, data_key, parse_data_key
 from tests.sim.stores import META, SimStore
 
 if TYPE_CHECKING:
@@ -33,12 +33,13 @@ def happen(world: World, kind: str, dice: random.Random) -> None:
         case "store-rolled-back":
             copy = world.faults.copies.pop(store.name, None)
             if copy is None or copy.get(INCARNATION) != store.bodies.get(INCARNATION):
-                world.faults.copies[store.name] = dict(store.bodies)
+                world.faults.copies[store.name] = {key: store.bodies[key] for key in store.bodies if store.holds(key)}
                 return
             gone = [key for key in store.bodies if key not in copy]
             _take(world, store, gone)
-            for key, body in copy.items():
-                store.bodies.setdefault(key, body)
+            for key in copy.keys() - store.bodies.keys():
+                store.bodies[key] = copy[key]
+                store.destroyed.pop(key, None)
         case _:
             keys = [key for key in sorted(store.bodies) if key.endswith((".arrow", ".index"))]
             if not keys:
@@ -61,11 +62,24 @@ def can_bear(world: World, store: StoreId) -> bool:
     state = world.observer.head.state
     if any(other.fenced for other in state.stores.values()):
         return False
+    if any(_is_impaired(world, other) for name, other in world.stores.items() if name not in (META, store)):
+        return False
     return all(
         any(_is_whole(world, key, partition, other) for other in _leaders(partition) if other != store)
         for key, partition in state.partitions.items()
         if store in partition.replication.replicas
     )
+
+
+def _is_impaired(world: World, store: SimStore) -> bool:
+    """Whether the store still lacks something that a fault took and that is named, or may be yet."""
+    state = world.observer.head.state
+    named = {each.object.upload_id for each in state.objects}
+    for key in store.destroyed:
+        name = parse_data_key(key)
+        if name is None or name.upload_id in named or name.n0 >= state.floor:
+            return True
+    return False
 
 
 def _leaders(partition: Partition) -> tuple[StoreId, ...]:

@@ -24,9 +24,17 @@ def send(world: World, process: Process, call: Call, reply: Reply) -> None:
     there_ms, back_ms = dice.randint(1, 8) * store.slowness, dice.randint(1, 8)
     if world.faults.holds_up(process, call):
         stalled_ms = dice.randint(4_000, 12_000)
-        world.at(stalled_ms, lambda: _arrive(world, process, call), lands=True)
+        is_answered = dice.random() < 0.5
+
+        def land() -> None:
+            result = _arrive(world, process, call)
+            if process.life == life and is_answered:
+                world.at(5, lambda: reply(result), process)
+
+        world.at(stalled_ms, land, lands=True)
         world.at(stalled_ms + 10, lambda: world.faults.wake(process, life))
-        world.at(TIMEOUT_MS, lambda: reply(_no_answer(call)), process)
+        if not is_answered:
+            world.at(TIMEOUT_MS, lambda: reply(_no_answer(call)), process)
         return
     fault = world.faults.of_call(process, store, call.operation)
     match fault:

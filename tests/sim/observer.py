@@ -52,7 +52,6 @@ from sparklog.core.types import (
     ObjectNumber,
     Offset,
     OffsetRange,
-    PartitionIndex,
     Slice,
     StoreId,
     TopicPartition,
@@ -64,7 +63,6 @@ from sparklog.storage.keys import (
     command_key,
     data_key,
     entry_block,
-    entry_key,
     index_key,
     parse_data_key,
     parse_entry_key,
@@ -88,6 +86,7 @@ class Observer:
         self.head = Head()
         self._leaders: dict[tuple[TopicPartition, int], StoreId | None] = {}
         self._claimed: set[tuple[StoreId, ObjectNumber]] = set()  # seen on the store after the chain said so
+        self._registered_n: dict[StoreId, int] = {}
         self._keys: dict[UploadId, ObjectNumber] = {}
         world.stores[META].put_hook = self._on_put
         for name in world.stores:
@@ -136,6 +135,9 @@ class Observer:
     # ---- one command ----------------------------------------------------------------------------
 
     def _command(self, before: ClusterState, after: ClusterState, command: AppliedCommand, n: int) -> None:
+        for record in command.records:
+            if isinstance(record, StoreRegistered):
+                self._registered_n[record.store] = n
         relisted = {record.store for record in command.records if isinstance(record, StoreRegistered)}
         self._claimed = {each for each in self._claimed if each[0] not in relisted} if relisted else self._claimed
         swaps = {
@@ -224,6 +226,7 @@ class Observer:
             return
         key = change.topic_partition
         lost = after.partitions[key].replication.lost
+        self.world.faults.count("records-forgotten")
         for offset, value in self.history.forget(key, change.forgotten_from):
             if self.history.acknowledged.get(value) != "ALL":
                 continue
@@ -242,7 +245,7 @@ class Observer:
     # ---- the stores -----------------------------------------------------------------------------
 
     def _claims(self, state: ClusterState, key: TopicPartition, slices: list[Slice], n0: int | None) -> None:
-        """Check 7. With `n0`, what a fault took before it is no excuse: the author should have looked."""
+        """Check 7. With `n0`, what a fault took in another life of the store is no excuse: its agent has said so."""
         if not slices:
             return
         holding = Holding(state, state.partitions[key])
@@ -261,7 +264,7 @@ class Observer:
         key = data_key(named, topic)
         for name, crc in ((key, named.crc32c), (index_key(key), named.index_crc32c)):
             taken_n = place.destroyed.get(name)
-            if taken_n is not None and (n0 is None or taken_n >= n0):
+            if taken_n is not None and (n0 is None or taken_n >= min(n0, self._registered_n[store])):
                 continue
             body = place.bodies.get(name)
             assert body is not None, f"7: {store} is said to hold {where}, {name} is not there (n0 {n0}, {taken_n})"
@@ -279,7 +282,7 @@ class Observer:
             if name.upload_id not in self.history.confirmed:
                 assert name.n0 < state.floor, f"9: {key} of {store} can be committed, FLOOR is {state.floor}"
             return
-        if number in state.retired:
+        if number is None or number in state.retired:
             return
         columns = state.slices.everything().columns
         rows = columns["partition_key"][columns["object_number"] == number].tolist()
@@ -309,11 +312,3 @@ def values_of(store: RawView, topic: str, named: NamedObject, each: Slice) -> di
     for _, batch in batches:
         found.update(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True))
     return found
-
-
-def place_of(topic_id: int, partition: int) -> TopicPartition:
-    """Shortly."""
-    return TopicPartition(topic_id, PartitionIndex(partition))  # type: ignore[arg-type]
-
-
-__all__ = ["Observer", "entry_key", "values_of"]

@@ -43,7 +43,7 @@ def operator(process: Process) -> Steps:
         _alter: 1,
     }
     while True:
-        yield process.dice.randint(200, 2_500)
+        yield process.dice.randint(100, 1_200)
         (action,) = process.dice.choices(list(actions), list(actions.values()))
         try:
             state = yield from process.catch_up()
@@ -59,9 +59,9 @@ def _fence(process: Process, state: ClusterState) -> Steps:
 
 
 def _some_store(process: Process, state: ClusterState) -> StoreId:
-    """A store; where elections may be unclean, mostly one that leads."""
+    """A store, mostly one that leads."""
     leader = state.partitions[_some(process, state)].replication.leader
-    if leader is not None and process.world.shape.unclean and process.dice.random() < 0.7:
+    if leader is not None and process.dice.random() < 0.6:
         return leader
     return process.dice.choice(list(state.stores))
 

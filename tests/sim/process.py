@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 URL = f"memory://{META}"
-COMMIT_MS = 8_000  # how long a command tries to win a slot
+COMMIT_MS = (300, 1_500, 8_000)  # how long a command tries to win a slot: one of these
 
 Steps = Generator[Any, Any, Any]
 
@@ -58,7 +58,7 @@ class Process:
         self.life = 0
         self.is_up = False
         self.is_paused = False
-        self.held: list[Callable[[], None]] = []  # what happens to it once it wakes
+        self.held: list[Callable[[], object]] = []  # what happens to it once it wakes
         self.wall_offset_ms = 0
         self.stall = ""  # where a writer is to be held up next
         self._begin = begin
@@ -91,7 +91,7 @@ class Process:
         for act in held:
             self._in(0, act)
 
-    def _in(self, delay_ms: int, act: Callable[[], None]) -> None:
+    def _in(self, delay_ms: int, act: Callable[[], object]) -> None:
         self.world.at(delay_ms, act, self)
 
     # ---- what tasks use -------------------------------------------------------------------------
@@ -129,10 +129,6 @@ class Process:
         """Give a command its identity."""
         return Submission(CommandId(self.new_id()), self.position, command)
 
-    def begin_at(self, state: ClusterState, command: Command) -> Submission:
-        """Give a command its identity that was begun when `state` was read."""
-        return Submission(CommandId(self.new_id()), EntryNumber(state.n), command)
-
     def submit(self, command: Command) -> Generator[Any, Any, CommandResult]:
         """Commit a command that is begun now."""
         return (yield self.begin(command))  # type: ignore[no-any-return]
@@ -150,16 +146,24 @@ class Process:
         if head.n > self.head.n:
             self.head = head
 
+    def spawn(self, steps: Steps) -> None:
+        """Begin another task of this life."""
+        task = Task(steps, f"{self.name}.{len(self.tasks)}")
+        self.tasks.append(task)
+        self._in(0, lambda: self._go_on(task, None))
+
+    def after(self, delay_ms: int, act: Callable[[], None]) -> None:
+        """Do it after so long, unless the process has died."""
+        self._in(delay_ms, act)
+
     # ---- tasks ----------------------------------------------------------------------------------
 
     def _go_on(self, task: Task, answer: object) -> None:
         """Let a task go on with this answer, up to the next thing it waits for."""
         try:
-            if isinstance(answer, SparklogError):
-                wanted = task.steps.throw(answer)
-            else:
-                wanted = task.steps.send(answer)
+            wanted = task.steps.throw(answer) if isinstance(answer, SparklogError) else task.steps.send(answer)
         except StopIteration:
+            self.tasks.remove(task)
             return
         self._wait_for(task, wanted)
 
@@ -172,7 +176,8 @@ class Process:
             case list():
                 self._send_all(task, wanted)
             case Submission():
-                ticket = Ticket(wanted, self.world.now_ms + COMMIT_MS, COMMIT_MS)
+                timeout_ms = self.dice.choice(COMMIT_MS)
+                ticket = Ticket(wanted, self.world.now_ms + timeout_ms, timeout_ms)
                 self._waiting[ticket] = task
                 self.commits.learn(self.head)
                 self.commits.submit(ticket, self._now())
@@ -187,6 +192,7 @@ class Process:
         try:
             wanted = task.steps.send(reply)
         except StopIteration:
+            self.tasks.remove(task)
             return
         self._wait_for(task, wanted)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
@@ -43,7 +43,7 @@ def read(process: Process, state: ClusterState, key: TopicPartition, *, everythi
         newest = process.world.observer.head.state
         topic = newest.topics.get(key.topic_id)
         if topic is None:
-            raise_unknown(key)
+            raise UnknownTopicOrPartition(f"{key} was deleted")
         now = newest.partitions[key]
         again = OffsetRange(min(max(at, now.log_start), old.end), old.end)
         return plan_range(newest, topic, key.partition, again)
@@ -68,9 +68,3 @@ def read(process: Process, state: ClusterState, key: TopicPartition, *, everythi
         gone = before[offset] not in history.live
         assert gone, f"13: {process.name} does not see {before[offset]!r} at {offset} of {key} in [{start}, {high})"
     process.world.reads += 1
-
-
-def raise_unknown(key: TopicPartition) -> None:
-    from sparklog.core.errors import UnknownTopicOrPartition
-
-    raise UnknownTopicOrPartition(f"{key} was deleted")

@@ -62,7 +62,8 @@ def shrunk(found: Finding, tries: int = TRIES) -> Finding:
     while bunch:
         parts += [list(incidents[low : low + bunch]) for low in range(0, len(incidents), bunch)]
         bunch //= 4
-    for part in [*parts, *([name] for name in names)]:
+    parts += [[name] for name in names]
+    for part in parts:
         if tries == 0 or found.without.issuperset(part):
             continue
         tries -= 1

@@ -232,7 +232,6 @@ class OnPaper(OpenStores):
     def __init__(self, world: World, process: Process) -> None:
         super().__init__(world, process)
         self.objects: dict[str, bytes] = {}
-        self._paper: dict[StoreId, RawView] = {}
 
     def get(self, store: StoreId) -> RawView:
         return _WritesOnPaper(self._world.stores[store], self._process, self.objects)  # type: ignore[arg-type]

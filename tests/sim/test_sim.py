@@ -18,7 +18,7 @@ from tests.sim.seen_guards import SEEN
 from tests.sim.shrink import finding, shrunk
 from tests.sim.world import Shape, new_world, prepare
 
-SEEDS = 54
+SEEDS = 120
 PARTS = 3  # tests that share the seeds, so that workers can run them in parallel
 OFTEN = 20  # how often all seeds together meet each kind of fault, at least
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.unfreeze()
 
 
-# M: S-01 S-03 L-01 L-02 L-04 L-06 L-12 P-02 P-06 P-07 I-02 I-03 I-06 F-09
+# M: S-03 L-02 L-12 P-02 P-07 I-02 I-06 F-09 (loses)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
     counts: Counter[str] = Counter()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from sparklog.chain import snapshot
 from sparklog.chain.old_snapshots import decide_old, delete_old, find
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Submission
@@ -64,23 +66,16 @@ def _roll(process: Process) -> Steps:
     assert slices is not None
     target = roll_job._target(state, segment)
     n0 = process.position
-    yield process.dice.choice((0, 20, 500))
+    yield process.dice.choice((0, 20, 500, 1_500))
     paper = OnPaper(process.world, process)
     rewritten = rewrite(slices, target, paper, lambda: UploadId(process.new_id()))  # type: ignore[arg-type]
     taken = yield from put_on(paper.objects, [each.store for each in target.holders])
     holders = yield from holders_among(state, taken)
     if holders:
-        objects = tuple(replaced(each, holders=tuple(holders)) for each in rewritten.objects)
-        command = roll_job._command(segment, replaced(rewritten, objects=objects))
+        objects = tuple(replace(each, holders=tuple(holders)) for each in rewritten.objects)
+        command = roll_job._command(segment, replace(rewritten, objects=objects))
         yield Submission(CommandId(process.new_id()), n0, command)
         process.world.rolled += 1
-
-
-def replaced(value: object, **changes: object):  # type: ignore[no-untyped-def]
-    """`msgspec.structs.replace`, for whatever struct."""
-    import msgspec
-
-    return msgspec.structs.replace(value, **changes)  # type: ignore[type-var]
 
 
 # ---- retention and deletion -------------------------------------------------------------------------

@@ -21,15 +21,12 @@ from sparklog.core.types import (
     TopicPartition,
     UploadId,
 )
-from sparklog.log.batch import BatchEncoder
 from sparklog.log.open_object import OpenObject, slices_of
 from sparklog.log.records_schema import TIMESTAMP
 from sparklog.storage.keys import INCARNATION
 from tests.sim.history import Uploaded
 from tests.sim.process import Process, Steps
 from tests.sim.stores import Call, RawView, SimStore
-
-_ENCODER = BatchEncoder("none")
 
 
 @dataclass(frozen=True)
@@ -54,12 +51,12 @@ def encode(process: Process, topic: Topic, parts: Mapping[PartitionIndex, Sequen
         index_crc32c=0,
         holders=(),
     )
-    paper = SimStore(StoreId("paper"))
+    paper, encoder = SimStore(StoreId("paper")), process.world.encoder
     made = OpenObject([RawView(paper)], named, topic.name)
     for partition, values in sorted(parts.items()):
-        made.append(_ENCODER.encode(partition, _rows(process, values)))
+        made.append(encoder.encode(partition, _rows(process, values)))
     whole, index = made.publish()
-    _ENCODER.rewind()
+    encoder.rewind()
     of = {TopicPartition(topic.topic_id, partition): tuple(values) for partition, values in parts.items()}
     process.world.history.uploads[named.upload_id] = Uploaded(named.n0, of)
     return Encoded(whole, tuple(slices_of(0, whole, index)), paper.bodies)
@@ -100,4 +97,4 @@ def incarnation_in(reply: object) -> str | None:
     """The incarnation in an INCARNATION; None if there is no answer or none is there."""
     if isinstance(reply, SparklogError):
         return None
-    return str(msgspec.json.decode(reply)["incarnation"])  # type: ignore[arg-type]
+    return str(msgspec.json.decode(reply)["incarnation"])  # type: ignore[call-overload]

@@ -24,6 +24,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import StoreId
+from sparklog.log.batch import BatchEncoder
 from sparklog.storage.keys import INCARNATION
 from tests.sim import agents, operator, readers, upkeep, writers
 from tests.sim.faults import Faults, planned
@@ -33,6 +34,11 @@ from tests.sim.process import Process, Steps
 from tests.sim.stores import META, SimStore
 
 STORES = tuple(map(StoreId, "abcd"))
+CONFIG = {
+    "replica.fetch.wait.max.ms": "300",
+    "replica.fetch.backoff.ms": "50",
+    "replica.lag.time.max.ms": "1000",
+}
 SPAN_MS = 12_000  # how long faults go on
 DRAIN_MS = 200_000  # how long a world may take to come to rest
 START_MS = 1_700_000_000_000
@@ -58,7 +64,7 @@ class Shape:
 class World:
     """One cluster and one schedule. `without`: numbers of incidents and names of processes that are left out."""
 
-    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 150) -> None:
+    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 200) -> None:
         self.seed = seed
         self.dice = random.Random(f"{seed}/world")
         self.shape = Shape.of(self.dice)
@@ -67,10 +73,11 @@ class World:
         self.is_ending = False
         self.trace: list[tuple[object, ...]] = []
         self.refusals: Counter[str] = Counter()
+        self.encoder = BatchEncoder("none")  # not shared by worlds: padding may be what was in its memory before
         self.memory: dict[str, writers.Memory] = {}
         self.reads = self.rolled = self.vacuumed = self.deleted_blocks = 0
         self.acks = 0
-        self._events: list[tuple[int, int, Process | None, int, bool, Callable[[], None]]] = []
+        self._events: list[tuple[int, int, Process | None, int, bool, Callable[[], object]]] = []
         self._order = count()
         self._landing = 0  # calls on their way to a store
         self.stores = {name: SimStore(name) for name in (META, *STORES)}
@@ -86,7 +93,7 @@ class World:
     # ---- the clock ------------------------------------------------------------------------------
 
     def at(
-        self, delay_ms: int, act: Callable[[], None], process: Process | None = None, *, lands: bool = False
+        self, delay_ms: int, act: Callable[[], object], process: Process | None = None, *, lands: bool = False
     ) -> None:
         """Do it after so many milliseconds; if it is for a process, only in its present life."""
         life = process.life if process is not None else 0
@@ -175,13 +182,8 @@ class World:
         rough = [f"{each.store} is fenced" for each in state.stores.values() if each.fenced]
         for key, each in state.partitions.items():
             value = each.replication
-            if (
-                value.leader is None
-                or value.adding
-                or value.removing
-                or value.isr != value.replicas
-                or min(value.log_ends) < value.next_offset
-            ):
+            moves = value.adding or value.removing
+            if value.leader is None or moves or value.isr != value.replicas or min(value.log_ends) < value.next_offset:
                 rough.append(f"{key}: {value}")
         return rough
 
@@ -201,7 +203,7 @@ class World:
             "writer-3": lambda process: [writers.application(process)],
             "reader-1": lambda process: [readers.reader(process)],
             "operator": lambda process: [operator.operator(process)],
-            "roller": lambda process: [upkeep.roller(process)],
+            "roller": lambda process: [upkeep.roller(process), upkeep.roller(process)],
             "retention": lambda process: [upkeep.retention(process)],
             "vacuum": lambda process: [upkeep.vacuum(process)],
             "keeper": lambda process: [upkeep.keeper(process)],
@@ -223,7 +225,7 @@ class World:
     def _founding(self, process: Process) -> Steps:
         chain_id = process.new_id()
         new = tuple(NewStore(store, f"memory://{store}", self._mark(store, chain_id)) for store in STORES)
-        yield from process.submit(CreateCluster(chain_id, new))
+        yield from process.submit(CreateCluster(chain_id, new, CONFIG))
         yield from process.submit(self._topic())
 
     def _topic(self) -> CreateTopic:
@@ -310,8 +312,8 @@ class World:
 
 def prepare(patch: Any) -> None:
     """Small blocks and caches, no threads: for all worlds of a test. `patch` is pytest's monkeypatch or the like."""
+    from sparklog.agent import agent
     from sparklog.chain import catch_up, command_body, group, old_snapshots, snapshot
-    from sparklog.log import object_reader
     from sparklog.storage import keys
     from tests.faults.inline_pool import Inline
 
@@ -322,7 +324,7 @@ def prepare(patch: Any) -> None:
     patch.setattr(snapshot, "ThreadPoolExecutor", Inline)
     patch.setattr(command_body, "SLICES_INLINE", 2)
     patch.setattr(group, "SLICES_INLINE", 2)
-    patch.setattr(object_reader, "CACHED_INDEXES", 1024)
+    patch.setattr(agent, "EXAMINE_EVERY_MS", 1_500)
 
 
 def new_world(seed: int, **how: Any) -> World:

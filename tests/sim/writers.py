@@ -76,6 +76,10 @@ class GaveUp(Exception):
     """Tried long enough: the write may be there or not."""
 
 
+class Unsent(NoReplicaOnline):
+    """There is no store to name, so nothing was asked: this says nothing of earlier tries."""
+
+
 @dataclass
 class Memory:
     """What a writer keeps through crashes: an application's checkpoint."""
@@ -98,13 +102,13 @@ def plain_writer(process: Process) -> Steps:
         topic = _some_topic(process, state)
         if topic is None:
             continue
-        acks = process.dice.choice((Acks.ALL, Acks.ALL, Acks.ALL, Acks.LEADER, Acks.NONE))
+        acks = process.dice.choice((Acks.ALL, Acks.ALL, Acks.LEADER, Acks.LEADER, Acks.NONE))
         partitions = _partitions(process, topic, several=acks is Acks.ALL)
         write = Write(
             topic.name,
             {partition: _values(process, memory, "w") for partition in partitions},
             acks,
-            pull=len(partitions) == 1 and process.dice.random() < 0.25,
+            pull=len(partitions) == 1 and process.dice.random() < 0.4,
             take_over=process.dice.random() < 0.5,
         )
         yield from _tried(process, write)
@@ -133,7 +137,8 @@ def producer(process: Process) -> Steps:
                 values = _values(process, memory, stream)
                 first = sequences.get((topic.topic_id, partition), 0)
                 acks = process.dice.choice((Acks.ALL, Acks.ALL, Acks.LEADER))
-                write = Write(topic.name, {partition: values}, acks, producer=(producer_id or 0, first))
+                pull = process.dice.random() < 0.3
+                write = Write(topic.name, {partition: values}, acks, pull, producer=(producer_id or 0, first))
             ((partition, values),) = write.parts.items()
             result = yield from written(process, write)
             del result
@@ -210,7 +215,7 @@ def written(process: Process, write: Write) -> Steps:
 def _committed(process: Process, write: Write, encoded: Encoded, n0: EntryNumber, holders: Sequence[Holder]) -> Steps:
     """Submit the same command until there is an answer."""
     command_id = CommandId(process.new_id())
-    in_doubt = False
+    in_doubt = is_refused = False
     state = process.state
     try:
         for _ in range(TRIES):
@@ -223,9 +228,11 @@ def _committed(process: Process, write: Write, encoded: Encoded, n0: EntryNumber
                 return result
             except REFUSED_FOR_NOW as error:
                 in_doubt = in_doubt or error.landed is Landed.UNKNOWN
+                is_refused = error.landed is Landed.NO and not isinstance(error, Unsent)
                 process.refused(error)
             except (OutcomeUnknown, RequestTimedOut, StoreUnavailable) as error:
                 in_doubt = in_doubt or error.landed is not Landed.NO
+                is_refused = False
             yield process.dice.randint(30, 300)
             try:
                 state = yield from process.catch_up()
@@ -242,6 +249,8 @@ def _committed(process: Process, write: Write, encoded: Encoded, n0: EntryNumber
         if isinstance(error, WriteExpired):
             raise GaveUp from error
         raise
+    if is_refused:
+        process.world.history.refused.add(encoded.named.upload_id)
     raise GaveUp
 
 
@@ -259,7 +268,7 @@ def _holders_now(state: ClusterState, write: Write, encoded: Encoded, holders: S
 
 def _command(state: ClusterState, topic: Topic, write: Write, encoded: Encoded, holders: Sequence[Holder]) -> Append:
     if not holders:
-        raise NoReplicaOnline(f"no store has taken {encoded.named.upload_id}")
+        raise Unsent(f"no store has taken {encoded.named.upload_id}")
     slices = encoded.slices
     if write.producer is not None:
         (slice_,) = slices

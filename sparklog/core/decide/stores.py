@@ -119,8 +119,13 @@ def decide_agent_up(state: ClusterState, command: AgentUp, at: At) -> tuple[Reco
 
 
 def decide_agent_down(state: ClusterState, command: AgentDown, at: At) -> tuple[Record, ...]:
-    """The store can't be reached: where it leads, another replica does if it may. It stays in sync until it lags."""
+    """The store can't be reached: where it leads, another replica does if it may. It stays in sync until it lags.
+
+    An agent that was stopped starts no election: that could forget what no follower has yet.
+    """
     store = _with_agent(state, command)
+    if command.stopped:
+        return (AgentChanged(store.store, up=None),) if store.agent_up is not None else ()
     if store.agent_up is False:
         return ()
     changes = _search_leaders(state, at, store.store, reachable_stores(state, but=store.store))

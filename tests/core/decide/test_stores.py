@@ -281,6 +281,15 @@ def test_a_silent_leader_is_replaced_and_stays_in_sync(log: ReplicatedLog) -> No
     assert log.decide(AgentDown(A, 0)).records == ()
 
 
+def test_a_clean_stop_of_an_agent_takes_the_lead_from_nobody(log: ReplicatedLog) -> None:
+    log.submit(AgentUp(A, 0))
+    log.write_to_leader("a")
+    log.submit(AgentDown(A, 0, stopped=True))
+    assert log.state.stores[A].agent_up is None
+    assert log.value().leader == A
+    assert log.decide(AgentDown(A, 0, stopped=True)).records == ()
+
+
 def test_where_nobody_else_may_a_silent_store_leads_on(log: ReplicatedLog) -> None:
     for at, each in enumerate((B, C, A)):
         log.submit(AgentDown(each, log.registration(each)))

@@ -1,0 +1,34 @@
+"""docs/replication.md: its snippets set up three stores, lose one, get it back and retire it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparklog
+from tests.docs.clean_shell import in_clean_shell
+
+PAGE = Path(__file__).parents[2] / "docs" / "replication.md"
+SNIPPETS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+NO_AGENT_IS_LEFT = "trap 'kill -9 $(jobs -p) 2>/dev/null || true; wait' EXIT"
+
+
+# M: S-01 P-07 P-11 (kills)
+@pytest.mark.slow
+def test_the_snippets_run_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    text = "\n".join(SNIPPETS).replace("/tmp/sparklog-replicas", str(tmp_path))
+    printed = in_clean_shell(tmp_path, f'export PATH="$PWD/.venv/bin:$PATH"\n{NO_AGENT_IS_LEFT}\n{text}')
+    assert "store b did not take the write" in printed
+    assert "lagging" in printed
+    assert "loss: store b: the loss is reported" in printed
+    assert "moving the replicas of 3 partitions" in printed
+    with sparklog.connect(str(tmp_path / "chain")) as cluster:
+        assert [store.store for store in cluster.stores()] == ["a", "c", "d"]
+        replicas = [each.replication for each in cluster.describe("orders").partitions]
+        assert [set(value.isr) for value in replicas] == [{"a", "c", "d"}] * 3
+        values = [value for at in range(3) for value in cluster.read("orders", partition=at)["value"].to_pylist()]
+    assert sorted(values) == [b"1 tea", b"2 cups", b"3 spoons", b"4 plates", b"5 forks", b"6 knives"]

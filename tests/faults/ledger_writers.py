@@ -1,0 +1,121 @@
+"""Processes that write under load (`ledger_writer`), and what they heard, as a test waits for it."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.faults.ledger_writer import TOPIC
+from tests.faults.store_folders import StoreFolders
+
+_PATIENCE_S = 20  # so that a writer that hears nothing fails the test instead of hanging it
+
+
+@dataclass
+class LedgerWriters:
+    """Order of calls: `running`, then any; after its block, everything that was acknowledged is noted in `folders`."""
+
+    folders: StoreFolders
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    _heard: list[queue.SimpleQueue[dict[str, Any]]] = field(default_factory=list)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    @property
+    def control(self) -> Path:
+        """The folder whose files the writers look at."""
+        return self.folders.folder / "control"
+
+    @contextmanager
+    def running(self, writers: int) -> Iterator[LedgerWriters]:
+        """They write from here to the end of the block, and have ended after it."""
+        self.control.mkdir()
+        try:
+            for number in range(writers):
+                self._start(number)
+            yield self
+        finally:
+            (self.control / "stop").touch()
+            for file in self.control.iterdir():
+                if file.name != "stop":
+                    file.unlink()
+            for process in self.processes:
+                try:
+                    process.wait(_PATIENCE_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
+            for thread in self._threads:
+                thread.join()
+        for heard in self._heard:
+            while not heard.empty():
+                self._note(heard.get())
+
+    def hear(self, appends: int) -> None:
+        """Return once every writer has heard of this many appends that it began after this call."""
+        for heard in self._heard:
+            while not heard.empty():
+                self._note(heard.get())
+        for heard in self._heard:
+            for _ in range(appends + 1):  # the first one may have begun before
+                self._note(heard.get(timeout=_PATIENCE_S))
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nobody writes inside this block."""
+        (self.control / "pause").touch()
+        for heard in self._heard:
+            while "paused" not in (said := heard.get(timeout=_PATIENCE_S)):
+                self._note(said)
+        yield
+        (self.control / "pause").unlink()
+
+    def let(self, store: str, do: str | None) -> None:
+        """The store hangs, is full, or is as before (None), for the writers."""
+        file = self.control / store
+        if do is None:
+            file.unlink()
+            return
+        whole = file.with_suffix(".part")
+        whole.write_text(do)
+        whole.rename(file)
+
+    def _start(self, number: int) -> None:
+        command = [sys.executable, "-m", "tests.faults.ledger_writer", self.folders.url, f"{number}", str(self.control)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        heard: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+        def listen() -> None:
+            assert process.stdout is not None
+            with process.stdout as lines:
+                for line in lines:
+                    heard.put(json.loads(line))
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        self.processes.append(process)
+        self._heard.append(heard)
+        self._threads.append(thread)
+
+    def _note(self, said: dict[str, Any]) -> None:
+        if "error" in said:
+            self.errors.append(said["error"])
+        for partition, start, values in said.get("ranges", ()):
+            self.folders.note(TOPIC, partition, start, values)
+
+
+def in_order(values: Sequence[str]) -> bool:
+    """Whether the records of each writer are in the order in which it wrote them, each once."""
+    turns: dict[str, list[tuple[int, int]]] = {}
+    for value in values:
+        writer, turn, _, row = value.split("-")
+        turns.setdefault(writer, []).append((int(turn), int(row)))
+    return all(of_writer == sorted(set(of_writer)) for of_writer in turns.values())

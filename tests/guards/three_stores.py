@@ -1,0 +1,66 @@
+"""Guards of replicas whose absence shows from outside: at real stores, with processes that write meanwhile.
+
+The same guards have cheap tests of their own in the lists beside this one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_SCENARIOS: Final = "tests/faults/test_three_stores.py::test_nothing_is_lost_and_the_replicas_are_the_same"
+_LOST: Final = "tests/faults/test_lost_store.py::"
+
+GUARDS: Final = (
+    Guard(
+        "outside-hw",
+        "Readers see what is on every store in sync, not what one of them has.",
+        "sparklog/core/replication/partition.py",
+        "    if len(isr) >= changed.enough(min_isr):",
+        "    if isr:",
+        (_SCENARIOS,),
+        choose="divergence",
+    ),
+    Guard(
+        "outside-leaves",
+        "A store that did not take a write is not in sync.",
+        "sparklog/core/replication/append.py",
+        "            isr = tuple(store for store in isr if store in at_end)",
+        "            pass",
+        (f"{_LOST}test_writes_go_on_whatever_one_store_does",),
+    ),
+    Guard(
+        "outside-incarnation",
+        "A folder that is not mounted is not the store that was there.",
+        "sparklog/log/replicated_upload.py",
+        "        check_incarnation(store, copy.lane.incarnation)\n",
+        "",
+        (f"{_LOST}test_writes_go_on_whatever_one_store_does",),
+    ),
+    Guard(
+        "outside-take-over",
+        "A write whose leader's store is gone goes on under another leader.",
+        "sparklog/core/decide/append.py",
+        "    if command.take_over and before.leader not in everywhere:",
+        "    if False:",
+        (_SCENARIOS,),
+        choose="unnoticed",
+    ),
+    Guard(
+        "outside-old-copy",
+        "A store that is an old copy of itself is found out.",
+        "sparklog/agent/agent.py",
+        "            if not missing:\n                return state",
+        "            if True:\n                return state",
+        (f"{_LOST}test_a_store_that_is_wiped_or_an_old_copy_is_found_out_and_filled",),
+    ),
+    Guard(
+        "append-secrets",
+        "An append has the secrets that its program gave.",
+        "sparklog/client/cluster.py",
+        ", stores=stores)",
+        ")",
+        ("tests/client/test_cluster.py::test_an_append_opens_stores_with_the_secrets_that_its_program_gave",),
+    ),
+)

@@ -1,0 +1,54 @@
+"""What the simulation found, each as a scenario of a few steps."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from sparklog.chain.command_body import CommandBody, StoreBody
+from sparklog.chain.requests import Get, Now, Put, Request
+from sparklog.core.commands import Submission
+from sparklog.core.errors import KeyExists, SparklogError
+from sparklog.core.types import CommandId, EntryNumber, Holder, StoreId
+from sparklog.storage.memory import MemoryStore
+from tests.chain.chain_kit import append, new_store
+
+NOW = Now(0, 0, "n")
+
+
+@pytest.mark.xfail(strict=True, reason="the body of a large append names holders, and they differ at the next try")
+def test_a_large_append_is_submitted_again_with_other_holders() -> None:
+    """REPLICATION 2, step 6: after FENCED_LEADER_EPOCH the same command id and n0, with the holders of then.
+
+    The first try has stored the body under the command's name; the second finds it there, calls it the body of another
+    command, and the write fails with CHAIN_DAMAGED for good.
+    """
+    store = new_store()
+    command = append(slices=(0, 1, 2))
+    first = Submission(CommandId("1" * 32), EntryNumber(0), command)
+    assert isinstance(_stored(store, first), CommandBody)
+    moved = msgspec.structs.replace(command.objects[0], holders=(Holder(StoreId("b"), 7),))
+    again = msgspec.structs.replace(first, command=msgspec.structs.replace(command, objects=(moved,)))
+    assert isinstance(_stored(store, again), CommandBody)
+
+
+def _stored(store: MemoryStore, submission: Submission) -> CommandBody | SparklogError:
+    machine = StoreBody(submission, 1_000, 1_000, store.url)
+    step: Request | CommandBody | SparklogError = machine.start()
+    while isinstance(step, Request):
+        step = machine.reply(_reply(store, step), NOW)
+    return step
+
+
+def _reply(store: MemoryStore, request: Request) -> object:
+    match request:
+        case Put():
+            try:
+                store.put_if_absent(request.key, request.body)
+            except KeyExists as error:
+                return error
+            return None
+        case Get():
+            return store.get(request.key)
+        case _:
+            return None
