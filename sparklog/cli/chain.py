@@ -97,7 +97,7 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             return f"store {record.store} removed"
         case records.AgentChanged():
             if record.up is None:
-                return f"a write reached store {record.store}, whose agent is down"
+                return f"agent of store {record.store} down, and the store takes writes"
             return f"agent of store {record.store} {'up' if record.up else 'down'}"
         case records.PartitionsChanged():
             return _changed(record, place)

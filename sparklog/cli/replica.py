@@ -41,8 +41,8 @@ def list_replicas(
 ) -> None:
     """List replicas, in order of preference for the lead.
 
-    The lag is what lies between a replica's end (LEO) and the end of the log. "eligible" is a replica that left the ISR
-    and lacks no acknowledged record. JSON has one object for each partition.
+    The lag is what lies between a replica's end (LEO) and the end of the log. "eligible" is a replica that is not in
+    sync, and may lead all the same: it lacks no acknowledged record. JSON has one object for each partition.
     """
     from sparklog.core.replica_plans import partitions_named
     from sparklog.core.replication_health import is_offline, is_under_replicated
@@ -255,7 +255,13 @@ def _rows(state: ClusterState, partition: Partition) -> list[dict[str, Any]]:
 def _role(state: ClusterState, replica: ReplicaStatus) -> str:
     """The part that a replica has, in words: leader, in sync, eligible or lagging, and what else is to be known."""
     part = (
-        "leader" if replica.is_leader else "in sync" if replica.in_isr else "eligible" if replica.in_elr else "lagging"
+        "leader"
+        if replica.is_leader
+        else "in sync"
+        if replica.in_isr
+        else "eligible"
+        if replica.may_lead
+        else "lagging"
     )
     silent = "fenced" if state.stores[replica.store].fenced else "silent"
     more = {"adding": replica.adding, "removing": replica.removing, silent: not replica.reachable}

@@ -15,7 +15,8 @@ from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A replica of a partition. `lag_records` and `lag_bytes` lie between its `log_end` and the end of the log.
 
-    `size_bytes` are stored batch bytes up to `log_end`. `reachable` is as far as the chain knows.
+    `size_bytes` are stored batch bytes up to `log_end`. `may_lead`: it lacks nothing that is committed, and so may lead
+    if nobody before it can be reached. `reachable` is as far as the chain knows.
     """
 
     store: StoreId
@@ -23,6 +24,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_leader: bool
     in_isr: bool
     in_elr: bool
+    may_lead: bool
     log_end: Offset
     lag_records: int
     lag_bytes: int
@@ -53,6 +55,7 @@ def replica_statuses(state: ClusterState, partition: Partition) -> Iterator[Repl
             is_leader=name == value.leader,
             in_isr=name in value.isr,
             in_elr=name in value.elr,
+            may_lead=log_end >= value.high_watermark,
             log_end=log_end,
             lag_records=lag_records,
             lag_bytes=lag_bytes,

@@ -51,6 +51,13 @@ def test_replicas_are_listed_with_their_part_and_their_lag(replicated: Cli) -> N
     ]
 
 
+def test_a_replica_that_is_not_in_sync_and_lacks_nothing_committed_is_eligible(replicated: Cli) -> None:
+    replicated("store", "fence", "c")
+    assert "eligible, fenced" in replicated("replica", "list").out
+    (found,) = replicated.json("replica", "list")
+    assert [each["may_lead"] for each in found["replicas"]] == [True] * 3
+
+
 def test_the_list_can_be_of_what_is_wrong(replicated: Cli) -> None:
     replicated("topic", "create", "u", "--assignment", "a:b,c:b")
     assert replicated.json("replica", "list", "--under-replicated") == []

@@ -170,6 +170,7 @@ def test_a_partition_whose_stores_are_all_fenced_is_led_by_the_first_that_is_bac
     assert log.replicas() == "c:c+b a4 b6 c6 hw6"
 
 
+# M: P-06
 def test_a_store_that_lacks_nothing_leads_when_it_is_back_whatever_it_was_when_it_went(log: ReplicatedLog) -> None:
     """b left the ISR while a was in it alone; a then lost what b has."""
     log.write("abc", 1)
