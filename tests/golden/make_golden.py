@@ -19,7 +19,9 @@ from sparklog.client.cluster import Cluster, connect
 from sparklog.core.commands import FenceStore, NewStore, RegisterStore
 from sparklog.core.state import FORMAT, ClusterState
 from sparklog.core.types import StoreId
+from sparklog.log.incarnation import Incarnation
 from sparklog.maintenance.roll import run_roll
+from sparklog.storage.keys import INCARNATION
 
 GOLDEN = Path(__file__).parent / f"format-{FORMAT}"
 
@@ -71,6 +73,9 @@ def replicate(cluster: Cluster) -> None:
     others = [NewStore(StoreId(each), each, f"{each * 32}") for each in "bc"]
     for each in others:
         committer.submit(committer.begin(RegisterStore(each)))
+        mark = Incarnation(each.incarnation, cluster.connection.follower.state.chain_id)
+        opened = cluster.connection.stores(cluster.connection.follower.state).get(each.store)
+        opened.put_if_absent(INCARNATION, msgspec.json.encode(mark))
     cluster.create_topic("replicated", assignment=[["b", "local", "c"]], config={"min.insync.replicas": 2})
     cluster.append("replicated", pa.table({"value": ["1", "2", "3"]}))
     committer.submit(committer.begin(FenceStore(StoreId("b"))))
