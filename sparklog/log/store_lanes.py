@@ -69,7 +69,7 @@ class StoreLane:
             self._steps.append(step)
             if self._thread is None:
                 # A daemon: a store that never answers must not keep the process alive.
-                self._thread = threading.Thread(target=self._work, name=f"sparklog-{self.store}", daemon=True)
+                self._thread = threading.Thread(target=self._work, name=f"sparklog-store-{self.store}", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 

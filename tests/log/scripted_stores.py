@@ -157,6 +157,6 @@ def let_end(*hanging: Hanging) -> None:
     for each in hanging:
         each.go_on.set()
     for thread in threading.enumerate():
-        if thread.name.startswith("sparklog-"):
+        if thread.name.startswith("sparklog-store-"):
             thread.join(60)
             assert not thread.is_alive()

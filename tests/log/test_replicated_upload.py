@@ -273,7 +273,7 @@ def test_an_abort_waits_for_no_store(stores: ScriptedStores) -> None:
     assert hanging.reached.wait(60)
     made.abort()
     lanes.abort()
-    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("sparklog-"))
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("sparklog-store-"))
     let_end(hanging)
     assert stores["a"].keys() == stores["b"].keys() == []
     assert stores["b"].aborted == [KEY]

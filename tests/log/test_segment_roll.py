@@ -327,7 +327,9 @@ def test_another_holder_serves_what_one_has_lost() -> None:
     parts = [
         part_of(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
     ]
-    rolled = rewrite(parts, target(1 << 30, both), stores_of(log, b=copy), lanes_of(a=log.store, b=copy), new_ids())
+    lanes = lanes_of(a=log.store, b=copy)
+    rolled = rewrite(parts, target(1 << 30, both), stores_of(log, b=copy), lanes, new_ids())
+    lanes.close()
     assert read(log, rolled).equals(wanted)
     for sealed in rolled.objects:
         key = data_key(sealed, "orders")
