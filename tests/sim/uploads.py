@@ -26,12 +26,12 @@ from sparklog.log.records_schema import TIMESTAMP
 from sparklog.storage.keys import INCARNATION
 from tests.sim.history import Uploaded
 from tests.sim.process import Process, Steps
-from tests.sim.stores import Call, RawView, SimStore
+from tests.sim.stores import PAPER, Call, Paper
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """An object and its index, by key, in the order in which they are put."""
+    """An object and its index, by key, in the order in which they are put. `named` is held by nobody yet."""
 
     named: NewObject
     slices: tuple[NewSlice, ...]
@@ -49,17 +49,18 @@ def encode(process: Process, topic: Topic, parts: Mapping[PartitionIndex, Sequen
         crc32c=0,
         index_size_bytes=0,
         index_crc32c=0,
-        holders=(),
+        holders=(PAPER,),
     )
-    paper, encoder = SimStore(StoreId("paper")), process.world.encoder
-    made = OpenObject([RawView(paper)], named, topic.name)
+    paper, encoder = Paper(), process.world.encoder
+    made = OpenObject(paper.lanes(), named, topic.name, here=True)
     for partition, values in sorted(parts.items()):
         made.append(encoder.encode(partition, _rows(process, values)))
-    whole, index = made.publish()
+    made.close()
+    whole, index = made.published()
     encoder.rewind()
     of = {TopicPartition(topic.topic_id, partition): tuple(values) for partition, values in parts.items()}
     process.world.history.uploads[named.upload_id] = Uploaded(named.n0, of)
-    return Encoded(whole, tuple(slices_of(0, whole, index)), paper.bodies)
+    return Encoded(msgspec.structs.replace(whole, holders=()), tuple(slices_of(0, whole, index)), paper.objects)
 
 
 def _rows(process: Process, values: Sequence[bytes]) -> Any:
