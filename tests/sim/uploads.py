@@ -31,15 +31,34 @@ from tests.sim.stores import PAPER, Call, Paper
 
 @dataclass(frozen=True)
 class Encoded:
-    """An object and its index, by key, in the order in which they are put. `named` is held by nobody yet."""
+    """Objects, each with its index, by key, in the order in which they are put. `named` are held by nobody yet."""
 
-    named: NewObject
+    named: tuple[NewObject, ...]
     slices: tuple[NewSlice, ...]
     objects: Mapping[str, bytes]
 
+    @property
+    def upload_ids(self) -> set[UploadId]:
+        return {each.upload_id for each in self.named}
 
-def encode(process: Process, topic: Topic, parts: Mapping[PartitionIndex, Sequence[bytes]]) -> Encoded:
-    """An append object with these values, as `OpenObject` makes it."""
+
+Parts = Mapping[PartitionIndex, Sequence[bytes]]
+
+
+def encode(process: Process, topic: Topic, objects: Sequence[Parts]) -> Encoded:
+    """Append objects with these values."""
+    made = [_encode(process, topic, index, parts) for index, parts in enumerate(objects)]
+    return Encoded(
+        tuple(named for named, _, _ in made),
+        tuple(slice_ for _, slices, _ in made for slice_ in slices),
+        {key: body for _, _, bodies in made for key, body in bodies.items()},
+    )
+
+
+def _encode(
+    process: Process, topic: Topic, object_index: int, parts: Parts
+) -> tuple[NewObject, list[NewSlice], dict[str, bytes]]:
+    """One append object, as `OpenObject` makes it."""
     named = NewObject(
         kind=ObjectKind.APPEND,
         n0=process.position,
@@ -60,7 +79,7 @@ def encode(process: Process, topic: Topic, parts: Mapping[PartitionIndex, Sequen
     encoder.rewind()
     of = {TopicPartition(topic.topic_id, partition): tuple(values) for partition, values in parts.items()}
     process.world.history.uploads[named.upload_id] = Uploaded(named.n0, of)
-    return Encoded(msgspec.structs.replace(whole, holders=()), tuple(slices_of(0, whole, index)), paper.objects)
+    return msgspec.structs.replace(whole, holders=()), slices_of(object_index, whole, index), paper.objects
 
 
 def _rows(process: Process, values: Sequence[bytes]) -> Any:
