@@ -21,15 +21,22 @@ RESTART_MS = 400  # after which an agent that ended with an error is started aga
 
 
 def agent(process: Process, store: StoreId) -> Steps:
-    """Run the agent of a store, again and again: it ends when its store is fenced."""
+    """Run the agent of a store, again and again: it ends when its store is fenced, or when it is to stop."""
     while True:
         run = _Run(process, store)
         run.step()
+        rest_ms = RESTART_MS
         while not run.machine.ended:
             yield RESTART_MS
+            if process.is_to_stop and not run.machine.ended:
+                process.is_to_stop = False
+                process.world.faults.count("agent-stopped")
+                rest_ms = process.dice.choice((RESTART_MS, 4_000))
+                run.machine.stop()
+                run.step()
         if run.machine.error is not None:
             process.refused(run.machine.error)
-        yield RESTART_MS
+        yield rest_ms
 
 
 class _Run:

@@ -38,7 +38,7 @@ LASTING: Final = {
     "partition": 6,
     "clock-jump": 3,
 }
-OF_PROCESSES: Final = {"crash": 8, "pause": 8, "stalled-commit": 3, "stalled-upload": 3}
+OF_PROCESSES: Final = {"crash": 8, "pause": 8, "stalled-commit": 3, "stalled-upload": 3, "agent-stopped": 4}
 OF_OBJECTS: Final = {"store-wiped": 3, "store-rolled-back": 6, "object-lost": 5, "object-damaged": 6}
 OF_TOPICS: Final = {"topic-recreated": 2}
 SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once")
@@ -143,6 +143,8 @@ class Faults:
         undo: Callable[[], None]
         match kind:
             case "throttled":
+                if store.name == META:
+                    length_ms = min(length_ms, 1_500)
                 self._throttled[store.name] += 1
 
                 def undo() -> None:
@@ -199,6 +201,9 @@ class Faults:
             case "stalled-commit" | "stalled-upload":
                 if writers := writers_of(self.world):
                     dice.choice(writers).stall = kind
+            case "agent-stopped":
+                agents = [each for each in self.world.processes if each.name.startswith("agent")]
+                dice.choice(agents).is_to_stop = True
             case _:
                 pass
 

@@ -128,7 +128,7 @@ class Observer:
         for command in entry.commands:
             for record in command.records:
                 if isinstance(record, AppendedByReference):
-                    body = self.world.stores[META].bodies[command_key(command.n0, command.command_id)]
+                    body = self.world.stores[META].bodies[command_key(command.n0, command.command_id, record.body)]
                     appends[command.command_id] = append_of(body, command.command_id, command.n0, record, entry.n, URL)
         return appends
 

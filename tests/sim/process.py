@@ -25,6 +25,7 @@ from sparklog.chain.head import Head
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Now, Pause, Put, Request
 from sparklog.core.commands import Command, Submission
 from sparklog.core.errors import KeyNotFound, SparklogError
+from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber, StoreId
@@ -61,6 +62,7 @@ class Process:
         self.held: list[Callable[[], object]] = []  # what happens to it once it wakes
         self.wall_offset_ms = 0
         self.stall = ""  # where a writer is to be held up next
+        self.is_to_stop = False  # an agent: in good order
         self._begin = begin
 
     # ---- life -----------------------------------------------------------------------------------
@@ -227,7 +229,7 @@ class Process:
         while self.commits.ended:
             ticket = self.commits.ended.popleft()
             task = self._waiting.pop(ticket)
-            answer: object = ticket.result if ticket.error is None else ticket.error
+            answer = _answer(ticket)
             self._in(0, lambda task=task, answer=answer: self._go_on(task, answer))
 
     def _reply(self, request: Request, reply: object) -> None:
@@ -288,6 +290,14 @@ def _once(reply: Callable[[object], None]) -> Callable[[object], None]:
             reply(value)
 
     return first
+
+
+def _answer(ticket: Ticket) -> object:
+    """What `Committer.submit` returns or raises."""
+    result = ticket.result
+    if result is not None and result.application is not None and result.lost is not None:
+        return version_lost(result.application, result.lost)
+    return result if ticket.error is None else ticket.error
 
 
 def retried(process: Process, steps: Callable[[], Steps], rest_ms: int) -> Steps:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from sparklog.core.errors import (
     Damaged,
     KeyExists,
@@ -21,7 +23,11 @@ from sparklog.core.errors import (
     StoreUnavailable,
 )
 from sparklog.core.plan import SliceToRead
-from sparklog.core.types import StoreId
+from sparklog.core.types import Holder, StoreId
+from sparklog.log.incarnation import Incarnation
+from sparklog.log.store_failures import StoreFailures
+from sparklog.log.store_lanes import StoreLanes
+from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
 if TYPE_CHECKING:
@@ -29,6 +35,8 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 META = StoreId("meta")  # the place of the chain: no home of replicas
+PAPER = Holder(StoreId("paper"), 0)
+PAPER_LIFE = "0" * 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +222,7 @@ class OpenStores:
     def __init__(self, world: World, process: Process | None = None) -> None:
         self._world = world
         self._process = process
+        self._failures = StoreFailures(lambda: world.now_ms)
 
     def get(self, store: StoreId) -> RawView:
         found = self._world.stores[store]
@@ -223,24 +232,28 @@ class OpenStores:
         return f"store {store}"
 
     def holding(self, part: SliceToRead) -> list[StoreId]:
-        return list(part.stores)
+        return sorted(part.stores, key=self._failures.is_recent)
+
+    def note_failure(self, store: StoreId, error: SparklogError) -> None:
+        self._failures.note(store, error)
 
 
-class OnPaper(OpenStores):
-    """Stores whose reads are real, and whose writes are only noted: `objects` are to be put by calls then."""
+class Paper:
+    """One store that takes objects at once and without faults: those of `objects` are to be put by calls then."""
 
-    def __init__(self, world: World, process: Process) -> None:
-        super().__init__(world, process)
-        self.objects: dict[str, bytes] = {}
+    def __init__(self) -> None:
+        self._store = SimStore(PAPER.store)
+        self._store.bodies[INCARNATION] = msgspec.json.encode(Incarnation(PAPER_LIFE, ""))
+
+    @property
+    def objects(self) -> dict[str, bytes]:
+        """What was written, by key, in that order."""
+        return {key: body for key, body in self._store.bodies.items() if key != INCARNATION}
 
     def get(self, store: StoreId) -> RawView:
-        return _WritesOnPaper(self._world.stores[store], self._process, self.objects)  # type: ignore[arg-type]
+        assert store == PAPER.store, store
+        return RawView(self._store)
 
-
-class _WritesOnPaper(View):
-    def __init__(self, store: SimStore, process: Process, objects: dict[str, bytes]) -> None:
-        super().__init__(store, process)
-        self._objects = objects
-
-    def put_if_absent(self, key: str, body: Bytes) -> None:
-        self._objects[key] = bytes(body)
+    def lanes(self) -> StoreLanes:
+        """The way of the code under test to this store: `PAPER` is the holder to name, so nothing needs a thread."""
+        return StoreLanes(self, {PAPER.store: PAPER_LIFE}, lag_time_max_ms=0)

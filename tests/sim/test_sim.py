@@ -36,6 +36,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
     counts: Counter[str] = Counter()
+    acks = 0
     for seed in range(part, SEEDS, PARTS):
         world = new_world(seed)
         try:
@@ -45,9 +46,11 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
             lines = shrunk(found).lines() if found else ["and not again: the world is not deterministic"]
             raise AssertionError("\n".join([str(error), *lines])) from error
         counts += world.faults.counts
-        assert world.acks > 5, f"seed {seed}: only {world.acks} writes were answered"
+        assert world.acks, f"seed {seed}: no write was answered"
+        acks += world.acks
     rare = {kind: counts[kind] for kind in KINDS if counts[kind] < OFTEN // PARTS}
     assert not rare, f"{rare} of {dict(counts)}"
+    assert acks > 20 * SEEDS // PARTS, f"only {acks} writes were answered"
 
 
 def test_a_seed_always_gives_the_same_run() -> None:

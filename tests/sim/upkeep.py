@@ -21,7 +21,7 @@ from sparklog.maintenance.vacuum import _topic_id
 from sparklog.storage import keys
 from sparklog.storage.keys import APPENDS, data_key, entry_block, entry_key, void_key
 from tests.sim.process import Process, Steps, retried
-from tests.sim.stores import META, Call, OnPaper
+from tests.sim.stores import META, PAPER, Call, Paper
 from tests.sim.uploads import holders_among, put_on
 
 FLOOR_LAG = 20  # entries
@@ -67,8 +67,9 @@ def _roll(process: Process) -> Steps:
     target = roll_job._target(state, segment)
     n0 = process.position
     yield process.dice.choice((0, 20, 500, 1_500))
-    paper = OnPaper(process.world, process)
-    rewritten = rewrite(slices, target, paper, lambda: UploadId(process.new_id()))  # type: ignore[arg-type]
+    paper, on_paper = Paper(), replace(target, holders=(PAPER,))
+    new_upload_id = lambda: UploadId(process.new_id())  # noqa: E731
+    rewritten = rewrite(slices, on_paper, process.stores, paper.lanes(), new_upload_id)  # type: ignore[arg-type]
     taken = yield from put_on(paper.objects, [each.store for each in target.holders])
     holders = yield from holders_among(state, taken)
     if holders:

@@ -26,20 +26,39 @@ from sparklog.log.records_schema import TIMESTAMP
 from sparklog.storage.keys import INCARNATION
 from tests.sim.history import Uploaded
 from tests.sim.process import Process, Steps
-from tests.sim.stores import Call, RawView, SimStore
+from tests.sim.stores import PAPER, Call, Paper
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """An object and its index, by key, in the order in which they are put."""
+    """Objects, each with its index, by key, in the order in which they are put. `named` are held by nobody yet."""
 
-    named: NewObject
+    named: tuple[NewObject, ...]
     slices: tuple[NewSlice, ...]
     objects: Mapping[str, bytes]
 
+    @property
+    def upload_ids(self) -> set[UploadId]:
+        return {each.upload_id for each in self.named}
 
-def encode(process: Process, topic: Topic, parts: Mapping[PartitionIndex, Sequence[bytes]]) -> Encoded:
-    """An append object with these values, as `OpenObject` makes it."""
+
+Parts = Mapping[PartitionIndex, Sequence[bytes]]
+
+
+def encode(process: Process, topic: Topic, objects: Sequence[Parts]) -> Encoded:
+    """Append objects with these values."""
+    made = [_encode(process, topic, index, parts) for index, parts in enumerate(objects)]
+    return Encoded(
+        tuple(named for named, _, _ in made),
+        tuple(slice_ for _, slices, _ in made for slice_ in slices),
+        {key: body for _, _, bodies in made for key, body in bodies.items()},
+    )
+
+
+def _encode(
+    process: Process, topic: Topic, object_index: int, parts: Parts
+) -> tuple[NewObject, list[NewSlice], dict[str, bytes]]:
+    """One append object, as `OpenObject` makes it."""
     named = NewObject(
         kind=ObjectKind.APPEND,
         n0=process.position,
@@ -49,17 +68,18 @@ def encode(process: Process, topic: Topic, parts: Mapping[PartitionIndex, Sequen
         crc32c=0,
         index_size_bytes=0,
         index_crc32c=0,
-        holders=(),
+        holders=(PAPER,),
     )
-    paper, encoder = SimStore(StoreId("paper")), process.world.encoder
-    made = OpenObject([RawView(paper)], named, topic.name)
+    paper, encoder = Paper(), process.world.encoder
+    made = OpenObject(paper.lanes(), named, topic.name, here=True)
     for partition, values in sorted(parts.items()):
         made.append(encoder.encode(partition, _rows(process, values)))
-    whole, index = made.publish()
+    made.close()
+    whole, index = made.published()
     encoder.rewind()
     of = {TopicPartition(topic.topic_id, partition): tuple(values) for partition, values in parts.items()}
     process.world.history.uploads[named.upload_id] = Uploaded(named.n0, of)
-    return Encoded(whole, tuple(slices_of(0, whole, index)), paper.bodies)
+    return msgspec.structs.replace(whole, holders=()), slices_of(object_index, whole, index), paper.objects
 
 
 def _rows(process: Process, values: Sequence[bytes]) -> Any:

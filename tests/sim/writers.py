@@ -6,7 +6,7 @@ refused under another leader, it submits the same command id and n0 again with w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -29,6 +29,7 @@ from sparklog.core.errors import (
     UnknownLeaderEpoch,
     UnknownProducerId,
     WriteExpired,
+    WriteLost,
 )
 from sparklog.core.producers import span_of
 from sparklog.core.records import CommandResult
@@ -38,6 +39,7 @@ from sparklog.core.types import (
     CommandId,
     EntryNumber,
     Holder,
+    NewSlice,
     Offset,
     OffsetRange,
     PartitionIndex,
@@ -56,20 +58,28 @@ REFUSED_FOR_NOW = (
     NoReplicaOnline,
     NotEnoughReplicas,
 )
-GONE_PRODUCER = (UnknownProducerId, InvalidProducerEpoch, OutOfOrderSequence)
+GONE_PRODUCER = (UnknownProducerId, InvalidProducerEpoch, OutOfOrderSequence, WriteLost)
 
 
 @dataclass
 class Write:
-    """What is to be written: the values of each partition, and how."""
+    """What is to be written: the values of each partition, and how. `is_cut`: of one partition, in two objects."""
 
     topic: str
     parts: dict[PartitionIndex, tuple[bytes, ...]]
     acks: Acks = Acks.ALL
     pull: bool = False
     take_over: bool = False
+    is_cut: bool = False
     producer: tuple[int, int] | None = None  # id, and first sequence
     application: Application | None = None
+
+    def objects(self) -> list[dict[PartitionIndex, tuple[bytes, ...]]]:
+        """The values of each object."""
+        (partition, values), *others = self.parts.items()
+        if others or not self.is_cut or len(values) == 1:
+            return [self.parts]
+        return [{partition: values[:1]}, {partition: values[1:]}]
 
 
 class GaveUp(Exception):
@@ -110,6 +120,7 @@ def plain_writer(process: Process) -> Steps:
             acks,
             pull=len(partitions) == 1 and process.dice.random() < 0.4,
             take_over=process.dice.random() < 0.5,
+            is_cut=process.dice.random() < 0.3,
         )
         yield from _tried(process, write)
 
@@ -138,7 +149,10 @@ def producer(process: Process) -> Steps:
                 first = sequences.get((topic.topic_id, partition), 0)
                 acks = process.dice.choice((Acks.ALL, Acks.ALL, Acks.LEADER))
                 pull = process.dice.random() < 0.3
-                write = Write(topic.name, {partition: values}, acks, pull, producer=(producer_id or 0, first))
+                is_cut = process.dice.random() < 0.3
+                write = Write(
+                    topic.name, {partition: values}, acks, pull, is_cut=is_cut, producer=(producer_id or 0, first)
+                )
             ((partition, values),) = write.parts.items()
             result = yield from written(process, write)
             del result
@@ -200,7 +214,7 @@ def written(process: Process, write: Write) -> Steps:
         yield from process.catch_up()
     state = process.state
     topic = _topic(state, write)
-    encoded = encode(process, topic, write.parts)
+    encoded = encode(process, topic, write.objects())
     n0 = process.position
     wanted = _stores(state, topic, write)
     taken = yield from put_on(encoded.objects, wanted)
@@ -240,8 +254,10 @@ def _committed(process: Process, write: Write, encoded: Encoded, n0: EntryNumber
             except (StoreUnavailable, OutcomeUnknown):
                 continue
     except SparklogError as error:
+        if isinstance(error, WriteLost):
+            _check_lost(process, write, error)
         if error.landed is Landed.NO:
-            process.world.history.refused.add(encoded.named.upload_id)
+            process.world.history.refused |= encoded.upload_ids
         elif write.producer is None and write.application is None:
             raise GaveUp from error
         if type(error) is InvalidInput:
@@ -250,8 +266,18 @@ def _committed(process: Process, write: Write, encoded: Encoded, n0: EntryNumber
             raise GaveUp from error
         raise
     if is_refused:
-        process.world.history.refused.add(encoded.named.upload_id)
+        process.world.history.refused |= encoded.upload_ids
     raise GaveUp
+
+
+def _check_lost(process: Process, write: Write, error: WriteLost) -> None:
+    """Check 5: what its author is told of a loss."""
+    history = process.world.history
+    process.world.faults.count("write-lost")
+    left = [value for values in write.parts.values() for value in values if value in history.live]
+    is_whole = len(left) == sum(map(len, write.parts.values()))
+    assert not is_whole, f"5: all of {left} is there: {error}"
+    assert not left or error.landed is not Landed.NO, f"5: {left} is there: {error}"
 
 
 def _holders_now(state: ClusterState, write: Write, encoded: Encoded, holders: Sequence[Holder]) -> Steps:
@@ -268,20 +294,17 @@ def _holders_now(state: ClusterState, write: Write, encoded: Encoded, holders: S
 
 def _command(state: ClusterState, topic: Topic, write: Write, encoded: Encoded, holders: Sequence[Holder]) -> Append:
     if not holders:
-        raise Unsent(f"no store has taken {encoded.named.upload_id}")
+        raise Unsent(f"no store has taken {sorted(encoded.upload_ids)}")
     slices = encoded.slices
     if write.producer is not None:
-        (slice_,) = slices
-        span = span_of(write.producer[0], 0, write.producer[1], slice_.records)
-        slices = (msgspec.structs.replace(slice_, producer=span),)
+        slices = tuple(_in_sequence(write.producer, slices))
     epochs = []
     for partition in write.parts:
         known = state.partition(topic.topic_id, partition)
         assert known is not None
         epochs.append(PartitionEpoch(topic.topic_id, partition, known.replication.leader_epoch))
-    named = msgspec.structs.replace(encoded.named, holders=tuple(holders))
     return Append(
-        (named,),
+        tuple(msgspec.structs.replace(each, holders=tuple(holders)) for each in encoded.named),
         slices,
         tuple(epochs),
         write.application,
@@ -289,6 +312,13 @@ def _command(state: ClusterState, topic: Topic, write: Write, encoded: Encoded, 
         pull=write.pull,
         take_over=write.take_over and write.acks is Acks.ALL and not write.pull,
     )
+
+
+def _in_sequence(producer: tuple[int, int], slices: Sequence[NewSlice]) -> Iterator[NewSlice]:
+    producer_id, first = producer
+    for each in slices:
+        yield msgspec.structs.replace(each, producer=span_of(producer_id, 0, first, each.records))
+        first += each.records
 
 
 def _visible(process: Process, write: Write, encoded: Encoded, result: CommandResult) -> Steps:
@@ -305,7 +335,7 @@ def _visible(process: Process, write: Write, encoded: Encoded, result: CommandRe
         if partition.log_start > each.start:
             return
         named = any(
-            known.upload_id == encoded.named.upload_id
+            known.upload_id in encoded.upload_ids
             for part in state.slices.find(key, OffsetRange(each.start, each.end))
             if (known := state.objects.get(part.object_number)) is not None
         ) or _is_rolled(state, key, each.start)
