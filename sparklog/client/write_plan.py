@@ -8,7 +8,7 @@ commit. Objects that no commit names are orphans, which vacuum removes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -69,6 +69,7 @@ class WritePlan(msgspec.Struct, frozen=True):
 
     If `topic` is None, each row names its topic. `oldest_us` and `newest_us` of a topic are the limits of create times.
     `incarnations`: of each store, as registered. `lag_time_max_ms`: how long a store may hold a task up in total.
+    `followers` are live stores that are in sync nowhere: tasks write to them too, but hardly wait for them.
     """
 
     places: StorePlaces
@@ -80,6 +81,7 @@ class WritePlan(msgspec.Struct, frozen=True):
     incarnations: dict[StoreId, str]
     lag_time_max_ms: int
     durability: Durability = Durability()
+    followers: tuple[StoreId, ...] = ()
 
 
 class TaskWritten(msgspec.Struct, frozen=True):
@@ -107,16 +109,18 @@ def plan_write(
 ) -> WritePlan:
     """Plan a write to `topic`, or to the topics that rows will name. Raises UnknownTopicOrPartition."""
     names = [topic_of(state, topic).name] if topic is not None else list(state.topic_ids)
+    topics = {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names}
     return WritePlan(
         places,
         state.chain_id,
         EntryNumber(max(state.n, 0)),
         command_id,
-        {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names},
+        topics,
         topic,
         {store.store: store.incarnation for store in state.stores.values()},
         effective_cluster(state.config).replica_lag_time_max_ms,
         durability,
+        _followers(state, topics.values()),
     )
 
 
@@ -166,7 +170,8 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
     topic = state.topics[state.topic_ids[name]]
     config = state.topic_config(topic)
     replications = [partition.replication for partition in state.partitions_of(topic)]
-    store_sets, set_of = _store_sets(replications, state.registrations(), pull=pull)
+    live = frozenset(store.store for store in state.stores.values() if store.agent_up and not store.fenced)
+    store_sets, set_of = _store_sets(replications, state.registrations(), live, pull=pull)
     return PlannedTopic(
         topic.topic_id,
         name,
@@ -181,13 +186,27 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
     )
 
 
+def _followers(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[StoreId, ...]:
+    """The stores to write to that are in no ISR of these topics."""
+    planned = {holder.store for topic in topics for holders in topic.store_sets for holder in holders}
+    if len(planned) < 2:
+        return ()
+    in_sync: set[StoreId] = set()
+    for topic in topics:
+        for partition in state.partitions_of(state.topics[topic.topic_id]):
+            in_sync.update(partition.replication.isr)
+            if in_sync >= planned:
+                return ()
+    return tuple(sorted(planned - in_sync))
+
+
 def _store_sets(
-    replications: Sequence[Replication], registrations: Mapping[StoreId, int], *, pull: bool
+    replications: Sequence[Replication], registrations: Mapping[StoreId, int], live: Collection[StoreId], *, pull: bool
 ) -> tuple[tuple[tuple[Holder, ...], ...], tuple[int, ...]]:
     """The sets of stores to write to, and which one is whose: see `PlannedTopic`.
 
-    A partition goes to its ISR, or to its leader alone; without a leader, to those of its replicas that may be there:
-    whichever leads next may have the objects then.
+    A partition goes to its ISR, and to the `live` replicas that are catching up; or to its leader alone. Without a
+    leader it goes to those of its replicas that may be there: whichever leads next may have the objects then.
     """
     store_sets: dict[tuple[Holder, ...], int] = {}
     known: dict[tuple[StoreId, ...], int] = {}  # few, for many partitions
@@ -195,6 +214,8 @@ def _store_sets(
     for value in replications:
         leader = value.leader
         stores = value.replicas if leader is None else (leader,) if pull else value.isr
+        if not pull and len(stores) < len(value.replicas):
+            stores = tuple(store for store in value.replicas if store in stores or store in live)
         index = known.get(stores)
         if index is None:
             present = [store for store in sorted(stores) if store in registrations]

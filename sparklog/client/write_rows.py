@@ -46,7 +46,13 @@ def write_rows(
     partition out of range, record too large, a key missing on a compacted topic), NoReplicaOnline, StoreUnavailable and
     other errors of stores, if every store of a partition fails. Earlier uploads stay as orphans.
     """
-    lanes = StoreLanes(stores or Stores(plan.places), plan.incarnations, plan.lag_time_max_ms, clock or SystemClock())
+    lanes = StoreLanes(
+        stores or Stores(plan.places),
+        plan.incarnations,
+        plan.lag_time_max_ms,
+        clock or SystemClock(),
+        followers=plan.followers,
+    )
     objects = TaskObjects(lanes)
     writers: dict[str, TopicWriter] = {}
     keyless: set[TopicId] = set()
@@ -64,7 +70,7 @@ def write_rows(
         for writer in writers.values():
             writer.split_gathered()
         objects.finish()
-        return _written(writers.values(), lanes, keyless)
+        return _written(plan, writers.values(), lanes, keyless)
     except (OutcomeUnknown, KeyExists) as error:
         # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
         raise StoreUnavailable(f"wanted to upload rows, found it in doubt: {error.message}") from error
@@ -72,7 +78,7 @@ def write_rows(
         objects.abort()
 
 
-def _written(writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[TopicId]) -> TaskWritten:
+def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[TopicId]) -> TaskWritten:
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
     swapped = lanes.in_another_life()
@@ -80,7 +86,8 @@ def _written(writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[Top
         for uploaded, of_object in writer.written():
             slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]
             objects.append(_without(uploaded, swapped, lanes) if swapped else uploaded)
-    return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)), lanes.failures())
+    not_taken = {store: why for store, why in lanes.failures().items() if store not in plan.followers}
+    return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)), not_taken)
 
 
 def _without(uploaded: NewObject, swapped: frozenset[StoreId], lanes: StoreLanes) -> NewObject:

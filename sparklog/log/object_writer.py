@@ -244,6 +244,11 @@ class Uploading:
         self._object_index = object_index
         self._here = here
 
+    @property
+    def is_over(self) -> bool:
+        """Whether `settle` has nothing to wait for."""
+        return self._open is not None and self._open.is_over
+
     def start(self) -> None:
         """Hand all batches to the stores."""
         self._attempts -= 1

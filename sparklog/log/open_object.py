@@ -68,6 +68,11 @@ class OpenObject:
         )
         self._upload.publish(memoryview(body))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether `published` has nothing to wait for."""
+        return self._upload.is_over
+
     def published(self) -> tuple[NewObject, Index]:
         """Wait for the stores. The holders of the object are those that have it durably, with its index.
 

@@ -70,6 +70,11 @@ class ReplicatedUpload:
         for copy in self._live():
             copy.lane.perform(partial(self._publish, copy, index), here=self._here)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether `holders` has nothing to wait for."""
+        return all(_is_settled(copy) or copy.lane.failure is not None for copy in self._copies)
+
     def holders(self) -> frozenset[StoreId]:
         """Wait for the stores, and return those that hold the object: at least one.
 

@@ -3,15 +3,18 @@
 A store that fails is given up for the rest of the task. So is one that the task has waited for, beyond the time that
 the others needed, for longer than `replica.lag.time.max.ms` in total. The write goes on with the others; whoever names
 its objects says which stores have them.
+
+A follower is a live store that is catching up. It gets what is written meanwhile, so that it can be level with the
+others at last, but it may hold the task up for FOLLOWER_WAIT_MS only.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from sparklog.core.errors import RequestTimedOut, SparklogError, StoreUnavailable
 from sparklog.core.readable import duration
@@ -21,6 +24,8 @@ from sparklog.log.incarnation import AnotherLife
 from sparklog.storage.object_store import ObjectStore, Upload
 
 Step = Callable[[ObjectStore], None]
+
+FOLLOWER_WAIT_MS: Final = 500
 
 _SYSTEM = SystemClock()
 
@@ -34,15 +39,21 @@ class OpensStores(Protocol):
 class StoreLane:
     """One store of a task. Performs steps one after the other; after a failure it performs no more of them.
 
-    `failure` is why the store was given up, or None. `held_up_ms` is how long the task has waited for this store alone.
-    `incarnation` is the one that the store was registered with.
+    `failure` is why the store was given up, or None. `held_up_ms` is how long the task has waited for this store alone,
+    `limit_ms` how long it may. `incarnation` is the one that the store was registered with.
     """
 
     def __init__(
-        self, store: StoreId, incarnation: str, open_store: Callable[[], ObjectStore], changed: threading.Condition
+        self,
+        store: StoreId,
+        incarnation: str,
+        limit_ms: int,
+        open_store: Callable[[], ObjectStore],
+        changed: threading.Condition,
     ) -> None:
         self.store = store
         self.incarnation = incarnation
+        self.limit_ms = limit_ms
         self.failure: BaseException | None = None
         self.held_up_ms = 0
         self._open = open_store
@@ -144,7 +155,8 @@ P = TypeVar("P", bound=Part)
 class StoreLanes:
     """The lanes of one task, each begun on first use. Order of calls: anything, then `close`, from one thread.
 
-    `incarnations`: of each store, as registered. `lag_time_max_ms`: how long a store may hold the task up in total.
+    `incarnations`: of each store, as registered. `lag_time_max_ms`: how long a store may hold the task up in total,
+    unless it is one of the `followers`.
     """
 
     def __init__(
@@ -153,11 +165,14 @@ class StoreLanes:
         incarnations: Mapping[StoreId, str],
         lag_time_max_ms: int,
         clock: WaitingClock = _SYSTEM,
+        *,
+        followers: Collection[StoreId] = (),
     ) -> None:
         self.changed = threading.Condition()
         self._stores = stores
         self._incarnations = incarnations
         self._lag_time_max_ms = lag_time_max_ms
+        self._followers = followers
         self._clock = clock
         self._lanes: dict[StoreId, StoreLane] = {}
 
@@ -176,11 +191,11 @@ class StoreLanes:
                 if not any(is_ahead(part) for part in parts):
                     self.changed.wait()
                     continue
-                left_ms = self._lag_time_max_ms - max(lane.held_up_ms for lane in late)
+                left_ms = min(lane.limit_ms - lane.held_up_ms for lane in late)
                 if left_ms <= 0:
                     for lane in late:
-                        if lane.held_up_ms >= self._lag_time_max_ms:
-                            lane.give_up(self._too_slow(lane))
+                        if lane.held_up_ms >= lane.limit_ms:
+                            lane.give_up(_too_slow(lane))
                     continue
                 began_ms = self._clock.monotonic_ms()
                 self._clock.wait(self.changed, left_ms)
@@ -210,16 +225,20 @@ class StoreLanes:
     def _lane(self, store: StoreId) -> StoreLane:
         lane = self._lanes.get(store)
         if lane is None:
+            limit_ms = self._lag_time_max_ms
+            if store in self._followers:
+                limit_ms = min(limit_ms, FOLLOWER_WAIT_MS)
             lane = self._lanes[store] = StoreLane(
-                store, self._incarnations[store], lambda: self._stores.get(store), self.changed
+                store, self._incarnations[store], limit_ms, lambda: self._stores.get(store), self.changed
             )
         return lane
 
-    def _too_slow(self, lane: StoreLane) -> RequestTimedOut:
-        return RequestTimedOut(
-            f"the write waited {duration(lane.held_up_ms)} for it alone, the limit is "
-            f"{duration(self._lag_time_max_ms)} (replica.lag.time.max.ms)"
-        )
+
+def _too_slow(lane: StoreLane) -> RequestTimedOut:
+    return RequestTimedOut(
+        f"the write waited {duration(lane.held_up_ms)} for it alone, the limit is {duration(lane.limit_ms)} "
+        "(replica.lag.time.max.ms)"
+    )
 
 
 def reason(failure: BaseException) -> str:

@@ -84,7 +84,9 @@ class TaskObjects:
         return self.pending_bytes + self.held_bytes + self.streamed_bytes >= self.limits.object_bytes
 
     def make_room(self, wanted_bytes: int) -> None:
-        """Wait for uploads as long as `wanted_bytes` more would exceed `live_bytes`."""
+        """Wait for uploads as long as `wanted_bytes` more would exceed `live_bytes`. Frees those that are over."""
+        while self._uploading and self._uploading[0].is_over:
+            self._await_oldest()
         while self._uploading and self._live_bytes + wanted_bytes > self.limits.live_bytes:
             self._await_oldest()
 

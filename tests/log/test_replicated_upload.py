@@ -83,7 +83,7 @@ def test_a_store_that_holds_the_others_up_for_too_long_is_given_up(stores: Scrip
     stores["b"].before = hanging
     lanes = stores.lanes()
     made = upload(lanes, *ABC)
-    stores.clock.ready = lambda: others_are_done(made, B)
+    stores.clock.ready = lambda: hanging.reached.is_set() and others_are_done(made, B)
     assert made.holders() == {A, C}
     assert stores.clock.at_ms == LAG_MS
     assert lanes.failures() == {

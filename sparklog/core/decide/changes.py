@@ -11,9 +11,10 @@ from sparklog.core.decide.append import existing_partition, placed, where
 from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.partition_change import PartitionChange, change_from
 from sparklog.core.records import At, PartitionsChanged
+from sparklog.core.replication.holders import stores_holding
 from sparklog.core.replication.partition import Change, Replication
 from sparklog.core.state import ClusterState
-from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
+from sparklog.core.types import ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition
 
 PARTITIONS_PER_RECORD = 1_000
 
@@ -105,6 +106,24 @@ def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
         return Offset(across.item(0))
     behind = state.slices.find(key, OffsetRange(end, next_offset)).columns["start"]
     return Offset(behind.item(0)) if len(behind) else next_offset
+
+
+def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: StoreId) -> Offset:
+    """Where the log of a store ends that holds everything up to `end`: from there on, it holds what names it.
+
+    Writers also upload to a live store that is catching up. Else it could not become level while they go on.
+    """
+    value, registrations = state.partitions[key].replication, state.registrations()
+    while end < value.next_offset:
+        found = state.slices.find(key, OffsetRange(end, Offset(end + 1))).columns
+        if not len(found["end"]):
+            return end
+        slice_end = Offset(found["end"].item(0))
+        named = state.objects.get(ObjectNumber(found["object_number"].item(0)))
+        if named is None or store not in stores_holding(slice_end, named.holders, value, registrations):
+            return end
+        end = held_end(state, key, slice_end)
+    return end
 
 
 def _change(key: TopicPartition, before: Replication, outcome: Change | Replication) -> list[PartitionChange]:
