@@ -16,6 +16,7 @@ import pytest
 
 import sparklog
 from sparklog.agent.run import AgentRun
+from sparklog.core.commands import AgentDown
 from sparklog.core.decide import stores as decide_stores
 from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.replication import election, isr
@@ -78,6 +79,11 @@ class Play:
     def stop(self, store: str) -> None:
         """The agent stops cleanly, and says so."""
         self._agents.pop(store).stop()
+
+    def call_silent(self, store: str) -> None:
+        """Somebody says that the agent is down, as a coordinator will."""
+        registered = self._cluster.connection.follower.catch_up().state.stores[StoreId(store)]
+        self._cluster.submit(AgentDown(registered.store, registered.registration))
 
     def restart(self, store: str) -> None:
         """The agent stops and is back before anything else happens."""
@@ -316,6 +322,8 @@ def test_a_store_is_new_live_or_dead_as_its_agent_says(tmp_path: Path, command: 
         play.start("c")
         play.stop("c")
         play.fail("a")
+        assert states(play) == {"a": "fenced", "b": "live", "c": "new"}
+        play.call_silent("c")
         assert states(play) == {"a": "fenced", "b": "live", "c": "dead"}
         play.come_back("a")
         assert states(play) == {"a": "new", "b": "live", "c": "dead"}

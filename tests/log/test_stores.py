@@ -13,7 +13,7 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.core.commands import AgentDown, AgentUp, NewStore, RegisterStore
+from sparklog.core.commands import AgentDown, AgentUp
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, StoreAccessDenied, StoreUnavailable
 from sparklog.core.plan import SliceToRead
 from sparklog.core.types import StoreId
@@ -153,7 +153,7 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     init_cluster(f"memory://{root}")
     with sparklog.connect(f"memory://{root}") as made:
         for name, zone in ZONES.items():
-            made.submit(RegisterStore(NewStore(name, f"memory://{root}-{name}", f"i-{name}", zone)))
+            made.add_store(name, f"memory://{root}-{name}", zone=zone)
         made.create_topic("t", assignment=[["a", "b", "c"]])
         for number in range(20):
             made.append("t", pa.table({"value": [str(number)]}))
@@ -184,6 +184,7 @@ class Reads:
 
 
 def read_all(cluster: Cluster) -> None:
+    cluster.connection._stores = None  # as in a process that begins in its zone
     found = cluster.read("t", partition=0)
     assert found["value"].to_pylist() == [str(number).encode() for number in range(20)]
 

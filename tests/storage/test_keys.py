@@ -82,7 +82,8 @@ def test_chain_keys_read_back(n: int) -> None:
 
 @given(n0=entry_numbers, command_id=hex_32)
 def test_command_keys_read_back(n0: int, command_id: str) -> None:
-    assert keys.parse_command_key(keys.command_key(n0, command_id)) == (n0, CommandId(command_id))
+    for body in (0, 1, 12):
+        assert keys.parse_command_key(keys.command_key(n0, command_id, body)) == (n0, CommandId(command_id), body)
 
 
 @given(n0=entry_numbers, upload_id=hex_32)

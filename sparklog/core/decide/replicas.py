@@ -13,7 +13,7 @@ from sparklog.core.commands import (
     ReportReplicas,
 )
 from sparklog.core.config.topic import TopicConfig
-from sparklog.core.decide.changes import empty_end, held_end, of_each, reachable_stores, silent_stores
+from sparklog.core.decide.changes import empty_end, held_end, named_end, of_each, reachable_stores, silent_stores
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import InvalidReplicaAssignment, OffsetOutOfRange, StaleBrokerEpoch
 from sparklog.core.records import At, Record
@@ -41,7 +41,7 @@ def decide_report_replicas(state: ClusterState, command: ReportReplicas, at: At)
             raise OffsetOutOfRange(
                 f"store {store.store} reports a log end of {each.log_end}, the next offset is {before.next_offset}"
             )
-        end = held_end(state, _key(each), each.log_end)
+        end = named_end(state, _key(each), held_end(state, _key(each), each.log_end), store.store)
         said = Report(store.store, command.registration, each.leader_epoch, each.version, end)
         return report(before, said, registrations, config.min_insync_replicas, silent=silent)
 
