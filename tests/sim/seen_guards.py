@@ -10,7 +10,7 @@ What it does not see, of those that were tried, and why:
 - It happens too rarely in a few worlds: replica-elr-kept, replica-append-each-object, replica-pull-forgotten,
   replica-report-late, replica-join-epoch, replica-take-over-equal, replica-loss-lowers, replica-swap-min-isr,
   replica-holder-registration and -arrived, swap-digest, loss-registration, forget-results, forget-sequences,
-  forget-versions, forgotten-orphans, found-behind-snapshot, copy-crc.
+  forget-versions, forgotten-orphans, found-behind-snapshot, copy-crc, agent-other-life.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ SEEN: Final = {
     "replica-swap-log-end": Seen(0, 6_756),
     "replica-swap-elr": Seen(4, 2_901),
     "fence-leaves": Seen(8, 3_366),
-    "agent-other-life": Seen(0, 7_545),
     "report-contiguous": Seen(9, 3_746),
     "copy-unknown": Seen(6, 7_557),
     "void-after-read": Seen(1, 8_716),
