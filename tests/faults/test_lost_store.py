@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,31 @@ def test_writes_go_on_whatever_one_store_does(load: Load) -> None:
             load.goes_on_without("b")
             writers.let("b", None)
             load.rejoins("b")
+    load.check()
+
+
+# M: P-02 N-07
+def test_a_store_that_is_back_joins_the_isr_while_writers_go_on(load: Load) -> None:
+    """They write to it too while its agent catches up, and stay in sync with it afterwards."""
+    with load.writers.running(WRITERS) as writers, sparklog.connect(load.folders.url) as cluster:
+        writers.hear(APPENDS)
+        load.folders.take_away("c")
+        load.goes_on_without("c")
+        load.folders.bring_back("c")
+        agent = AgentRun(cluster.connection, StoreId("c"), lambda note: None)
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(agent.run)
+            try:
+                waits = 0
+                while load.isr() != ["abc", "abc"]:
+                    writers.hear(1)
+                    waits += 1
+                    assert waits < 1_000, load.isr()
+                writers.hear(APPENDS)
+                assert load.isr() == ["abc", "abc"]
+            finally:
+                agent.stop()
+            running.result(60)
     load.check()
 
 

@@ -13,6 +13,14 @@ _GAPS: Final = "tests/core/decide/test_gaps.py::"
 
 GUARDS: Final = (
     Guard(
+        "report-named-registration",
+        "A report goes on only over what names the store under the registration that it has.",
+        "sparklog/core/decide/changes.py",
+        "        if named is None or store not in stores_holding(slice_end, named.holders, value, registrations):",
+        "        if named is None or store not in [holder.store for holder in named.holders]:",
+        ("tests/core/decide/test_catching_up.py::test_what_named_an_earlier_registration_does_not_count",),
+    ),
+    Guard(
         "store-once-incarnation",
         "One place is not two stores.",
         "sparklog/core/decide/stores.py",
