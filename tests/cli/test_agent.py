@@ -13,8 +13,8 @@ from typing import IO
 import msgspec
 import pytest
 
-from sparklog.client.bootstrap import Incarnation
 from sparklog.core.types import StoreId
+from sparklog.log.incarnation import Incarnation
 from sparklog.storage.keys import INCARNATION
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
 from tests.cli.conftest import Cli
@@ -93,7 +93,7 @@ def test_a_signal_stops_it_cleanly(nowhere: Cli, world: ReplicatedCluster, numbe
         process.kill()
     assert (process.returncode, err) == (0, "")
     assert [json.loads(line)["event"] for line in out.splitlines()] == ["down"]
-    assert world.state.stores[StoreId("c")].agent_up is False
+    assert world.state.stores[StoreId("c")].agent_up is None
     assert world.replicas() == "a:abc a2 b2 c2"
 
 

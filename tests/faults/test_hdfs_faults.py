@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 
 from sparklog.chain.committer import new_command_id
-from sparklog.client import bootstrap, write_plan
+from sparklog.client import bootstrap
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
 from sparklog.client.write_plan import append_command, plan_write
@@ -174,7 +174,7 @@ def hdfs(running: Spoilt, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spoilt]:
         """Ids whose uploads go into new folders, so that every append makes one and has the same calls."""
         return UploadId(f"{next(numbers):02x}{uuid.uuid4().hex[2:]}")
 
-    monkeypatch.setattr(write_plan, "new_upload_id", new_upload_id)
+    monkeypatch.setattr("sparklog.client.write_rows.new_upload_id", new_upload_id)
     yield running
     running.proxy.clear()
 
