@@ -189,7 +189,7 @@ def test_append_with_any_one_call_spoilt_leaves_the_log_as_its_writer_was_told(h
     with hdfs.connect_to_meet(fault, log) as writer, hdfs.connect(log) as other:
         calls = hdfs.calls_of(lambda: log.append(other, PATIENT_MS))
         assert Counter(each.method for each in calls) == Counter(
-            getServerDefaults=1, create=3, addBlock=3, complete=3, rename2=4, mkdirs=1, getBlockLocations=6
+            getServerDefaults=1, create=3, addBlock=3, complete=3, rename2=4, mkdirs=1, getBlockLocations=7
         )
         for at in hdfs.places(fault, calls):
             patiently(writer.connection.follower.catch_up)
