@@ -47,10 +47,8 @@ def plan_roll(
     was appended `segment.ms` ago, when a slice follows that can't be joined to them, or with `everything`. A segment
     ends at a sealed segment, at a gap, and where the leader epoch or the timestamp source changes. A slice that the log
     start cuts stays as it is (a swap replaces whole slices), and so does one that is not below the high watermark.
-    Without a leader nothing is due: no store could take the segments.
+    Whether the replicas can take the segments now is asked by `check_swap`.
     """
-    if partition.replication.leader is None:
-        return []
     config = state.topic_config(topic)
     key = TopicPartition(topic.topic_id, partition.partition)
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))

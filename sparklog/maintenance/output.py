@@ -59,7 +59,7 @@ class JobOutput:
     def end(self, report: JobReport) -> None:
         """Print each failure, and what was done."""
         for row in report.partitions:
-            if row.outcome in (Outcome.FAILED, Outcome.OVERTAKEN):
+            if row.outcome in (Outcome.FAILED, Outcome.OVERTAKEN, Outcome.POSTPONED):
                 self._say(f"{row.place}: {row.outcome}: {'; '.join(row.messages)}")
         for message in (*report.deletion.messages, *(note for note in report.notes if note not in self._said)):
             self._say(message)

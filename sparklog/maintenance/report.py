@@ -41,6 +41,7 @@ class Outcome(StrEnum):
     PLANNED = "planned"  # only planned, with --dry-run
     DONE = "done"
     OVERTAKEN = "overtaken"  # another process changed the same segments first; nothing is wrong, nothing was changed
+    POSTPONED = "postponed"  # its replicas can't take the work now; nothing was changed, a later run does it
     FAILED = "failed"
 
 

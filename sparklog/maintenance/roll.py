@@ -10,11 +10,13 @@ import msgspec
 from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import Submission, Swap
 from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.decide.append import min_isr_of
 from sparklog.core.errors import SparklogError, SwapRefused, UnknownTopicOrPartition
 from sparklog.core.plan import SliceToRead, slices_to_read
+from sparklog.core.replication.rewrites import check_swap
 from sparklog.core.rolling import MOST_SLICES, SegmentToRoll, plan_roll
 from sparklog.core.slice_table import digest
-from sparklog.core.state import ClusterState
+from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import EntryNumber, Holder, OffsetRange, StoreId, TopicPartition, UploadId
 from sparklog.host.dice import new_id
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
@@ -54,24 +56,30 @@ class RollJob:
         self._rows: dict[TopicPartition, PartitionResult] = {}
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The segments that are due, by partition."""
+        """The segments that are due, by partition. If a swap would be refused now, they are left for later."""
         with frame.connection.follower.current() as state:
             for topic in frame.chosen_topics(state):
                 for partition in state.partitions_of(topic):
                     due = plan_roll(state, topic, partition, frame.now_ms, everything=self._everything)
                     if due:
-                        segment_bytes = state.topic_config(topic).segment_bytes
-                        self._due += due
-                        if any(segment.size_bytes > segment_bytes for segment in due) and not self.notes:
-                            self.notes.append(MORE_SEGMENTS)
-                        self._rows[_key(due[0])] = PartitionResult(
-                            f"{topic.name}-{partition.partition}",
-                            topic.name,
-                            partition.partition,
-                            ", ".join(dict.fromkeys(segment.reason for segment in due)),
-                            total(_planned(segment, segment_bytes) for segment in due),
-                        )
+                        self._rows[_key(due[0])] = self._planned(state, topic, due)
         return list(self._rows.values())
+
+    def _planned(self, state: ClusterState, topic: Topic, due: Sequence[SegmentToRoll]) -> PartitionResult:
+        """Plan the segments that are due in one partition, or leave them for later."""
+        key = _key(due[0])
+        row = PartitionResult(f"{topic.name}-{key.partition}", topic.name, key.partition, "", Work())
+        obstacle = _obstacle(state, key)
+        if obstacle is not None:
+            reason, messages = f"left for later: {obstacle.message}", (str(obstacle),)
+            return msgspec.structs.replace(row, reason=reason, outcome=Outcome.POSTPONED, messages=messages)
+        self._due += due
+        segment_bytes = state.topic_config(topic).segment_bytes
+        if any(segment.size_bytes > segment_bytes for segment in due) and not self.notes:
+            self.notes.append(MORE_SEGMENTS)
+        reason = ", ".join(dict.fromkeys(segment.reason for segment in due))
+        planned = total(_work(segment, segment_bytes) for segment in due)
+        return msgspec.structs.replace(row, reason=reason, planned=planned)
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Rewrite segments in tasks. After each round, swap in its segments with one command each."""
@@ -88,7 +96,10 @@ class RollJob:
         ]
 
     def _order(self, frame: JobFrame, pack: Sequence[SegmentToRoll]) -> RollOrder:
-        """The work of one task, based on the current state. Segments that changed since the plan are left out."""
+        """The work of one task, based on the current state.
+
+        Segments that changed since the plan, or whose swap would be refused now, are left out.
+        """
         with frame.connection.follower.current() as state:
             orders = []
             for segment in pack:
@@ -96,6 +107,8 @@ class RollJob:
                 if slices is None:
                     message = f"[{segment.start}, {segment.end}) was changed since it was planned"
                     self._note(segment, Outcome.OVERTAKEN, message)
+                elif (obstacle := _obstacle(state, _key(segment))) is not None:
+                    self._note(segment, Outcome.POSTPONED, str(obstacle))
                 else:
                     orders.append(SegmentOrder(segment, _target(state, segment), slices))
             return RollOrder(
@@ -124,7 +137,10 @@ class RollJob:
             if isinstance(result, SwapRefused | UnknownTopicOrPartition):
                 self._note(rolled.segment, Outcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
-                self._note(rolled.segment, Outcome.FAILED, str(result))
+                with frame.connection.follower.current() as state:
+                    obstacle = _obstacle(state, _key(rolled.segment))
+                postponed = obstacle is not None and type(result) is type(obstacle)
+                self._note(rolled.segment, Outcome.POSTPONED if postponed else Outcome.FAILED, str(result))
             else:
                 self._count(rolled, rewritten)
 
@@ -132,7 +148,8 @@ class RollJob:
         """Record a segment's outcome on its partition. One failed segment makes the whole partition failed."""
         row = self._rows[_key(segment)]
         worst = Outcome.FAILED if row.outcome is Outcome.FAILED else outcome
-        self._rows[_key(segment)] = msgspec.structs.replace(row, outcome=worst, messages=(*row.messages, message))
+        messages = tuple(dict.fromkeys((*row.messages, message)))
+        self._rows[_key(segment)] = msgspec.structs.replace(row, outcome=worst, messages=messages)
 
     def _count(self, order: SegmentOrder, rewritten: Rewritten) -> None:
         row = self._rows[_key(order.segment)]
@@ -237,6 +254,18 @@ def _slices(state: ClusterState, segment: SegmentToRoll) -> tuple[SliceToRead, .
     return slices_to_read(state, partition, slices)
 
 
+def _obstacle(state: ClusterState, key: TopicPartition) -> SparklogError | None:
+    """Why a swap of the partition would be refused now, even if every in-sync store took its segments; or None."""
+    partition = state.partitions.get(key)
+    if partition is None:
+        return None
+    try:
+        check_swap(partition.replication, partition.replication.isr, min_isr_of(state, key.topic_id))
+    except SparklogError as error:
+        return error
+    return None
+
+
 def _target(state: ClusterState, segment: SegmentToRoll) -> SegmentTarget:
     key = _key(segment)
     config = state.topic_config(state.topics[key.topic_id])
@@ -269,7 +298,7 @@ def _key(segment: SegmentToRoll) -> TopicPartition:
     return TopicPartition(segment.partition.topic_id, segment.partition.partition)
 
 
-def _planned(segment: SegmentToRoll, segment_bytes: int) -> Work:
+def _work(segment: SegmentToRoll, segment_bytes: int) -> Work:
     """An estimate of the work to roll the segment, assuming one object per slice and unchanged stored bytes."""
     outputs = max(1, -(-segment.size_bytes // segment_bytes))
     reads = 2 * segment.slices + segment.size_bytes // RANGED_READ_BYTES

@@ -124,10 +124,3 @@ def test_a_plan_is_the_same_when_the_tables_were_sealed_into_blocks() -> None:
     log.state.slices.seal()
     log.state.objects.seal()
     assert due(log, everything=True) == before == [(0, 2), (4, 7), (7, 10)]
-
-
-def test_nothing_is_due_while_nobody_leads() -> None:
-    log = PlannedLog({})
-    log.append_slice(50, 5_000)
-    log.replace_partition(leader=None)
-    assert due(log, everything=True) == []

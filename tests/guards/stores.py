@@ -572,14 +572,6 @@ GUARDS: Final = (
         ),
     ),
     Guard(
-        "roll-leader",
-        "Nothing is rewritten that no store can take.",
-        "sparklog/core/rolling.py",
-        "    if partition.replication.leader is None:",
-        "    if False:",
-        ("tests/core/test_rolling.py::test_nothing_is_due_while_nobody_leads",),
-    ),
-    Guard(
         "write-holders",
         "Rows are not uploaded to no store at all.",
         "sparklog/log/topic_writer.py",

@@ -58,6 +58,7 @@ def _roll(process: Process) -> Steps:
         for topic in state.topics.values()
         for partition in state.partitions_of(topic)
         for segment in plan_roll(state, topic, partition, process.now_ms(), everything=True)
+        if roll_job._obstacle(state, roll_job._key(segment)) is None
     ]
     if not due:
         return

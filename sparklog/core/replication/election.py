@@ -138,7 +138,7 @@ def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> Stor
     Kafka's controller knows only who was in sync, which is why it stops at the ELR (KIP-966).
     """
     for store in (*value.isr, *value.elr, *value.replicas):
-        if store in reachable and value.log_end(store) >= value.high_watermark:
+        if store in reachable and store in value.whole:
             return store
     return None
 

@@ -54,6 +54,13 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
         """The replicas after the move that is under way; without one, all."""
         return tuple(store for store in self.replicas if store not in self.removing) if self.removing else self.replicas
 
+    @property
+    def whole(self) -> list[StoreId]:
+        """The replicas that have every committed record: each may lead without a loss (rule E1)."""
+        return [
+            store for store, end in zip(self.replicas, self.log_ends, strict=True) if end >= self.high_watermark
+        ]
+
     def enough(self, min_isr: int) -> int:
         """How large the ISR must be for HW to move and `acks=all` to write: at most the replication factor.
 

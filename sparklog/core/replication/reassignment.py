@@ -50,9 +50,8 @@ def move(
             f"the topic wants {changed.enough(min_isr)} (min.insync.replicas)"
         )
     if max(changed.log_ends) < value.high_watermark <= max(value.log_ends):
-        whole = [store for store in value.replicas if value.log_end(store) >= value.high_watermark]
         raise InvalidReplicaAssignment(
-            f"only {whole} may lead without a loss, and none of them would stay: it would take an unclean election"
+            f"only {value.whole} may lead without a loss, and none of them would stay: it would take an unclean election"
         )
     if value.leader is not None and value.leader not in replicas:
         changed = led_by(changed, _successor(changed, changed.isr, silent)).after

@@ -18,29 +18,42 @@ def rewritten_everywhere(value: Replication) -> Replication:
     return msgspec.structs.replace(value, version=value.version + 1)
 
 
-def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId], min_isr: int) -> Replication:
-    """The slices of this range are other ones now, which these live stores hold. A gap behind them is part of it.
+def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -> None:
+    """Refuse a rewrite that these live stores hold, if records could be lost that the old slices would have kept.
 
-    A replica without them ends where they begin, and is in neither ISR nor ELR: the ISR gets smaller that way only if
-    min ISR remain.
+    At least min ISR in-sync stores hold it: then it may. The members of the ISR that lack it leave, so the partition
+    may bear fewer losses than before, but always as many as the topic asks for: min ISR - 1. An append with `acks=all`
+    is accepted with just as few copies. Outside the ISR nobody is counted on (KIP-966 keeps no ELR then).
+
+    Fewer hold it: then each replica that has everything committed must, whether it is in the ISR, in the ELR or only
+    away, for each may be the next leader (rule E1) and the last one to have the records. A dead one therefore delays
+    rewrites, but only while writes with `acks=all` are refused too.
     """
     if value.leader is None:
         raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")
     if value.leader not in holders:
         raise NotLeaderOrFollower(f"a rewrite must be on the leader's store {value.leader}, it is not")
-    isr = tuple(store for store in value.isr if store in holders)
-    if isr != value.isr and len(isr) < value.enough(min_isr):
+    in_sync = [store for store in value.isr if store in holders]
+    lacking = [store for store in value.whole if store not in holders]
+    if lacking and len(in_sync) < value.enough(min_isr):
         raise NotEnoughReplicas(
             f"a rewrite needs to be on {counted(value.enough(min_isr), 'store')} in sync (min.insync.replicas) or on "
-            f"all, it is on {list(isr)} of {list(value.isr)}"
+            f"all that have every committed record: it is on {in_sync} in sync, and not on {lacking}"
         )
+
+
+def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId], min_isr: int) -> Replication:
+    """The slices of this range are other ones now, which these live stores hold. A gap behind them is part of it.
+
+    A replica without them ends where they begin, and is in neither ISR nor ELR. Raises what `check_swap` raises.
+    """
+    check_swap(value, holders, min_isr)
+    isr = tuple(store for store in value.isr if store in holders)
     log_ends = tuple(
         _log_end(end, rewritten, held=store in holders)
         for store, end in zip(value.replicas, value.log_ends, strict=True)
     )
-    changed = msgspec.structs.replace(value, isr=isr, log_ends=log_ends)
-    lacking = [store for store in value.replicas if store not in holders]
-    return settled(value, changed, min_isr, ineligible=lacking, rewritten=True)
+    return settled(value, msgspec.structs.replace(value, isr=isr, log_ends=log_ends), min_isr, rewritten=True)
 
 
 def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sparklog.core.errors import NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower
@@ -37,11 +39,32 @@ def test_who_lacks_it_leaves_the_isr_if_min_isr_remain() -> None:
         swapped(value, 4, 6, "a")
 
 
-def test_an_isr_below_min_isr_may_rewrite_if_all_of_it_hold_the_result() -> None:
-    """So a store that is away for long does not stop maintenance; an eligible one that lacks it is so no more."""
+def test_below_min_isr_an_eligible_replica_without_the_result_stops_a_rewrite() -> None:
+    """Else the only store in sync could be lost next, while the eligible one had everything before the rewrite."""
     value = partition({"a": 9, "b": 9, "c": 9}, "a", hw=9, elr="bc")
-    after = swapped(value, 4, 6, "ac", 3)
-    assert (roles(after), ends(after)) == ("a:a+c", "a9 b4 c9")
+    with pytest.raises(NotEnoughReplicas, match=re.escape("it is on ['a'] in sync, and not on ['b']")):
+        swapped(value, 4, 6, "ac", 3)
+    after = swapped(value, 4, 6, "abc", 3)
+    assert (roles(after), ends(after)) == ("a:a+bc", "a9 b9 c9")
+
+
+def test_below_min_isr_one_that_is_away_and_has_everything_stops_a_rewrite_too() -> None:
+    """b left the ISR while a and c were enough, and c lost what it had: b is not in the ELR, and may lead (E1)."""
+    value = partition({"a": 9, "b": 9, "c": 0}, "a", hw=9)
+    with pytest.raises(NotEnoughReplicas, match="3 stores in sync"):
+        swapped(value, 4, 6, "a", 3)
+    assert ends(swapped(value, 4, 6, "ab", 3)) == "a9 b9 c0"
+
+
+def test_below_min_isr_one_that_lacks_committed_records_stops_no_rewrite() -> None:
+    value = partition({"a": 9, "b": 8, "c": 0}, "a", hw=9)
+    assert (roles(swapped(value, 4, 6, "a")), ends(swapped(value, 4, 6, "a"))) == ("a:a", "a9 b4 c0")
+
+
+def test_with_min_isr_in_sync_nobody_else_is_needed() -> None:
+    """A store that is away does not stop maintenance then, though it has everything: it fetches when it is back."""
+    value = partition({"a": 9, "b": 9, "c": 9}, "ab", hw=9)
+    assert (roles(swapped(value, 4, 6, "ab")), ends(swapped(value, 4, 6, "ab"))) == ("a:ab", "a9 b9 c4")
 
 
 def test_the_leaders_store_must_hold_it() -> None:
