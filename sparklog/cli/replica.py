@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sparklog.cli.output import connect, done, ending, now_ms, print_json, show_rows, table
+from sparklog.cli.output import connect, done, ending, print_json, show_rows, table
 from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.core.readable import counted
 
@@ -146,14 +146,13 @@ def elect(
     """
     from sparklog.core.commands import ElectLeaders
     from sparklog.core.errors import InvalidOption
-    from sparklog.core.records import At
     from sparklog.core.replica_plans import (
         elections_of,
         outcomes_of_elections,
         partitions_named,
         preferred_elections,
     )
-    from sparklog.core.types import EntryNumber, StoreId
+    from sparklog.core.types import StoreId
 
     if store is not None and preferred:
         raise InvalidOption("--store and --preferred: give one of them")
@@ -162,7 +161,7 @@ def elect(
         with cluster.connection.follower.current() as state:
             chosen = partitions_named(state, topic, partition)
             elections = preferred_elections(state, chosen) if store is None else elections_of(StoreId(store), chosen)
-            planned = outcomes_of_elections(state, elections, At(EntryNumber(state.n + 1), now_ms()), unclean=unclean)
+            planned = outcomes_of_elections(state, elections, unclean=unclean)
         possible = [outcome for outcome in planned if outcome.refused is None]
         if planned and not possible:
             assert planned[0].refused is not None

@@ -14,7 +14,7 @@ from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NoReassignmentInProgress, SparklogError
 from sparklog.core.partition_change import changed_by
 from sparklog.core.plan import partition_of, topic_of
-from sparklog.core.records import At, PartitionsChanged, Record
+from sparklog.core.records import PartitionsChanged, Record
 from sparklog.core.replica_status import store_uses
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState, Partition
@@ -108,13 +108,13 @@ def outcomes(state: ClusterState, records: Iterable[Record]) -> list[Outcome]:
 
 
 def outcomes_of_elections(
-    state: ClusterState, elections: Iterable[Election], at: At, *, unclean: bool = False
+    state: ClusterState, elections: Iterable[Election], *, unclean: bool = False
 ) -> list[Outcome]:
     """What each election would lead to, also those that would be refused."""
     found = []
     for election in elections:
         try:
-            records = decide_elect_leaders(state, ElectLeaders((election,), unclean), at)
+            records = decide_elect_leaders(state, ElectLeaders((election,), unclean))
         except SparklogError as error:
             partition = state.partition(election.topic_id, election.partition)
             if partition is None:

@@ -6,7 +6,6 @@ import pytest
 
 from sparklog.core.commands import AgentDown, CreateTopic, Election, FenceStore, Move
 from sparklog.core.errors import BrokerIdNotRegistered, IneligibleReplica, NoReassignmentInProgress
-from sparklog.core.records import At
 from sparklog.core.replica_plans import (
     elections_of,
     moves_back,
@@ -19,7 +18,7 @@ from sparklog.core.replica_plans import (
 )
 from sparklog.core.replica_status import replica_statuses, store_uses
 from sparklog.core.replication_health import replication_health
-from sparklog.core.types import EntryNumber, PartitionIndex, StoreId, TopicId
+from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from tests.core.decided_log import TOPIC
 from tests.core.replicated_log import ReplicatedLog
 from tests.core.replication.example_partition import stores
@@ -92,16 +91,15 @@ def test_outcomes_tell_before_and_after(log: ReplicatedLog) -> None:
 
 
 def test_each_election_is_foreseen_by_itself_and_so_is_what_it_loses(log: ReplicatedLog) -> None:
-    at = At(EntryNumber(log.state.n + 1), 1000)
     elections = (Election(TOPIC, ZERO, C), Election(TopicId(2), ZERO, C))
-    possible, refused = outcomes_of_elections(log.state, elections, at)
+    possible, refused = outcomes_of_elections(log.state, elections)
     assert (possible.after.leader, possible.refused, possible.lost_records) == (C, None, 0)
     assert (refused.after, type(refused.refused)) == (refused.before, IneligibleReplica)
     log.write("a", 5)
     for each in "abc":
         log.fence(each)
     log.register("b")
-    (unclean,) = outcomes_of_elections(log.state, (Election(TOPIC, ZERO),), at, unclean=True)
+    (unclean,) = outcomes_of_elections(log.state, (Election(TOPIC, ZERO),), unclean=True)
     assert (unclean.after.leader, unclean.lost_records) == (B, 5)
 
 

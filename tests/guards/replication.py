@@ -254,7 +254,7 @@ GUARDS: Final = (
     _guard(
         "elect-lost",
         "What an unclean election loses below HW is noted.",
-        "election.py",
+        "new_leader.py",
         "        lost=_with_lost(value.lost, end, value.high_watermark),\n",
         "",
         "test_election.py::test_e1_an_unclean_election_takes_the_longest_log_and_is_alone_in_sync",
@@ -262,7 +262,7 @@ GUARDS: Final = (
     _guard(
         "elect-forgets",
         "What the new leader lacks is forgotten in the entry that elects it.",
-        "election.py",
+        "new_leader.py",
         "OffsetRange(end, next_offset) if end < next_offset else None",
         "None",
         "test_election.py::test_e4_what_the_new_leader_lacks_is_forgotten_and_its_offsets_are_never_used_again",
@@ -270,7 +270,7 @@ GUARDS: Final = (
     _guard(
         "elect-behind",
         "Who has less than the new leader is not as far as it is.",
-        "election.py",
+        "new_leader.py",
         "tuple(next_offset if each >= end else each for each in value.log_ends)",
         "(next_offset,) * len(value.log_ends)",
         "test_election.py::test_e4_who_had_as_much_as_the_new_leader_is_as_far_as_it_is",
@@ -278,7 +278,7 @@ GUARDS: Final = (
     _guard(
         "elect-epoch-start",
         "A leader opens its epoch at the next offset, whatever it lacks: no offset is used twice.",
-        "election.py",
+        "new_leader.py",
         "epochs=opened(truncated(value.epochs, end), epoch, next_offset)",
         "epochs=opened(truncated(value.epochs, end), epoch, end)",
         "test_election.py::test_e3_the_new_leader_opens_its_epoch_at_the_next_offset_even_if_it_has_less",
@@ -375,7 +375,7 @@ GUARDS: Final = (
     _guard(
         "move-fenced",
         "A move that only the old leader held up ends when it is fenced.",
-        "store_changes.py",
+        "election.py",
         "    return change if done.adding or done.removing else Change(done, change.forgotten)",
         "    return change",
         "test_reassignment.py::test_the_fence_of_the_old_leader_ends_the_move",

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Transition = Callable[[TopicPartition, Replication, TopicConfig], Change | Replication]
 
 
-def of_store(state: ClusterState, at: At, store: StoreId, transition: Transition) -> tuple[PartitionsChanged, ...]:
+def of_store(state: ClusterState, store: StoreId, transition: Transition) -> tuple[PartitionsChanged, ...]:
     """The same transition in each partition that has a replica on the store."""
     changes: list[PartitionChange] = []
     for topic in state.topics.values():
@@ -37,7 +37,6 @@ def of_store(state: ClusterState, at: At, store: StoreId, transition: Transition
 
 def of_each(
     state: ClusterState,
-    at: At,
     wanted: Sequence[tuple[TopicPartition, T]],
     transition: Callable[[T, Replication, TopicConfig], Change | Replication],
     *,

@@ -120,7 +120,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             if unheard is not None:
                 return (unheard,)
             records = decide_append(state, command, at)
-            return records if len(records) == 1 else (*records, *leaders_for(state, command, records, at))
+            return records if len(records) == 1 else (*records, *leaders_for(state, command, records))
         case Swap() as command:
             return (decide_swap(state, command, at),)
         case MoveLogStart() as command:
@@ -136,7 +136,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
         case CreateTopic() as command:
             return decide_create_topic(state, command)
         case AlterTopic() as command:
-            return decide_alter_topic(state, command, at)
+            return decide_alter_topic(state, command)
         case AddPartitions() as command:
             return decide_add_partitions(state, command)
         case DeleteTopic() as command:
@@ -148,25 +148,25 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
                 JobRan(command.job, command.started_ms, command.ended_ms, command.failed_partitions, command.report),
             )
         case RegisterStore() as command:
-            return decide_register_store(state, command, at)
+            return decide_register_store(state, command)
         case FenceStore() as command:
-            return decide_fence_store(state, command, at)
+            return decide_fence_store(state, command)
         case RemoveStore() as command:
             return decide_remove_store(state, command)
         case ReportLoss() as command:
-            return decide_report_loss(state, command, at)
+            return decide_report_loss(state, command)
         case AgentUp() as command:
-            return decide_agent_up(state, command, at)
+            return decide_agent_up(state, command)
         case AgentDown() as command:
-            return decide_agent_down(state, command, at)
+            return decide_agent_down(state, command)
         case ReportReplicas() as command:
-            return decide_report_replicas(state, command, at)
+            return decide_report_replicas(state, command)
         case DropLagging() as command:
-            return decide_drop_lagging(state, command, at)
+            return decide_drop_lagging(state, command)
         case ElectLeaders() as command:
-            return decide_elect_leaders(state, command, at)
+            return decide_elect_leaders(state, command)
         case MoveReplicas() as command:
-            return decide_move_replicas(state, command, at)
+            return decide_move_replicas(state, command)
         case _:
             assert_never(submission.command)
 

@@ -16,7 +16,7 @@ from sparklog.core.config.topic import TopicConfig
 from sparklog.core.decide.changes import empty_end, held_end, named_end, of_each, reachable_stores, silent_stores
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import InvalidReplicaAssignment, OffsetOutOfRange, StaleBrokerEpoch
-from sparklog.core.records import At, Record
+from sparklog.core.records import Record
 from sparklog.core.replication.election import elect, elect_store
 from sparklog.core.replication.isr import Report, drop_lagging, report
 from sparklog.core.replication.partition import Change, Replication
@@ -25,7 +25,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicPartition
 
 
-def decide_report_replicas(state: ClusterState, command: ReportReplicas, at: At) -> tuple[Record, ...]:
+def decide_report_replicas(state: ClusterState, command: ReportReplicas) -> tuple[Record, ...]:
     """Log ends rise, and replicas that may join the ISR."""
     store = registered_store(state, command.store)
     registrations, silent = state.registrations(), silent_stores(state)
@@ -45,10 +45,10 @@ def decide_report_replicas(state: ClusterState, command: ReportReplicas, at: At)
         said = Report(store.store, command.registration, each.leader_epoch, each.version, end)
         return report(before, said, registrations, config.min_insync_replicas, silent=silent)
 
-    return of_each(state, at, [(_key(each), each) for each in command.replicas], reported)
+    return of_each(state, [(_key(each), each) for each in command.replicas], reported)
 
 
-def decide_drop_lagging(state: ClusterState, command: DropLagging, at: At) -> tuple[Record, ...]:
+def decide_drop_lagging(state: ClusterState, command: DropLagging) -> tuple[Record, ...]:
     """Replicas that lag leave the ISR."""
 
     def dropped(each: LaggingReplicas, before: Replication, config: TopicConfig) -> Replication:
@@ -56,10 +56,10 @@ def decide_drop_lagging(state: ClusterState, command: DropLagging, at: At) -> tu
             before.log_end(store)
         return drop_lagging(before, each.stores, each.leader_epoch, each.version, config.min_insync_replicas)
 
-    return of_each(state, at, [(_key(each), each) for each in command.lagging], dropped)
+    return of_each(state, [(_key(each), each) for each in command.lagging], dropped)
 
 
-def decide_elect_leaders(state: ClusterState, command: ElectLeaders, at: At) -> tuple[Record, ...]:
+def decide_elect_leaders(state: ClusterState, command: ElectLeaders) -> tuple[Record, ...]:
     """New leaders, and what the log forgets with the old ones."""
     reachable = reachable_stores(state)
 
@@ -68,10 +68,10 @@ def decide_elect_leaders(state: ClusterState, command: ElectLeaders, at: At) -> 
             return elect(before, reachable, config.min_insync_replicas, unclean=command.unclean)
         return elect_store(before, each.store, reachable, config.min_insync_replicas, unclean=command.unclean)
 
-    return of_each(state, at, [(_key(each), each) for each in command.elections], elected)
+    return of_each(state, [(_key(each), each) for each in command.elections], elected)
 
 
-def decide_move_replicas(state: ClusterState, command: MoveReplicas, at: At) -> tuple[Record, ...]:
+def decide_move_replicas(state: ClusterState, command: MoveReplicas) -> tuple[Record, ...]:
     """Partitions get other replicas; the old ones stay until the new ones are in sync."""
     usable, silent = list(state.registrations()), silent_stores(state)
 
@@ -82,7 +82,7 @@ def decide_move_replicas(state: ClusterState, command: MoveReplicas, at: At) -> 
         end = empty_end(state, _key(each))
         return move(before, each.replicas, usable, config.min_insync_replicas, end, silent=silent)
 
-    return of_each(state, at, [(_key(each), each) for each in command.moves], moved, together=True)
+    return of_each(state, [(_key(each), each) for each in command.moves], moved, together=True)
 
 
 def _key(each: ReplicaReport | LaggingReplicas | Election | Move) -> TopicPartition:

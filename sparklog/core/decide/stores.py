@@ -18,7 +18,6 @@ from sparklog.core.errors import (
 from sparklog.core.readable import counted
 from sparklog.core.records import (
     AgentChanged,
-    At,
     PartitionsChanged,
     Record,
     StoreFenced,
@@ -32,7 +31,7 @@ from sparklog.core.store_ids import check_store_ids, check_zone
 from sparklog.core.types import Offset, StoreId, TopicPartition
 
 
-def decide_register_store(state: ClusterState, command: RegisterStore, at: At) -> tuple[Record, ...]:
+def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[Record, ...]:
     """A new store, or one that was fenced and has what it had: where nobody leads, it may."""
     new = command.store
     known = state.stores.get(new.store)
@@ -49,10 +48,10 @@ def decide_register_store(state: ClusterState, command: RegisterStore, at: At) -
         )
     if not known.fenced:
         raise DuplicateBrokerRegistration(f"store {new.store} is registered already, and not fenced")
-    return (registered, *_search_leaders(state, at, new.store, [*reachable_stores(state), new.store]))
+    return (registered, *_search_leaders(state, new.store, [*reachable_stores(state), new.store]))
 
 
-def decide_fence_store(state: ClusterState, command: FenceStore, at: At) -> tuple[Record, ...]:
+def decide_fence_store(state: ClusterState, command: FenceStore) -> tuple[Record, ...]:
     """The store leaves every ISR, and others lead where it led."""
     store = registered_store(state, command.store)
     if store.fenced:
@@ -63,7 +62,7 @@ def decide_fence_store(state: ClusterState, command: FenceStore, at: At) -> tupl
         unclean = config.unclean_leader_election_enable
         return fence(before, store.store, reachable, config.min_insync_replicas, unclean=unclean)
 
-    changes = of_store(state, at, store.store, fenced)
+    changes = of_store(state, store.store, fenced)
     return (StoreFenced(store.store, state.next_registration), *changes)
 
 
@@ -81,7 +80,7 @@ def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Reco
     return (StoreRemoved(store.store),)
 
 
-def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tuple[Record, ...]:
+def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record, ...]:
     """The store is registered under a new number, and its log ends are where they really are."""
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
@@ -104,21 +103,21 @@ def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tupl
         end = max(end, empty_end(state, key))
         return lose(before, store.store, end, reachable, min_isr, unclean=unclean)
 
-    changes = of_store(state, at, store.store, lost)
+    changes = of_store(state, store.store, lost)
     again = StoreRegistered(store.store, state.next_registration, store.url, command.incarnation, store.zone)
     return (again, *changes)
 
 
-def decide_agent_up(state: ClusterState, command: AgentUp, at: At) -> tuple[Record, ...]:
+def decide_agent_up(state: ClusterState, command: AgentUp) -> tuple[Record, ...]:
     """The store can be reached: where nobody leads, it may."""
     store = _with_agent(state, command)
     if store.agent_up:
         return ()
-    changes = _search_leaders(state, at, store.store, [*reachable_stores(state, but=store.store), store.store])
+    changes = _search_leaders(state, store.store, [*reachable_stores(state, but=store.store), store.store])
     return (AgentChanged(store.store, up=True), *changes)
 
 
-def decide_agent_down(state: ClusterState, command: AgentDown, at: At) -> tuple[Record, ...]:
+def decide_agent_down(state: ClusterState, command: AgentDown) -> tuple[Record, ...]:
     """The store can't be reached: where it leads, another replica does if it may. It stays in sync until it lags.
 
     An agent that was stopped starts no election: that could forget what no follower has yet.
@@ -128,13 +127,11 @@ def decide_agent_down(state: ClusterState, command: AgentDown, at: At) -> tuple[
         return (AgentChanged(store.store, up=None),) if store.agent_up is not None else ()
     if store.agent_up is False:
         return ()
-    changes = _search_leaders(state, at, store.store, reachable_stores(state, but=store.store))
+    changes = _search_leaders(state, store.store, reachable_stores(state, but=store.store))
     return (AgentChanged(store.store, up=False), *changes)
 
 
-def leaders_for(
-    state: ClusterState, command: Append, records: Collection[Record], at: At
-) -> tuple[PartitionsChanged, ...]:
+def leaders_for(state: ClusterState, command: Append, records: Collection[Record]) -> tuple[PartitionsChanged, ...]:
     """Leaders where nobody leads, now that a write has reached silent stores.
 
     Nobody is deposed, and nothing changes in the partitions of the write itself.
@@ -145,7 +142,7 @@ def leaders_for(
     led_by_nobody = sorted(
         key for key, each in state.partitions.items() if each.replication.leader is None and key not in written
     )
-    return of_each(state, at, [(key, key) for key in led_by_nobody], _search_among(reachable))
+    return of_each(state, [(key, key) for key in led_by_nobody], _search_among(reachable))
 
 
 def registered_store(state: ClusterState, store: StoreId) -> Store:
@@ -180,10 +177,8 @@ def _check_registration(store: Store, registration: int) -> None:
         )
 
 
-def _search_leaders(
-    state: ClusterState, at: At, store: StoreId, reachable: list[StoreId]
-) -> tuple[PartitionsChanged, ...]:
-    return of_store(state, at, store, _search_among(reachable))
+def _search_leaders(state: ClusterState, store: StoreId, reachable: list[StoreId]) -> tuple[PartitionsChanged, ...]:
+    return of_store(state, store, _search_among(reachable))
 
 
 def _search_among(reachable: Collection[StoreId]) -> Transition:

@@ -85,7 +85,7 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Reco
     return (TopicCreated(topic_id, command.name, config, assignment), *_first_leaders(state, topic_id, 0, assignment))
 
 
-def decide_alter_topic(state: ClusterState, command: AlterTopic, at: At) -> tuple[Record, ...]:
+def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record, ...]:
     """The topic's config, with keys set and removed, and what follows from it for its replicas."""
     topic = existing_topic(state, command.topic_id)
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
@@ -103,7 +103,7 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic, at: At) -> tupl
     if config.min_insync_replicas == before.min_insync_replicas and not becomes_unclean:
         return (record,)
     partitions = [(TopicPartition(each.topic_id, each.partition), None) for each in state.partitions_of(topic)]
-    return (record, *of_each(state, at, partitions, settled))
+    return (record, *of_each(state, partitions, settled))
 
 
 def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[Record, ...]:

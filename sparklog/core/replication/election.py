@@ -1,4 +1,4 @@
-"""Elections: who may lead, and what the log forgets when a replica with less than the last leader does."""
+"""Elections: who may lead, and when."""
 
 from __future__ import annotations
 
@@ -13,28 +13,10 @@ from sparklog.core.errors import (
     NotEnoughReplicas,
     PreferredLeaderNotAvailable,
 )
-from sparklog.core.replication.epoch_history import opened, truncated
+from sparklog.core.replication.new_leader import led_by
 from sparklog.core.replication.partition import Change, Replication, settled
-from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
-
-
-def led_by(value: Replication, leader: StoreId) -> Change:
-    """`leader` opens the next epoch at the next offset (rule E3); the slices above its LEO are forgotten (E4).
-
-    Their offsets are never used again, so every replica that had what the leader has is as far as the leader now. The
-    result is not settled yet: ELR, HW and version are still those of before.
-    """
-    end, next_offset = value.log_end(leader), value.next_offset
-    epoch = LeaderEpoch(value.leader_epoch + 1)
-    after = msgspec.structs.replace(
-        value,
-        leader=leader,
-        leader_epoch=epoch,
-        log_ends=tuple(next_offset if each >= end else each for each in value.log_ends),
-        epochs=opened(truncated(value.epochs, end), epoch, next_offset),
-        lost=_with_lost(value.lost, end, value.high_watermark),
-    )
-    return Change(after, OffsetRange(end, next_offset) if end < next_offset else None)
+from sparklog.core.replication.reassignment import with_move_completed
+from sparklog.core.types import StoreId
 
 
 def with_leader(
@@ -50,13 +32,14 @@ def with_leader(
     """`changed`, settled, under a leader that can be reached, if there is one (rule E1).
 
     A leader that is in sync and reachable stays. One that left the ISR does not: without a successor the partition is
-    offline. One that is in sync and silent stays until somebody else may lead.
+    offline. One that is in sync and silent stays until somebody else may lead. A move that waited for the change ends
+    with it. There is at most one election in it.
     """
     leader = changed.leader if changed.leader in changed.isr else None
     changed = msgspec.structs.replace(changed, leader=leader)
     still = settled(before, changed, min_isr, ineligible=ineligible, rewritten=rewritten)
     if leader is not None and leader in reachable:
-        return Change(still)
+        return _with_move_ended(before, Change(still), reachable, min_isr)
     candidate = _clean_candidate(still, reachable)
     isr = (*still.isr, candidate) if candidate is not None else ()
     if candidate is None and unclean:
@@ -64,11 +47,11 @@ def with_leader(
         if candidate is not None:
             isr, ineligible = (candidate,), still.replicas
     if candidate is None:
-        return Change(still)
+        return _with_move_ended(before, Change(still), reachable, min_isr)
     elected = led_by(msgspec.structs.replace(changed, isr=isr), candidate)
     rewritten = rewritten or elected.forgotten is not None
     after = settled(before, elected.after, min_isr, ineligible=ineligible, rewritten=rewritten)
-    return Change(after, elected.forgotten)
+    return _with_move_ended(before, Change(after, elected.forgotten), reachable, min_isr)
 
 
 def elect(value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False) -> Change:
@@ -131,6 +114,17 @@ def _check_equal(value: Replication, store: StoreId) -> None:
         )
 
 
+def _with_move_ended(before: Replication, change: Change, reachable: Collection[StoreId], min_isr: int) -> Change:
+    """The change, and the end of a move that waited for it, unless that takes a second election."""
+    after = change.after
+    elected = after.leader_epoch != before.leader_epoch
+    if not (after.adding or after.removing) or (elected and after.leader in after.removing):
+        return change
+    silent = [store for store in after.replicas if store not in reachable]
+    done = with_move_completed(before, after, min_isr, silent=silent)
+    return change if done.adding or done.removing else Change(done, change.forgotten)
+
+
 def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
     """First reachable member of the ISR, else of the ELR, else any replica; never one below HW, whatever it is.
 
@@ -147,12 +141,3 @@ def _longest(value: Replication, reachable: Collection[StoreId]) -> StoreId | No
     """The reachable replica with the largest LEO, and so with the largest epoch: all hold a part of one log."""
     candidates = [store for store in value.replicas if store in reachable]
     return max(candidates, key=value.log_end, default=None)
-
-
-def _with_lost(lost: tuple[OffsetRange, ...], end: Offset, high_watermark: Offset) -> tuple[OffsetRange, ...]:
-    """The lost ranges after [end, HW) became one of them, ascending and disjoint."""
-    if end >= high_watermark:
-        return lost
-    below = tuple(each for each in lost if each.end < end)
-    touched = [each.start for each in lost if each.start <= end <= each.end]
-    return (*below, OffsetRange(min([end, *touched]), high_watermark))

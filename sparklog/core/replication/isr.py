@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from sparklog.core.errors import OffsetOutOfRange, StaleBrokerEpoch
+from sparklog.core.replication.election import with_leader
 from sparklog.core.replication.partition import Change, Replication, check_view, settled, with_log_ends
 from sparklog.core.replication.reassignment import with_move_completed
-from sparklog.core.replication.store_changes import with_leader_found
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
@@ -51,7 +51,7 @@ def report(
     risen = with_log_ends(value, {store: max(value.log_end(store), reported.log_end)})
     if value.leader is None:
         reachable = [each for each in registrations if each not in silent]
-        return with_leader_found(value, risen, reachable, min_isr)
+        return with_leader(value, risen, reachable, min_isr)
     if may_join(risen, store):
         risen = msgspec.structs.replace(risen, isr=(*risen.isr, store))
     return Change(with_move_completed(value, risen, min_isr, silent=silent))

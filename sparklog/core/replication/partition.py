@@ -57,9 +57,7 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
     @property
     def whole(self) -> list[StoreId]:
         """The replicas that have every committed record: each may lead without a loss (rule E1)."""
-        return [
-            store for store, end in zip(self.replicas, self.log_ends, strict=True) if end >= self.high_watermark
-        ]
+        return [store for store, end in zip(self.replicas, self.log_ends, strict=True) if end >= self.high_watermark]
 
     def enough(self, min_isr: int) -> int:
         """How large the ISR must be for HW to move and `acks=all` to write: at most the replication factor.

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from sparklog.core.errors import InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable
-from sparklog.core.replication.election import led_by
+from sparklog.core.replication.new_leader import led_by
 from sparklog.core.replication.partition import Replication, settled
 from sparklog.core.types import Offset, StoreId
 
@@ -51,7 +51,8 @@ def move(
         )
     if max(changed.log_ends) < value.high_watermark <= max(value.log_ends):
         raise InvalidReplicaAssignment(
-            f"only {value.whole} may lead without a loss, and none of them would stay: it would take an unclean election"
+            f"only {value.whole} may lead without a loss, and none of them would stay: "
+            "it would take an unclean election"
         )
     if value.leader is not None and value.leader not in replicas:
         changed = led_by(changed, _successor(changed, changed.isr, silent)).after

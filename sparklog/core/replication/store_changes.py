@@ -21,7 +21,7 @@ def fence(
     """
     isr = tuple(each for each in value.isr if each != store)
     others = [each for each in reachable if each != store]
-    return with_leader_found(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
+    return with_leader(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
 
 
 def lose(
@@ -41,7 +41,7 @@ def lose(
     held = max(value.log_start, min(held_end, value.log_end(store)))
     isr = tuple(each for each in value.isr if each != store)
     changed = with_log_ends(msgspec.structs.replace(value, isr=isr), {store: held})
-    return with_leader_found(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
+    return with_leader(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
 
 
 def reachable_changed(
@@ -51,7 +51,7 @@ def reachable_changed(
 
     A store that is silent stays in the ISR until it lags, and leads until somebody else may (rules E1, I2).
     """
-    return with_leader_found(value, value, reachable, min_isr, unclean=unclean)
+    return with_leader(value, value, reachable, min_isr, unclean=unclean)
 
 
 def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[StoreId] = ()) -> Replication:
@@ -60,27 +60,3 @@ def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[Stor
     If that ends a move, no `silent` store follows the leader.
     """
     return with_move_completed(value, value, min_isr, silent=silent)
-
-
-def with_leader_found(
-    before: Replication,
-    changed: Replication,
-    reachable: Collection[StoreId],
-    min_isr: int,
-    *,
-    ineligible: Collection[StoreId] = (),
-    unclean: bool = False,
-    rewritten: bool = False,
-) -> Change:
-    """`with_leader`, and the end of a move that waited for it. There is at most one election in the change."""
-    change = with_leader(
-        before, changed, reachable, min_isr, ineligible=ineligible, unclean=unclean, rewritten=rewritten
-    )
-    after = change.after
-    moving = after.adding or after.removing
-    elected = after.leader_epoch != before.leader_epoch
-    if not moving or (elected and after.leader in after.removing):
-        return change
-    silent = [each for each in after.replicas if each not in reachable]
-    done = with_move_completed(before, after, min_isr, silent=silent)
-    return change if done.adding or done.removing else Change(done, change.forgotten)
