@@ -11,7 +11,7 @@ from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import Submission, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.append import min_isr_of
-from sparklog.core.errors import SparklogError, SwapRefused, UnknownTopicOrPartition
+from sparklog.core.errors import Landed, SparklogError, SwapRefused, UnknownTopicOrPartition
 from sparklog.core.plan import SliceToRead, slices_to_read
 from sparklog.core.replication.rewrites import check_swap
 from sparklog.core.rolling import MOST_SLICES, SegmentToRoll, plan_roll
@@ -139,8 +139,10 @@ class RollJob:
             elif isinstance(result, SparklogError):
                 with frame.connection.follower.current() as state:
                     obstacle = _obstacle(state, _key(rolled.segment))
-                postponed = obstacle is not None and type(result) is type(obstacle)
-                self._note(rolled.segment, Outcome.POSTPONED if postponed else Outcome.FAILED, str(result))
+                if obstacle is not None and result.landed is Landed.NO:  # the replicas changed since the upload began
+                    self._note(rolled.segment, Outcome.POSTPONED, str(obstacle))
+                else:
+                    self._note(rolled.segment, Outcome.FAILED, str(result))
             else:
                 self._count(rolled, rewritten)
 

@@ -24,8 +24,8 @@ from sparklog.core.commands import (
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.invariants import check
 from sparklog.core.losses import check_left
-from sparklog.core.records import AppliedCommand, At, CommandResult
-from sparklog.core.replication.invariants import check_step
+from sparklog.core.records import AppliedCommand, At, CommandResult, SlicesSwapped
+from sparklog.core.replication.invariants import check_rewrite, check_step
 from sparklog.core.replication.partition import Replication
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
@@ -107,12 +107,18 @@ class DecidedLog:
             apply_entry(self.state, [applied], at)
             check(self.state)
             self._check_steps(before)
+            for record in decision.records:
+                if isinstance(record, SlicesSwapped):
+                    key = TopicPartition(record.topic_id, record.partition)
+                    check_rewrite(before[key].replication, self.state.partitions[key].replication, self.min_isr(key))
         return result_of(applied, at)
 
     def _check_steps(self, before: dict[TopicPartition, Partition]) -> None:
         for key in before.keys() & self.state.partitions.keys():
-            min_isr = self.state.topic_config(self.state.topics[key.topic_id]).min_insync_replicas
-            check_step(before[key].replication, self.state.partitions[key].replication, min_isr)
+            check_step(before[key].replication, self.state.partitions[key].replication, self.min_isr(key))
+
+    def min_isr(self, key: TopicPartition) -> int:
+        return self.state.topic_config(self.state.topics[key.topic_id]).min_insync_replicas
 
     # ---- commands -------------------------------------------------------------------------------
 

@@ -182,6 +182,8 @@ class Observer:
         if known is not None:
             was = known.replication
             invariants.check_step(was, now, min_isr)
+            if swapped is not None:
+                invariants.check_rewrite(was, now, min_isr)
             new = after.slices.find(key, OffsetRange(known.next_offset, partition.next_offset))
             if partition.next_offset > known.next_offset:
                 for each in new:

@@ -16,6 +16,10 @@ Steps:
 10. A leader that was none or another store opens exactly the next epoch, at the next offset of before.
 11. The version is the next one if replicas, ISR or `adding` and `removing` changed or a LEO fell, and at most that.
 12. The epochs that are left of the history are those of before, and at most one new one.
+
+Rewrites:
+
+13. After a rewrite, min ISR replicas have everything committed, or as many as before.
 """
 
 from __future__ import annotations
@@ -35,6 +39,13 @@ def check(value: Replication, min_isr: int) -> None:
 def check_step(before: Replication, after: Replication, min_isr: int) -> None:
     """Raise AssertionError that names each broken invariant of the step by its number."""
     _raise_if_any(violations(before, after, min_isr), f"{before}\n{after}")
+
+
+def check_rewrite(before: Replication, after: Replication, min_isr: int) -> None:
+    """Raise AssertionError unless the step of a rewrite leaves enough whole replicas."""
+    wanted = min(len(before.whole), before.enough(min_isr))
+    found = [f"13: whole are {after.whole} after {before.whole}"] if len(after.whole) < wanted else []
+    _raise_if_any(iter(found), f"{before}\n{after}")
 
 
 def broken(value: Replication, min_isr: int) -> Iterator[str]:

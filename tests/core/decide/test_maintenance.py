@@ -13,6 +13,7 @@ from sparklog.core.commands import ConfirmDeleted, DeleteTopic, MoveLogStart, Ra
 from sparklog.core.decide import maintenance
 from sparklog.core.errors import (
     InvalidInput,
+    NotEnoughReplicas,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     SparklogError,
@@ -31,6 +32,8 @@ from sparklog.core.types import (
     TopicId,
 )
 from tests.core.decided_log import TOPIC, A, B, DecidedLog, span
+from tests.core.replicated_log import ReplicatedLog
+from tests.core.replication.example_partition import stores
 
 DAY_MS = 86_400_000
 
@@ -169,6 +172,42 @@ def test_a_rewrite_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(kind, match=text):
         log.decide(change(log.swap_of(0, 30)))
+
+
+def test_below_min_isr_a_rewrite_on_the_leader_alone_is_refused_and_an_eligible_replica_can_still_lead() -> None:
+    """A simulation lost records here: c lost its standing by a roll on b alone, and then b lost an object."""
+    log = ReplicatedLog()
+    log.configure(min_insync_replicas="2")
+    log.write("abc", 4)
+    log.fence("a")
+    log.fence("c")
+    before = log.replicas()
+    assert before == "b:b+c a4 b4 c4 hw4"
+    with pytest.raises(NotEnoughReplicas, match="orders-0: a rewrite needs to be on 2 stores in sync"):
+        log.submit(rewritten_on(log, "b"))
+    assert log.replicas() == before
+    log.lose("b", (0, 0))
+    log.register("c")
+    assert log.replicas() == "c:c a4 b0 c4 hw4"
+
+
+def test_below_min_isr_a_rewrite_is_applied_if_every_replica_that_may_lead_has_it() -> None:
+    log = ReplicatedLog()
+    log.configure(min_insync_replicas="2")
+    log.write("abc", 4)
+    log.fence("a")
+    log.fence("c")
+    log.register("c")
+    log.lose("a", (0, 2))
+    assert log.replicas() == "b:b+c a0 b4 c4 hw4", "half a slice does not count"
+    log.submit(rewritten_on(log, "bc"))
+    assert log.replicas() == "b:b+c a0 b4 c4 hw4"
+
+
+def rewritten_on(log: ReplicatedLog, on: str) -> Swap:
+    """The roll of the whole log, held by these stores."""
+    holders = [Holder(each, log.registration(each)) for each in stores(*on)]
+    return held_by(log.swap_of(0, log.value().high_watermark), *holders)
 
 
 def test_a_rewrite_holds_at_most_a_record_per_offset_wherever_it_starts(log: DecidedLog) -> None:

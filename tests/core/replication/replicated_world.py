@@ -21,7 +21,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.replication.append import Acks, HeldSlice, append, committed
 from sparklog.core.replication.election import elect, elect_store, take_over
 from sparklog.core.replication.holders import stores_holding
-from sparklog.core.replication.invariants import check, check_step
+from sparklog.core.replication.invariants import check, check_rewrite, check_step
 from sparklog.core.replication.isr import Report, drop_lagging, report
 from sparklog.core.replication.partition import Change, Replication, created
 from sparklog.core.replication.reassignment import move
@@ -250,7 +250,9 @@ class World:
         written = self.upload(1, [store for store in stores if self.can_read(store, chosen)])
         holders = {each.store for each in written.holders}
         rewritten = OffsetRange(Offset(chosen[0].start), self.end_of_gap(chosen[-1].end))
+        before = self.value
         if self.change("swap", lambda: swap(self.value, rewritten, holders, self.min_isr)):
+            check_rewrite(before, self.value, self.min_isr)
             acknowledged = any(each.acknowledged for each in chosen)
             new = LiveSlice(rewritten.start, chosen[-1].end, written.object, written.holders, acknowledged)
             at = self.slices.index(chosen[0])

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from sparklog.core.errors import NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower
-from sparklog.core.replication.invariants import check, check_step
+from sparklog.core.replication.invariants import check, check_rewrite, check_step
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.rewrites import move_log_start, swap
 from sparklog.core.types import Offset
@@ -18,6 +18,7 @@ def swapped(value: Replication, start: int, end: int, holders: str, min_isr: int
     after = swap(value, offsets(start, end), stores(*holders), min_isr)
     check(after, min_isr)
     check_step(value, after, min_isr)
+    check_rewrite(value, after, min_isr)
     return after
 
 
