@@ -572,6 +572,17 @@ GUARDS: Final = (
         ),
     ),
     Guard(
+        "roll-later",
+        "A roll uploads nothing whose swap would be refused.",
+        "sparklog/maintenance/roll.py",
+        "        if obstacle is not None:\n            reason",
+        "        if False:\n            reason",
+        (
+            "tests/maintenance/test_roll_below_min_isr.py::"
+            "test_it_is_left_for_later_before_anything_is_uploaded_and_other_partitions_are_rolled",
+        ),
+    ),
+    Guard(
         "write-holders",
         "Rows are not uploaded to no store at all.",
         "sparklog/log/topic_writer.py",

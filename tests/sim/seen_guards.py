@@ -9,7 +9,7 @@ What it does not see, of those that were tried, and why:
   copy-there, copy-length (a copy here is never short), read-back, nonce (ids here are never drawn twice).
 - It happens too rarely in a few worlds: producer-sequence, append-producer, void-after-read, replica-elr-kept,
   replica-append-each-object, replica-pull-forgotten, replica-report-late, replica-join-epoch,
-  replica-take-over-equal, replica-loss-lowers, replica-swap-min-isr, replica-holder-registration and -arrived,
+  replica-take-over-equal, replica-loss-lowers, replica-swap-away, replica-holder-registration and -arrived,
   swap-digest, loss-registration, forget-results, forget-sequences, forget-versions, forgotten-orphans,
   found-behind-snapshot, copy-crc, agent-other-life.
 """
@@ -35,7 +35,7 @@ SEEN: Final = {
     "shared-slices": Seen(11, 11_345),
     "replica-hw-min-isr": Seen(3, 4_640),
     "replica-hw-smallest": Seen(0, 671),
-    "replica-elr-loss": Seen(4, 2_901),
+    "replica-elr-loss": Seen(2, 3_926),
     "replica-version-isr": Seen(0, 1_829),
     "replica-version-check": Seen(3, 4_078),
     "replica-append-leader": Seen(3, 6_063),
@@ -51,7 +51,8 @@ SEEN: Final = {
     "replica-loss-version": Seen(2, 6_428),
     "replica-move-new-empty": Seen(0, 4_701),
     "replica-swap-log-end": Seen(0, 6_756),
-    "replica-swap-elr": Seen(4, 2_901),
+    "replica-swap-min-isr": Seen(4, 2_507),
+    "replica-swap-eligible": Seen(4, 2_901),
     "fence-leaves": Seen(10, 8_570),
     "report-contiguous": Seen(9, 3_746),
     "copy-unknown": Seen(6, 7_557),
