@@ -213,7 +213,7 @@ def size(state: ClusterState) -> dict[str, Any]:
 
 
 def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
-    """The work that the next run of each job would find, by the machine's clock."""
+    """The work that waits for the next run of each job, by the machine's clock."""
     from sparklog.core.retention import due_for_deletion, plan_retention
     from sparklog.core.rolling import plan_roll
 

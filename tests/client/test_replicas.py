@@ -133,7 +133,7 @@ def test_writes_go_on_without_a_store_that_was_fenced(cluster: Cluster) -> None:
     assert values(cluster) == ["0", "1", "2", "3"]
 
 
-def test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_has_nothing_to_roll(cluster: Cluster) -> None:
+def test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_is_not_rolled(cluster: Cluster) -> None:
     for each in "abc":
         submit(cluster, FenceStore(StoreId(each)))
     with pytest.raises(NoReplicaOnline, match="t-0: no store of its replicas could be reached"):

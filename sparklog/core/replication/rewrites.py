@@ -19,15 +19,17 @@ def rewritten_everywhere(value: Replication) -> Replication:
 
 
 def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -> None:
-    """Refuse a rewrite that these live stores hold, if records could be lost that the old slices would have kept.
+    """Refuse a rewrite that these live stores hold if it could cost records that the old slices would have kept.
 
-    At least min ISR in-sync stores hold it: then it may. The members of the ISR that lack it leave, so the partition
-    may bear fewer losses than before, but always as many as the topic asks for: min ISR - 1. An append with `acks=all`
-    is accepted with just as few copies. Outside the ISR nobody is counted on (KIP-966 keeps no ELR then).
+    If min ISR of the in-sync stores hold it, it is accepted, and in-sync stores without it leave the ISR. The partition
+    may then survive fewer losses than before, but never fewer than min ISR - 1, which is what the topic asks for. An
+    append with `acks=all` settles for the same. Replicas outside the ISR don't count: the ELR is empty then (KIP-966).
 
-    Fewer hold it: then each replica that has everything committed must, whether it is in the ISR, in the ELR or only
-    away, for each may be the next leader (rule E1) and the last one to have the records. A dead one therefore delays
-    rewrites, but only while writes with `acks=all` are refused too.
+    If fewer hold it, every replica that has all committed records must hold it, be it in the ISR, in the ELR or in
+    neither. Each of them may be the next leader (rule E1), and after one more loss it may be the only one that still
+    has the records. So a dead store delays rewrites, but only while it stops writes with `acks=all` too.
+
+    Raises NoReplicaOnline, NotLeaderOrFollower, NotEnoughReplicas.
     """
     if value.leader is None:
         raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")

@@ -84,5 +84,12 @@ def test_e6_retention_trims_the_history_and_nobody_lacks_what_is_gone() -> None:
     check_step(value, after, 2)
 
 
+def test_retention_goes_on_below_min_isr_and_leaves_an_eligible_replica_so() -> None:
+    value = partition({"a": 9, "b": 9, "c": 2}, "a", hw=9, elr="b")
+    after = move_log_start(value, Offset(6))
+    assert (roles(after), ends(after)) == ("a:a+b", "a9 b9 c6")
+    check(after, 2)
+
+
 def test_retention_leaves_the_version_so_reports_under_way_still_count() -> None:
     assert move_log_start(partition({"a": 9, "b": 2}, "a", hw=9), Offset(5)).version == 7
