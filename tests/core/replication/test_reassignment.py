@@ -6,6 +6,7 @@ import pytest
 
 from sparklog.core.errors import InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable
 from sparklog.core.replication.append import Acks, append, is_level
+from sparklog.core.replication.election import elect
 from sparklog.core.replication.invariants import check, check_step
 from sparklog.core.replication.isr import Report, report
 from sparklog.core.replication.partition import Replication
@@ -72,6 +73,13 @@ def test_the_fence_of_the_old_leader_ends_the_move() -> None:
     """c was in sync, but a led with more than it had; now c leads, and nothing keeps the replica on a."""
     value = partition({"c": 9, "a": 12}, "ca", hw=9, adding="c", removing="a")
     change = fence(value, StoreId("a"), stores("c"), 1)
+    assert (roles(change.after), ends(change.after), change.after.removing) == ("c:c", "c12", ())
+    assert (change.forgotten, change.after.leader_epoch) == (offsets(9, 12), 1)
+
+
+def test_an_election_by_hand_ends_a_move_like_any_other() -> None:
+    value = partition({"c": 9, "a": 12}, "ca", hw=9, adding="c", removing="a")
+    change = elect(value, stores("c"), 1)
     assert (roles(change.after), ends(change.after), change.after.removing) == ("c:c", "c12", ())
     assert (change.forgotten, change.after.leader_epoch) == (offsets(9, 12), 1)
 
