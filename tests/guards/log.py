@@ -481,7 +481,7 @@ GUARDS: Final = (
         "sparklog/client/write_rows.py",
         "_without(uploaded, swapped, lanes) if swapped else uploaded",
         "uploaded",
-        ("tests/client/test_commit_append.py::test_a_store_that_is_swapped_between_two_objects_holds_neither",),
+        ("tests/client/test_failing_stores.py::test_a_store_that_is_swapped_between_two_objects_holds_neither",),
     ),
     # ---- a copy ---------------------------------------------------------------------------------------
 )
