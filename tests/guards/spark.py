@@ -152,9 +152,7 @@ GUARDS: Final = (
         "sparklog/client/commit_append.py",
         "                    self._await_followers(result)\n",
         "                    pass\n",
-        (
-            "tests/client/test_acks.py::test_a_pulled_write_goes_to_the_leader_and_waits_until_the_others_have_it",
-        ),
+        ("tests/client/test_acks.py::test_a_pulled_write_goes_to_the_leader_and_waits_until_the_others_have_it",),
     ),
     Guard(
         "pull-forgotten",
