@@ -12,6 +12,14 @@ _GAPS: Final = "tests/core/decide/test_gaps.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
+        "report-named",
+        "A store that is catching up joins the ISR although writers go on.",
+        "sparklog/core/decide/replicas.py",
+        "end = named_end(state, _key(each), held_end(state, _key(each), each.log_end), store.store)",
+        "end = held_end(state, _key(each), each.log_end)",
+        ("tests/core/decide/test_catching_up.py::test_a_report_goes_on_over_what_names_the_store",),
+    ),
+    Guard(
         "report-named-registration",
         "A report goes on only over what names the store under the registration that it has.",
         "sparklog/core/decide/changes.py",
