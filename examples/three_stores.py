@@ -37,6 +37,7 @@ from sparklog.core.plan import topic_of
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId, TopicPartition
+from sparklog.host.deadline import Deadline, tries
 from sparklog.spark.partitioning import partitions_of
 from sparklog.storage.keys import data_key, index_key
 
@@ -306,12 +307,12 @@ class _ThirdAct:
 
     def wait(self, cluster: Cluster, what: str, is_so: Callable[[ClusterState], bool]) -> None:
         """Follow the chain until it is so. Raises CheckFailed after PATIENCE_S, or if an agent has ended."""
-        until_s = time.monotonic() + PATIENCE_S
-        while not is_so(self.catch_up(cluster)):
+        for _ in tries(Deadline(int(PATIENCE_S * 1000))):
+            if is_so(self.catch_up(cluster)):
+                return
             ended = {store: code for store, code in self.running().items() if code is not None}
             self.demo.check(f"agents that ended (their logs are in {self.folder})", ended, {})
-            self.demo.check(f"{what} within {PATIENCE_S:.0f} s", time.monotonic() < until_s, True)
-            time.sleep(0.05)
+        self.demo.check(f"{what} within {PATIENCE_S:.0f} s", False, True)
 
     def running(self) -> dict[StoreId, int | None]:
         return {store: agent.process.poll() for store, agent in self.agents.items()}

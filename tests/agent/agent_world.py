@@ -14,20 +14,19 @@ import sparklog
 from sparklog.agent.agent import Agent
 from sparklog.agent.requests import Note, Reply, Request
 from sparklog.agent.run import perform
-from sparklog.chain.committer import new_command_id
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.write_plan import append_command, plan_write
+from sparklog.client.write_plan import append_command
 from sparklog.client.write_rows import write_rows
-from sparklog.core.commands import Command, FenceStore, NewStore, RegisterStore, Submission
+from sparklog.core.commands import Command, FenceStore, Submission
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, PartitionIndex, StoreId, TopicPartition
-from sparklog.log.stores import Stores
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
+from tests.client.replicated_cluster import come_back, objects, planned_write, store, values
 from tests.core.replication.example_partition import ends, roles
 
 
@@ -64,11 +63,7 @@ class ReplicatedCluster:
 
     def write(self, *values: str, on: str = "abc", partition: int | None = None, acks: Acks = Acks.ALL) -> None:
         """Upload to every store, name only those of `on`, and take away what the others got."""
-        connection = self.cluster.connection
-        state = self.state
-        plan = plan_write(
-            state, connection.places(state), new_command_id(), topic="t", compression=None, now_ms=1 << 40
-        )
+        plan = planned_write(self.cluster)
         rows = pa.table({"value": list(values)})
         if partition is not None:
             rows = rows.append_column("partition", pa.array([partition] * len(values), pa.int32()))
@@ -79,7 +74,7 @@ class ReplicatedCluster:
             for each in command.objects
         )
         before = {name: self.objects(name) for name in "abc" if name not in on}
-        connection.committer.submit(
+        self.cluster.connection.committer.submit(
             Submission(plan.command_id, plan.n0, replace(command, objects=named, acks=acks, pull=acks is not Acks.ALL))
         )
         for name in before:
@@ -88,17 +83,15 @@ class ReplicatedCluster:
                     self.store(name).delete(key)
 
     def values(self, partition: int = 0) -> list[str]:
-        return [each.decode() for each in self.cluster.read("t", partition=partition)["value"].to_pylist()]
+        return values(self.cluster, partition)
 
     # ---- stores ---------------------------------------------------------------------------------
 
     def store(self, name: str) -> ObjectStore:
-        opened: Stores = self.cluster.connection.stores(self.cluster.connection.follower.state)
-        return opened.get(StoreId(name))
+        return store(self.cluster, name)
 
     def objects(self, name: str) -> list[str]:
-        store = self.store(name)
-        return sorted(each.key for folder in ("append/", "topics/") for each in store.list_keys(folder))
+        return objects(self.cluster, name)
 
     def wipe(self, name: str, *, mark: bool = True) -> None:
         for key in [*self.objects(name), *([INCARNATION] if mark else [])]:
@@ -108,8 +101,7 @@ class ReplicatedCluster:
         self.submit(FenceStore(StoreId(name)))
 
     def register(self, name: str) -> None:
-        known = self.state.stores[StoreId(name)]
-        self.submit(RegisterStore(NewStore(known.store, known.url, known.incarnation)))
+        come_back(self.cluster, name)
 
     # ---- replicas -------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from sparklog.client.cluster import Cluster
+from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock
 from sparklog.log.stores import Stores
@@ -106,6 +108,10 @@ def failing(error: Exception) -> Interference:
     return fail
 
 
+def dead(name: str) -> StoreUnavailable:
+    return StoreUnavailable(f"{name} does not answer")
+
+
 class EventfulClock(SystemClock):
     """A clock whose pauses take no time, but something happens in each: the next of `events`, then nothing more."""
 
@@ -120,3 +126,10 @@ class EventfulClock(SystemClock):
         self.at_ms += max(1, int(duration_ms))
         if self.events:
             self.events.pop(0)()
+
+
+def tick(cluster: Cluster, *events: Callable[[], object]) -> EventfulClock:
+    """The commits of this cluster pause by this clock."""
+    clock = EventfulClock(*events)
+    cluster.connection.committer.clock = clock
+    return clock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -10,25 +9,17 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-import sparklog
 from sparklog.chain import group
-from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.write_plan import append_command, plan_write
+from sparklog.client.write_plan import append_command
 from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import (
     AgentDown,
-    Command,
     Election,
     ElectLeaders,
     FenceStore,
     MoveLogStart,
-    NewStore,
-    RegisterStore,
-    ReplicaReport,
-    ReportReplicas,
     Submission,
 )
 from sparklog.core.errors import (
@@ -41,80 +32,34 @@ from sparklog.core.errors import (
     WriteLost,
 )
 from sparklog.core.plan import RangeToRead, plan_range
-from sparklog.core.records import AgentChanged, AppendedByReference, CommandResult
+from sparklog.core.records import AgentChanged, AppendedByReference
 from sparklog.core.replication.append import Acks
-from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId
+from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId
 from sparklog.log.scan import scan
-from sparklog.log.stores import Stores
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.roll import run_roll
 from sparklog.maintenance.vacuum import run_vacuum
 from sparklog.options.typed import parse_write_options
 from sparklog.spark.batch_writer import begin_write
 from sparklog.storage.keys import INCARNATION
-from sparklog.storage.object_store import ObjectStore
 from tests.client.interfered_stores import failing, interfere
-from tests.core.replication.example_partition import ends, roles
+from tests.client.replicated_cluster import (
+    TOPIC,
+    come_back,
+    copy_all,
+    objects,
+    planned_write,
+    replicas,
+    report,
+    store,
+    uploaded,
+    values,
+    write,
+)
 from tests.core.state_contents import contents
 from tests.maintenance.maintained_log import StandingClock
 
-TOPIC = TopicId(1)
 VALUE = StructType([StructField("value", BinaryType())])
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """Topic "t" with a partition on a, b and c; offsets [0, 3) are on all of them."""
-    root = uuid.uuid4().hex
-    init_cluster(f"memory://{root}", stores={each: f"memory://{root}-{each}" for each in "abc"})
-    with sparklog.connect(f"memory://{root}") as connected:
-        connected.create_topic(
-            "t", assignment=[["a", "b", "c"]], config={"file.delete.delay.ms": 0, "retention.ms": -1}
-        )
-        write(connected, "0", "1", "2")
-        yield connected
-
-
-def write(cluster: Cluster, *values: str) -> CommandResult:
-    return cluster.append("t", pa.table({"value": list(values)}))
-
-
-def submit(cluster: Cluster, command: Command) -> CommandResult:
-    committer = cluster.connection.committer
-    return committer.submit(committer.begin(command))
-
-
-def values(cluster: Cluster) -> list[str]:
-    return [each.decode() for each in cluster.read("t", partition=0)["value"].to_pylist()]
-
-
-def replicas(cluster: Cluster) -> str:
-    state = cluster.connection.follower.state
-    value = state.partitions_of(state.topics[TOPIC])[0].replication
-    return f"{roles(value)} {ends(value)}"
-
-
-def store(cluster: Cluster, name: str) -> ObjectStore:
-    state = cluster.connection.follower.state
-    opened: Stores = cluster.connection.stores(state)
-    return opened.get(StoreId(name))
-
-
-def objects(cluster: Cluster, name: str) -> list[str]:
-    return sorted(each.key for folder in ("append/", "topics/") for each in store(cluster, name).list_keys(folder))
-
-
-def report(cluster: Cluster, name: str) -> None:
-    state = cluster.connection.follower.state
-    value = state.partitions_of(state.topics[TOPIC])[0].replication
-    said = ReplicaReport(TOPIC, PartitionIndex(0), value.leader_epoch, value.version, value.next_offset)
-    submit(cluster, ReportReplicas(StoreId(name), state.stores[StoreId(name)].registration, (said,)))
-
-
-def copy_all(cluster: Cluster, of: str, to: str) -> None:
-    for key in objects(cluster, of):
-        if key not in objects(cluster, to):
-            store(cluster, to).put_if_absent(key, bytes(store(cluster, of).get(key)))
 
 
 def test_a_write_is_on_every_store_and_read_from_any(cluster: Cluster) -> None:
@@ -126,7 +71,7 @@ def test_a_write_is_on_every_store_and_read_from_any(cluster: Cluster) -> None:
 
 
 def test_writes_go_on_without_a_store_that_was_fenced(cluster: Cluster) -> None:
-    submit(cluster, FenceStore(StoreId("a")))
+    cluster.submit(FenceStore(StoreId("a")))
     write(cluster, "3")
     assert replicas(cluster) == "b:bc a3 b4 c4"
     assert len(objects(cluster, "a")) == 2
@@ -135,7 +80,7 @@ def test_writes_go_on_without_a_store_that_was_fenced(cluster: Cluster) -> None:
 
 def test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_is_not_rolled(cluster: Cluster) -> None:
     for each in "abc":
-        submit(cluster, FenceStore(StoreId(each)))
+        cluster.submit(FenceStore(StoreId(each)))
     with pytest.raises(NoReplicaOnline, match="t-0: no store of its replicas could be reached"):
         cluster.append("t", pa.table({"value": ["3"]}), timeout_ms=1)
     assert run_roll(cluster.connection.url, everything=True).exit_code == 0
@@ -143,11 +88,9 @@ def test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_is_not_rolled(clu
 
 
 def test_a_copy_that_a_store_reports_is_read_and_deleted_with_the_others(cluster: Cluster) -> None:
-    submit(cluster, FenceStore(StoreId("a")))
+    cluster.submit(FenceStore(StoreId("a")))
     write(cluster, "3")
-    state = cluster.connection.follower.state
-    back = state.stores[StoreId("a")]
-    submit(cluster, RegisterStore(NewStore(back.store, back.url, back.incarnation)))
+    come_back(cluster, "a")
     copy_all(cluster, "b", "a")
     report(cluster, "a")
     assert replicas(cluster) == "b:abc a4 b4 c4"
@@ -158,21 +101,19 @@ def test_a_copy_that_a_store_reports_is_read_and_deleted_with_the_others(cluster
     assert values(cluster) == ["0", "1", "2", "3"]
     for each in "bc":
         copy_all(cluster, "a", each)
-    submit(cluster, MoveLogStart(TOPIC, PartitionIndex(0), Offset(4)))
+    cluster.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(4)))
     run_retention(cluster.connection.url, clock=StandingClock(at_ms=1 << 45))
     assert [objects(cluster, each) for each in "abc"] == [[], [], []]
 
 
 def test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence(cluster: Cluster) -> None:
     for each in "bc":
-        submit(cluster, FenceStore(StoreId(each)))
+        cluster.submit(FenceStore(StoreId(each)))
     write(cluster, "3", "4")
-    submit(cluster, FenceStore(StoreId("a")))
-    state = cluster.connection.follower.state
-    back = state.stores[StoreId("b")]
-    submit(cluster, RegisterStore(NewStore(back.store, back.url, back.incarnation)))
+    cluster.submit(FenceStore(StoreId("a")))
+    come_back(cluster, "b")
     assert replicas(cluster) == "-:+a a5 b3 c3"
-    submit(cluster, ElectLeaders((Election(TOPIC, PartitionIndex(0)),), unclean=True))
+    cluster.submit(ElectLeaders((Election(TOPIC, PartitionIndex(0)),), unclean=True))
     write(cluster, "5")
     with pytest.raises(DataLoss, match=r"t-0: records \[3, 5\) were lost in an unclean election; set failOnDataLoss"):
         values(cluster)
@@ -189,7 +130,7 @@ def test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence
 def planned(cluster: Cluster) -> RangeToRead:
     """A plan of [0, 6), of which [3, 6) is on a alone, a record in each object."""
     for each in "bc":
-        submit(cluster, FenceStore(StoreId(each)))
+        cluster.submit(FenceStore(StoreId(each)))
     for value in "345":
         write(cluster, value)
     with cluster.connection.follower.current() as state:
@@ -198,19 +139,18 @@ def planned(cluster: Cluster) -> RangeToRead:
 
 def lead_without_the_last_three(cluster: Cluster) -> None:
     """b leads from now on, and goes on at offset 6."""
-    submit(cluster, FenceStore(StoreId("a")))
-    back = cluster.connection.follower.state.stores[StoreId("b")]
-    submit(cluster, RegisterStore(NewStore(back.store, back.url, back.incarnation)))
-    submit(cluster, ElectLeaders((Election(TOPIC, PartitionIndex(0)),), unclean=True))
+    cluster.submit(FenceStore(StoreId("a")))
+    come_back(cluster, "b")
+    cluster.submit(ElectLeaders((Election(TOPIC, PartitionIndex(0)),), unclean=True))
     write(cluster, "6")
     assert replicas(cluster) == "b:b a6 b7 c6"
 
 
 def delete_what_was_forgotten(cluster: Cluster) -> None:
     """It is an orphan once FLOOR has passed it, on every store that is not fenced."""
-    for store in cluster.connection.follower.state.stores.values():
-        if store.fenced:
-            submit(cluster, RegisterStore(NewStore(store.store, store.url, store.incarnation)))
+    for known in cluster.connection.follower.state.stores.values():
+        if known.fenced:
+            come_back(cluster, known.store)
     run_vacuum(cluster.connection.url, clock=StandingClock(at_ms=1 << 45))
 
 
@@ -256,7 +196,7 @@ def test_a_read_from_before_an_unclean_election_goes_on_with_what_is_left_if_it_
 def test_a_read_from_before_a_clean_election_and_a_roll_gives_the_same_records(cluster: Cluster) -> None:
     with cluster.connection.follower.current() as state:
         planned = plan_range(state, state.topics[TOPIC], 0, OffsetRange(Offset(0), Offset(3)))
-    submit(cluster, FenceStore(StoreId("a")))
+    cluster.submit(FenceStore(StoreId("a")))
     cluster.alter("t", config={"rewrite.delete.delay.ms": 0})
     run_roll(cluster.connection.url, everything=True)
     delete_what_was_forgotten(cluster)
@@ -271,7 +211,7 @@ def test_the_ends_of_leader_epochs_are_as_kafka_says(cluster: Cluster, planned: 
     newest = planned.leader_epoch + 1
     assert [cluster.offsets_for_leader_epoch("t", 0, epoch) for epoch in (newest, newest + 1)] == [(newest, 7), None]
     assert cluster.offsets_for_leader_epoch("t", 0, planned.leader_epoch) == (planned.leader_epoch, 6)
-    submit(cluster, MoveLogStart(TOPIC, PartitionIndex(0), Offset(7)))
+    cluster.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(7)))
     assert cluster.offsets_for_leader_epoch("t", 0, 0) == (0, 7)
     with pytest.raises(InvalidInput, match="a leader epoch is 0 or greater, found -1"):
         cluster.offsets_for_leader_epoch("t", 0, -1)
@@ -281,10 +221,7 @@ def test_the_ends_of_leader_epochs_are_as_kafka_says(cluster: Cluster, planned: 
 
 def test_a_write_that_an_election_cut_is_no_success_when_it_is_sent_again(cluster: Cluster) -> None:
     connection = cluster.connection
-    with connection.follower.current() as state:
-        plan = plan_write(
-            state, connection.places(state), new_command_id(), topic="t", compression=None, now_ms=1 << 40
-        )
+    plan = planned_write(cluster)
     written = [write_rows(plan, pa.table({"value": [value]}).to_batches()) for value in (b"3", b"4")]
     command = append_command(plan, written)
     assert command is not None
@@ -296,7 +233,7 @@ def test_a_write_that_an_election_cut_is_no_success_when_it_is_sent_again(cluste
     )
     submission = Submission(plan.command_id, plan.n0, cut)
     assert connection.committer.submit(submission).records == 2
-    submit(cluster, FenceStore(StoreId("a")))
+    cluster.submit(FenceStore(StoreId("a")))
     with pytest.raises(WriteLost, match=r"given up t-0 \[4, 5\) since; the rest of it is there") as caught:
         connection.committer.submit(replace(submission, in_doubt=True))
     assert caught.value.landed is Landed.YES
@@ -311,7 +248,7 @@ def test_an_application_that_lost_a_version_is_refused_once(
     monkeypatch.setattr(group, "SLICES_INLINE", inline)
     rows = pa.table({"value": ["x"]})
     for each in "bc":
-        submit(cluster, FenceStore(StoreId(each)))
+        cluster.submit(FenceStore(StoreId(each)))
     for version in range(3):
         cluster.append("t", rows, application=("job", version))
     lead_without_the_last_three(cluster)
@@ -334,14 +271,10 @@ def test_a_large_write_that_a_store_lacks_is_the_same_to_who_reads_the_chain(
     """By reference: its slices are not in the entry, and what becomes of replicas and stores is."""
     monkeypatch.setattr(group, "SLICES_INLINE", 0)
     connection = cluster.connection
-    with connection.follower.current() as state:
-        plan = plan_write(
-            state, connection.places(state), new_command_id(), topic="t", compression=None, now_ms=1 << 40
-        )
-    written = write_rows(plan, pa.table({"value": [b"3"]}).to_batches())
+    plan, written = uploaded(cluster, "3")
     command = append_command(plan, [written])
     assert command is not None
-    submit(cluster, AgentDown(StoreId("b"), 1))
+    cluster.submit(AgentDown(StoreId("b"), 1))
     on_two = tuple(replace(each, holders=each.holders[:2]) for each in command.objects)
     connection.committer.submit(Submission(plan.command_id, plan.n0, replace(command, objects=on_two)))
     assert replicas(cluster) == "a:ab a4 b4 c3"
@@ -354,7 +287,7 @@ def test_a_large_write_that_a_store_lacks_is_the_same_to_who_reads_the_chain(
 
 
 def test_a_roll_is_written_to_the_stores_in_sync_and_goes_to_the_others_by_a_copy(cluster: Cluster) -> None:
-    submit(cluster, FenceStore(StoreId("c")))
+    cluster.submit(FenceStore(StoreId("c")))
     run_roll(cluster.connection.url, everything=True)
     cluster.connection.follower.catch_up()
     assert replicas(cluster) == "a:ab a3 b3 c0"  # c has what was there before, and not what stands there now

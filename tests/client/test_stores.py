@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Iterator
 
 import msgspec
-import pyarrow as pa
 import pytest
 
-import sparklog
 from sparklog.chain.committer import Committer
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import (
     BrokerIdNotRegistered,
@@ -25,28 +21,21 @@ from sparklog.core.types import StoreId
 from sparklog.log.incarnation import read_incarnation
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, ObjectStore
-from tests.client.test_replicas import copy_all, report
-from tests.core.replication.example_partition import ends, roles
+from tests.client.replicated_cluster import copy_all, in_memory, replicas, report, write
 
 
 @pytest.fixture
-def root() -> str:
-    return f"memory://{uuid.uuid4().hex}"
-
-
-@pytest.fixture
-def cluster(root: str) -> Iterator[Cluster]:
+def cluster() -> Iterator[Cluster]:
     """Topic "t" on a and b, of the stores a, b and c, with one record."""
-    init_cluster(root, stores={each: f"{root}-{each}" for each in "abc"}, zones={"a": "z1", "b": "z2"})
-    with sparklog.connect(root) as connected:
-        connected.create_topic("t", assignment=["ab"])
-        connected.append("t", pa.table({"value": ["0"]}))
-        yield connected
+    with in_memory(zones={"a": "z1", "b": "z2"}) as made:
+        made.create_topic("t", assignment=["ab"])
+        write(made, "0")
+        yield made
 
 
-def replicas(cluster: Cluster) -> str:
-    value = cluster.describe("t").partitions[0].replication
-    return f"{roles(value)} {ends(value)}"
+@pytest.fixture
+def root(cluster: Cluster) -> str:
+    return cluster.connection.url
 
 
 # M: N-02
@@ -152,7 +141,7 @@ def test_a_topic_that_wants_more_in_sync_than_it_has_is_warned_of(
         caplog.clear()
         cluster.alter("t", config={"min.insync.replicas": 2})
         assert caplog.text == ""
-    cluster.append("t", pa.table({"value": ["1"]}))
+    write(cluster, "1")
     assert replicas(cluster) == "a:ab a2 b2"
 
 

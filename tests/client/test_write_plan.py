@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.chain.committer import new_command_id
 from sparklog.client import write_rows as task_part
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
+from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command
 from sparklog.client.write_rows import producer_slices, write_rows
 from sparklog.core.commands import Append, Application, FenceStore, Submission
 from sparklog.core.config.key import LONG_MAX
@@ -28,9 +28,9 @@ from sparklog.core.errors import (
 )
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, UploadId
+from tests.client import replicated_cluster
+from tests.client.replicated_cluster import NOW_MS, in_memory
 from tests.core.decided_log import DecidedLog
-
-NOW_MS = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -43,12 +43,9 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
-def planned(cluster: Cluster, topic: str | None = "t") -> WritePlan:
+def planned(cluster: Cluster, topic: str | None = "t", **how: Any) -> WritePlan:
     """The plan as a task gets it: through bytes."""
-    connection = cluster.connection
-    with connection.follower.current() as state:
-        places = connection.places(state)
-        plan = plan_write(state, places, new_command_id(), topic=topic, compression=None, now_ms=NOW_MS)
+    plan = replicated_cluster.planned_write(cluster, topic, **how)
     return msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=WritePlan)
 
 
@@ -201,9 +198,7 @@ def test_slices_are_numbered_one_after_the_other_also_over_the_last_sequence() -
 @pytest.fixture
 def spread() -> Iterator[Cluster]:
     """Topic "t" with five partitions of two replicas each, over five stores."""
-    root = uuid.uuid4().hex
-    init_cluster(f"memory://{root}", stores={each: f"memory://{root}-{each}" for each in "abcde"})
-    with sparklog.connect(f"memory://{root}") as made:
+    with in_memory("abcde") as made:
         made.create_topic("t", assignment=[["a", "b"], ["b", "a"], ["c", "d"], ["e", "a"], ["d", "c"]])
         yield made
 
@@ -213,9 +208,7 @@ def holders_of(plan: WritePlan, partition: int) -> str:
 
 
 def stored(cluster: Cluster, name: str) -> list[str]:
-    connection = cluster.connection
-    opened = connection.stores(connection.follower.state).get(StoreId(name))
-    return [each.key for each in opened.list_keys("append/") if each.key.endswith(".arrow")]
+    return [key for key in replicated_cluster.objects(cluster, name) if key.endswith(".arrow")]
 
 
 # M: S-01
@@ -230,24 +223,13 @@ def test_each_partition_goes_to_its_own_stores_and_those_with_the_same_share_an_
 
 
 def test_a_pulled_write_goes_to_the_leaders(spread: Cluster) -> None:
-    connection = spread.connection
-    with connection.follower.current() as state:
-        plan = plan_write(
-            state,
-            connection.places(state),
-            new_command_id(),
-            topic="t",
-            compression=None,
-            now_ms=NOW_MS,
-            durability=Durability(Acks.LEADER, pull=True),
-        )
+    plan = planned(spread, durability=Durability(Acks.LEADER, pull=True))
     assert [holders_of(plan, partition) for partition in range(5)] == ["a", "b", "c", "e", "d"]
 
 
 def test_a_partition_without_a_leader_goes_to_those_of_its_stores_that_are_there(spread: Cluster) -> None:
-    committer = spread.connection.committer
     for name in "ba":
-        committer.submit(committer.begin(FenceStore(StoreId(name))))
+        spread.submit(FenceStore(StoreId(name)))
     plan = planned(spread)
     assert [holders_of(plan, partition) for partition in range(5)] == ["", "", "cd", "e", "cd"]
     with pytest.raises(NoReplicaOnline, match="t-1: no store of its replicas could be reached when this write began"):

@@ -25,7 +25,7 @@ from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.replication.example_partition import stores
 from tests.core.test_replicated_walk import Walk
 
-WALKS, STEPS = 12, 60
+WALKS, STEPS = 24, 60
 EVERYTHING = FetchLimits(1 << 30, 1 << 50, 1 << 30)
 
 
@@ -107,7 +107,7 @@ def test_the_plan_is_that_of_a_slow_twin() -> None:
             for batch in batches:
                 assert all(each.sources[:1] in ((batch.source,), ()) for each in batch.objects)
                 assert all(store not in each.sources for each in batch.objects)
-    assert planned > 100
+    assert planned > 200
 
 
 def test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them() -> None:
@@ -136,7 +136,7 @@ def test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them() -> None:
                 if store in value.replicas:
                     assert value.log_end(store) >= each.log_end
                     rose += value.log_end(store) > before
-    assert rose > 30
+    assert rose > 100
 
 
 @pytest.fixture

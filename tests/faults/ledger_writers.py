@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tests.faults.ledger_writer import TOPIC
@@ -29,24 +28,17 @@ class LedgerWriters:
     _heard: list[queue.SimpleQueue[dict[str, Any]]] = field(default_factory=list)
     _threads: list[threading.Thread] = field(default_factory=list)
 
-    @property
-    def control(self) -> Path:
-        """The folder whose files the writers look at."""
-        return self.folders.folder / "control"
-
     @contextmanager
     def running(self, writers: int) -> Iterator[LedgerWriters]:
         """They write from here to the end of the block, and have ended after it."""
-        self.control.mkdir()
         try:
             for number in range(writers):
                 self._start(number)
             yield self
         finally:
-            (self.control / "stop").touch()
-            for file in self.control.iterdir():
-                if file.name != "stop":
-                    file.unlink()
+            for process in self.processes:
+                assert process.stdin is not None
+                process.stdin.close()
             for process in self.processes:
                 try:
                     process.wait(_PATIENCE_S)
@@ -71,26 +63,25 @@ class LedgerWriters:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Nobody writes inside this block."""
-        (self.control / "pause").touch()
+        self._order("pause")
         for heard in self._heard:
             while "paused" not in (said := heard.get(timeout=_PATIENCE_S)):
                 self._note(said)
         yield
-        (self.control / "pause").unlink()
+        self._order("go")
 
-    def let(self, store: str, do: str | None) -> None:
-        """The store hangs, is full, or is as before (None), for the writers."""
-        file = self.control / store
-        if do is None:
-            file.unlink()
-            return
-        whole = file.with_suffix(".part")
-        whole.write_text(do)
-        whole.rename(file)
+    def let(self, store: str, do: str) -> None:
+        """The store hangs, is full, or serves, for the writers."""
+        self._order(f"{do} {store}")
+
+    def _order(self, line: str) -> None:
+        for process in self.processes:
+            assert process.stdin is not None
+            print(line, file=process.stdin, flush=True)
 
     def _start(self, number: int) -> None:
-        command = [sys.executable, "-m", "tests.faults.ledger_writer", self.folders.url, f"{number}", str(self.control)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        command = [sys.executable, "-m", "tests.faults.ledger_writer", self.folders.url, f"{number}"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
         heard: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
         def listen() -> None:

@@ -8,16 +8,32 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.guards import agent, chain, core, log, replication, spark, storage, stores, three_stores
+from tests.guards import (
+    agent,
+    chain,
+    copies,
+    core,
+    forgetting,
+    log,
+    replication,
+    spark,
+    storage,
+    stores,
+    three_stores,
+    writes,
+)
 from tests.guards.guard import Guard
 
 GUARDS: Final[tuple[Guard, ...]] = (
     *core.GUARDS,
     *replication.GUARDS,
     *stores.GUARDS,
+    *forgetting.GUARDS,
+    *copies.GUARDS,
     *agent.GUARDS,
     *chain.GUARDS,
     *log.GUARDS,
+    *writes.GUARDS,
     *storage.GUARDS,
     *spark.GUARDS,
     *three_stores.GUARDS,

@@ -152,9 +152,7 @@ GUARDS: Final = (
         "sparklog/client/commit_append.py",
         "                    self._await_followers(result)\n",
         "                    pass\n",
-        (
-            "tests/client/test_commit_append.py::test_a_pulled_write_goes_to_the_leader_and_waits_until_the_others_have_it",
-        ),
+        ("tests/client/test_acks.py::test_a_pulled_write_goes_to_the_leader_and_waits_until_the_others_have_it",),
     ),
     Guard(
         "pull-forgotten",
@@ -162,7 +160,7 @@ GUARDS: Final = (
         "sparklog/core/decide/append.py",
         "        named = value.log_start >= written.end or len(state.slices.find(topic_partition, last)) > 0\n",
         "        named = True\n",
-        ("tests/client/test_commit_append.py::test_a_pulled_write_that_an_election_forgot_is_written_again",),
+        ("tests/client/test_acks.py::test_a_pulled_write_that_an_election_forgot_is_written_again",),
     ),
     Guard(
         "commits-in-order",
@@ -170,6 +168,6 @@ GUARDS: Final = (
         "sparklog/client/cluster.py",
         "        self._unawaited.wait()\n        return commit()",
         "        return commit()",
-        ("tests/client/test_commit_append.py::test_a_write_never_passes_one_with_acks_0_that_was_begun_before",),
+        ("tests/client/test_acks.py::test_a_write_never_passes_one_with_acks_0_that_was_begun_before",),
     ),
 )

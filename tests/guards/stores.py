@@ -1,4 +1,4 @@
-"""Guards of commands for stores and replicas, and of what an election forgets."""
+"""Guards of commands for stores and replicas."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from tests.guards.guard import Guard
 
 _STORES: Final = "tests/core/decide/test_stores.py::"
 _REPLICAS: Final = "tests/core/decide/test_replicas.py::"
-_FORGETTING: Final = "tests/core/test_forgetting.py::"
 _GAPS: Final = "tests/core/decide/test_gaps.py::"
 
-GUARDS: Final = (
+GUARDS: Final[tuple[Guard, ...]] = (
+    Guard(
+        "report-named",
+        "A store that is catching up joins the ISR although writers go on.",
+        "sparklog/core/decide/replicas.py",
+        "end = named_end(state, _key(each), held_end(state, _key(each), each.log_end), store.store)",
+        "end = held_end(state, _key(each), each.log_end)",
+        ("tests/core/decide/test_catching_up.py::test_a_report_goes_on_over_what_names_the_store",),
+    ),
     Guard(
         "report-named-registration",
         "A report goes on only over what names the store under the registration that it has.",
@@ -240,30 +247,6 @@ GUARDS: Final = (
         (f"{_STORES}test_hw_moves_when_fewer_replicas_are_wanted_in_sync",),
     ),
     Guard(
-        "forget-results",
-        "A forgotten write that is sent again is written.",
-        "sparklog/core/forgetting.py",
-        "        state.results.forget(np.concatenate(gone))\n",
-        "        pass\n",
-        (f"{_FORGETTING}test_a_forgotten_write_is_a_first_write_when_it_is_sent_again",),
-    ),
-    Guard(
-        "forget-cut-slice",
-        "A leader that lacks the slice which the log start cuts does not count as its holder.",
-        "sparklog/core/forgetting.py",
-        "return OffsetRange(Offset(min(start, starts.item(0))), behind.end) if len(starts) else behind",
-        "return behind",
-        (f"{_FORGETTING}test_of_a_slice_that_the_log_start_cuts_a_leader_that_lacks_it_has_nothing",),
-    ),
-    Guard(
-        "keep-part-results",
-        "A write of which records are left is known when it is sent again.",
-        "sparklog/core/apply.py",
-        "isinstance(record, Appended) and len(record.ranges) == 1:",
-        "isinstance(record, Appended) and record.slices:",
-        (f"{_FORGETTING}test_a_write_to_several_partitions_is_not_written_twice_where_one_lost_it",),
-    ),
-    Guard(
         "loss-incarnation",
         "A store whose address leads to another one's place does not count beside it.",
         "sparklog/core/decide/stores.py",
@@ -380,196 +363,6 @@ GUARDS: Final = (
         "        replication = changed_by(record.change, replication)\n    size_bytes = before.size_bytes - stored",
         "        pass\n    size_bytes = before.size_bytes - stored",
         (f"{_GAPS}test_a_replica_is_behind_the_gap_that_retention_leaves_it_at",),
-    ),
-    Guard(
-        "cut-batch",
-        "A producer whose batch an election cut hears what is left of it.",
-        "sparklog/core/decide/append.py",
-        "            check_batch_left(state, topic_partition, span, place)\n",
-        "",
-        (f"{_FORGETTING}test_a_batch_that_an_election_cut_is_not_written_twice",),
-    ),
-    Guard(
-        "cut-batch-landed",
-        "What is known to be there is not said to be in doubt.",
-        "sparklog/core/decide/command.py",
-        "error.landed is Landed.NO and submission.in_doubt",
-        "submission.in_doubt",
-        (f"{_FORGETTING}test_a_batch_that_an_election_cut_is_not_written_twice",),
-    ),
-    Guard(
-        "lost-once",
-        "An application hears of no election that took nothing of it.",
-        "sparklog/core/forgetting.py",
-        "written.start < taken.end and taken.start < written.end",
-        "taken.start < written.end",
-        (f"{_FORGETTING}test_an_application_hears_of_no_later_election_that_took_nothing_of_it",),
-    ),
-    Guard(
-        "forgotten-orphans",
-        "The bytes of a forgotten write stay until FLOOR has passed it: its repeat may name them again.",
-        "sparklog/core/forgetting.py",
-        "        state.objects.remove_many(orphans.tolist())\n",
-        "        state.retired.add_all(orphans, 0, state.topics[key.topic_id].name, ())\n",
-        (f"{_FORGETTING}test_a_repeat_of_a_forgotten_write_may_name_its_object_again",),
-    ),
-    Guard(
-        "forget-sequences",
-        "A producer whose batches were forgotten sends them again.",
-        "sparklog/core/forgetting.py",
-        "        _forget_sequences(state, starts)\n",
-        "",
-        (f"{_FORGETTING}test_a_producer_goes_on_after_its_last_batch_that_is_left",),
-    ),
-    Guard(
-        "keep-sequences",
-        "What is left of a producer is not written twice.",
-        "sparklog/core/forgetting.py",
-        "            left = left or _last_batch(state, producer, key)\n",
-        "",
-        (f"{_FORGETTING}test_a_producer_that_lost_more_than_is_remembered_of_it_goes_on_where_the_log_does",),
-    ),
-    Guard(
-        "forget-versions",
-        "A version that was lost as a whole may be written again.",
-        "sparklog/core/forgetting.py",
-        "        _forget_versions(state, taken)\n",
-        "",
-        (f"{_FORGETTING}test_a_version_that_an_unclean_election_gave_up_may_be_written_again",),
-    ),
-    Guard(
-        "keep-part-versions",
-        "A version of which records are left is not written twice.",
-        "sparklog/core/forgetting.py",
-        "        if is_whole:\n            version -= 1",
-        "        if lost:\n            version -= 1",
-        (f"{_FORGETTING}test_a_version_of_which_a_part_is_left_stays_written",),
-    ),
-    Guard(
-        "keep-unclean-results",
-        "A write to several partitions is not written twice where an unclean election left it.",
-        "sparklog/core/forgetting.py",
-        "        if change.lost is msgspec.UNSET:",
-        "        if True:",
-        (f"{_FORGETTING}test_a_write_to_several_partitions_is_not_written_twice_where_one_lost_it",),
-    ),
-    Guard(
-        "keep-cut-batches",
-        "What an election left of a producer's batch is not written twice.",
-        "sparklog/core/forgetting.py",
-        "tuple(_cut(batch, starts[key]) for batch in known if batch.start < starts[key])",
-        "tuple(batch for batch in known if batch.end <= starts[key])",
-        (f"{_FORGETTING}test_a_batch_that_an_election_cut_is_not_written_twice",),
-    ),
-    Guard(
-        "cut-write",
-        "A write that an election cut is no success when it is sent again.",
-        "sparklog/chain/group_commit.py",
-        "                    check_left(self.head.state, result)",
-        "                    pass",
-        ("tests/client/test_replicas.py::test_a_write_that_an_election_cut_is_no_success_when_it_is_sent_again",),
-    ),
-    Guard(
-        "producer-lost",
-        "A producer that lost records lets nothing that it has under way land behind the gap.",
-        "sparklog/core/producers.py",
-        "    if producer.lost:",
-        "    if False:",
-        (f"{_FORGETTING}test_a_producer_that_lost_records_in_an_unclean_election_hears_so_until_its_next_epoch",),
-    ),
-    Guard(
-        "application-lost",
-        "An application that lost a version hears of it.",
-        "sparklog/core/decide/command.py",
-        "            unheard = unheard_loss(state, command.application)",
-        "            unheard = None",
-        (f"{_FORGETTING}test_an_application_hears_once_what_it_lost_and_then_goes_on",),
-    ),
-    Guard(
-        "application-goes-on",
-        "An application that heard of its loss goes on.",
-        "sparklog/core/apply.py",
-        "            _hear_of_loss(state, record)",
-        "            pass",
-        (f"{_FORGETTING}test_an_application_hears_once_what_it_lost_and_then_goes_on",),
-    ),
-    Guard(
-        "application-refused",
-        "A write that was not made because its application lost something is no success.",
-        "sparklog/chain/committer.py",
-        "if ticket.result.application is not None and ticket.result.lost is not None:",
-        "if False:",
-        ("tests/client/test_replicas.py::test_an_application_that_lost_a_version_is_refused_once",),
-    ),
-    Guard(
-        "holding-all-replicas",
-        "A slice is held by every replica only up to the smallest log end.",
-        "sparklog/core/held_slices.py",
-        "min(self._replicas.log_ends)",
-        "max(self._replicas.log_ends)",
-        ("tests/core/test_held_slices.py::test_a_slice_is_read_where_it_was_put",),
-    ),
-    Guard(
-        "holding-unreachable",
-        "Readers try stores that can't be reached last.",
-        "sparklog/core/held_slices.py",
-        "if not each.reachable]",
-        "if False]",
-        ("tests/core/test_held_slices.py::test_fenced_and_silent_stores_are_tried_last",),
-    ),
-    Guard(
-        "retired-stores",
-        "An object is deleted where a replica may have copied it.",
-        "sparklog/core/forgetting.py",
-        "delete_after_ms, topic.name, topic.stores)",
-        "delete_after_ms, topic.name)",
-        ("tests/core/test_held_slices.py::test_what_is_retired_remembers_every_store_that_may_have_a_copy",),
-    ),
-    Guard(
-        "topic-stores-moved",
-        "A store that a replica moved to may have copies.",
-        "sparklog/core/apply.py",
-        "        if change.replicas is not UNSET:",
-        "        if False:",
-        ("tests/core/test_held_slices.py::test_what_is_retired_remembers_every_store_that_may_have_a_copy",),
-    ),
-    Guard(
-        "topic-stores-format-1",
-        "Topics of format 1 have copies on the stores of their replicas.",
-        "sparklog/chain/snapshot.py",
-        "        topics = _with_stores(topics, partitions)\n",
-        "",
-        ("tests/golden/test_golden.py::test_what_the_golden_cluster_applied_and_retired_is_known",),
-    ),
-    Guard(
-        "delete-everywhere",
-        "An object is deleted for good only when every store that takes part has deleted it.",
-        "sparklog/log/object_deletion.py",
-        "        if errors:",
-        "        if len(errors) == len(retired.stores):",
-        (
-            "tests/log/test_object_deletion.py::"
-            "test_a_store_that_does_not_answer_keeps_the_object_named_and_stops_no_other_store",
-        ),
-    ),
-    Guard(
-        "delete-copies",
-        "A retired object is deleted from stores that got a copy later.",
-        "sparklog/maintenance/frame.py",
-        "[*(holder.store for holder in named.holders), *retired.stores]",
-        "[holder.store for holder in named.holders]",
-        ("tests/client/test_replicas.py::test_a_copy_that_a_store_reports_is_read_and_deleted_with_the_others",),
-    ),
-    Guard(
-        "lost-is-told",
-        "Records that an unclean election gave up are not passed over in silence.",
-        "sparklog/log/scan.py",
-        "        if plan.lost and fail_on_data_loss:",
-        "        if False:",
-        (
-            "tests/client/test_replicas.py::"
-            "test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence",
-        ),
     ),
     Guard(
         "roll-later",

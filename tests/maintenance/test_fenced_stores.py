@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from itertools import product
 
-import pyarrow as pa
 import pytest
 
-import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import StoreUnavailable
-from sparklog.core.types import Offset, PartitionIndex, TopicId
+from sparklog.core.types import Offset
 from sparklog.maintenance.report import JobReport, Outcome
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.vacuum import run_vacuum
 from sparklog.storage.memory import MemoryStore
-from tests.client.test_replicas import copy_all, objects, report, store
+from tests.client.replicated_cluster import P0, TOPIC, copy_all, in_memory, objects, report, store, write
 from tests.maintenance.maintained_log import DAY_MS, StandingClock
 
 
@@ -54,18 +50,16 @@ def clock() -> StandingClock:
 @pytest.fixture
 def cluster(clock: StandingClock) -> Iterator[Cluster]:
     """Topic "t" with a partition on a and b, of the stores a, b and c; offsets [0, 2) on both, each in an object."""
-    root = f"memory://{uuid.uuid4().hex}"
-    init_cluster(root, stores={each: f"{root}-{each}" for each in "abc"})
-    with sparklog.connect(root) as connected:
+    with in_memory() as connected:
         connected.connection.committer.clock = clock
         connected.create_topic("t", assignment=["ab"], config={"file.delete.delay.ms": 0})
         for value in "01":
-            connected.append("t", pa.table({"value": [value]}))
+            write(connected, value)
         yield connected
 
 
 def forget(cluster: Cluster, below: int) -> None:
-    cluster.submit(MoveLogStart(TopicId(1), PartitionIndex(0), Offset(below)))
+    cluster.submit(MoveLogStart(TOPIC, P0, Offset(below)))
 
 
 def retained(cluster: Cluster, clock: StandingClock) -> JobReport:

@@ -17,7 +17,8 @@ Numbers of the checks, here and in `history.py`, `readers.py` and `world.py`:
 11. The chain has no gap; what is put into a slot that was deleted changes nothing, and its block is marked.
 12. A write over several partitions is visible in all of them or in none.
 13. A reader sees what was written, at its offsets, up to an end that never goes back.
-14. In the end, with no more faults, every replica reaches the end of its log, and every reader reads all.
+14. In the end, with no more faults, writes are answered again, every replica reaches the end of its log, and every
+    reader reads all.
 """
 
 from __future__ import annotations

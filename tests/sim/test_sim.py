@@ -46,11 +46,11 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
             lines = shrunk(found).lines() if found else ["and not again: the world is not deterministic"]
             raise AssertionError("\n".join([str(error), *lines])) from error
         counts += world.faults.counts
-        assert world.acks, f"seed {seed}: no write was answered"
+        assert world.acks > 5, f"seed {seed}: only {world.acks} writes were answered"
         acks += world.acks
     rare = {kind: counts[kind] for kind in KINDS if counts[kind] < OFTEN // PARTS}
     assert not rare, f"{rare} of {dict(counts)}"
-    assert acks > 20 * SEEDS // PARTS, f"only {acks} writes were answered"
+    assert acks > 40 * SEEDS // PARTS, f"only {acks} writes were answered"
 
 
 def test_a_seed_always_gives_the_same_run() -> None:

@@ -27,7 +27,7 @@ from sparklog.core.types import StoreId
 from sparklog.log.batch import BatchEncoder
 from sparklog.storage.keys import INCARNATION
 from tests.sim import agents, operator, readers, upkeep, writers
-from tests.sim.faults import Faults, planned
+from tests.sim.faults import Faults, planned, writers_of
 from tests.sim.history import History, ranges_of
 from tests.sim.observer import Observer
 from tests.sim.process import Process, Steps
@@ -40,6 +40,7 @@ CONFIG = {
     "replica.lag.time.max.ms": "1000",
 }
 SPAN_MS = 12_000  # how long faults go on
+ANSWERED = 6  # writes that must be answered once there are no more faults
 DRAIN_MS = 200_000  # how long a world may take to come to rest
 START_MS = 1_700_000_000_000
 
@@ -135,9 +136,14 @@ class World:
     def _drain(self) -> None:
         """Check 14."""
         self.faults.calm()
-        self.is_ending = True
         self.note("!", "calm")
         self._process("healer", self._healing).start()
+        until_ms = self.now_ms + DRAIN_MS
+        enough = self.acks + (ANSWERED if writers_of(self) else 0)
+        while self.acks < enough:
+            assert self.now_ms < until_ms, f"14: {enough - self.acks} writes too few answered after {DRAIN_MS} ms"
+            self.step()
+        self.is_ending = True
         until_ms = self.now_ms + DRAIN_MS
         while not self._is_level():
             assert self.now_ms < until_ms, f"14: not at rest after {DRAIN_MS} ms: {self._unlevel()}"

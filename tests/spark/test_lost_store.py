@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TASKS = 2
 BATCHES = 12  # of a task
 BATCH_BYTES = 1 << 20
+PATIENCE_S = 90  # for tasks to get to the middle
 
 
 # M: P-03 P-06 P-11 I-03 N-02 L-03 S-01 (loses)
@@ -33,24 +34,20 @@ def test_a_write_goes_on_without_a_lost_store_and_the_job_fills_another(
     folders = StoreFolders.create(tmp_path, config={"replica.lag.time.max.ms": 2_000})
     with sparklog.connect(folders.url) as cluster:
         cluster.create_topic("t", assignment=["abc"], config={"min.insync.replicas": 2, "retention.ms": -1})
-    half_way, go_on = tmp_path / "half-way", tmp_path / "go-on"
-    half_way.mkdir()
-    frame = spark.range(TASKS, numPartitions=TASKS).mapInArrow(_values(str(half_way), str(go_on)), "value binary")
-    writing = frame.write.format("sparklog").mode("append").option("cluster", folders.url).option("topic", "t")
-    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as meeting, ThreadPoolExecutor(1) as pool:
+        meeting.settimeout(PATIENCE_S)
+        port = meeting.getsockname()[1]
+        frame = spark.range(TASKS, numPartitions=TASKS).mapInArrow(_values(port), "value binary")
+        writing = frame.write.format("sparklog").mode("append").option("cluster", folders.url).option("topic", "t")
 
-    def lose_in_the_middle() -> None:
-        while len(list(half_way.iterdir())) < TASKS and not over.wait(0.02):
-            pass
-        folders.lose("a")
-        go_on.touch()
+        def lose_in_the_middle() -> None:
+            waiting = [meeting.accept()[0] for _ in range(TASKS)]
+            folders.lose("a")
+            for task in waiting:
+                task.close()
 
-    with ThreadPoolExecutor(1) as pool:
         losing = pool.submit(lose_in_the_middle)
-        try:
-            writing.save()
-        finally:
-            over.set()
+        writing.save()
         losing.result()
     assert folders.replication("t").isr == ("b", "c")
     assert folders.replication("t").leader == "b"
@@ -75,16 +72,15 @@ def _name(task: int, batch: int) -> str:
     return f"{task:04d}-{batch:07d}"
 
 
-def _values(half_way: str, go_on: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A record of a megabyte in each batch; every task waits in the middle until the file `go_on` is there."""
+def _values(port: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A record of a megabyte in each batch; in the middle, tasks connect to the test and wait until it hangs up."""
 
     def values(tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for (task,) in [batch.column("id").to_pylist() for batch in tasks if batch.num_rows]:
             for at in range(BATCHES):
                 if at == BATCHES // 2:
-                    Path(half_way, f"{task}").touch()
-                    while not Path(go_on).exists():
-                        threading.Event().wait(0.02)
+                    with socket.create_connection(("127.0.0.1", port)) as test:
+                        test.recv(1)
                 body = f"{task:04d}-{at:07d}".encode() + os.urandom(BATCH_BYTES // 2)
                 yield pa.RecordBatch.from_pydict({"value": pa.array([body], pa.binary())})
 

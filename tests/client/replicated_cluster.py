@@ -1,0 +1,124 @@
+"""A cluster whose stores are in memory: what is written to it, and what is on its stores and replicas."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+import sparklog
+from sparklog.chain.committer import new_command_id
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+from sparklog.client.commit_append import commit_append
+from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
+from sparklog.client.write_rows import write_rows
+from sparklog.core.commands import NewStore, RegisterStore, ReplicaReport, ReportReplicas
+from sparklog.core.records import CommandResult
+from sparklog.core.replication.partition import Replication
+from sparklog.core.types import PartitionIndex, StoreId, TopicId
+from sparklog.log.stores import Stores
+from sparklog.storage.object_store import ObjectStore
+from tests.core.replication.example_partition import ends, roles
+
+TOPIC = TopicId(1)
+P0 = PartitionIndex(0)
+A, B, C = (StoreId(name) for name in "abc")
+NOW_MS = 1_700_000_000_000
+
+
+def in_memory(stores: Iterable[str] = "abc", *, zones: Mapping[str, str] | None = None) -> Cluster:
+    """A new cluster on stores of these names. Its first topic has the id TOPIC."""
+    root = f"memory://{uuid.uuid4().hex}"
+    init_cluster(root, stores={name: f"{root}-{name}" for name in stores}, zones=zones)
+    return sparklog.connect(root)
+
+
+# ---- writes -------------------------------------------------------------------------------------------
+
+
+def write(cluster: Cluster, *values: str) -> CommandResult:
+    return cluster.append("t", pa.table({"value": list(values)}))
+
+
+def planned_write(cluster: Cluster, topic: str | None = "t", durability: Durability = Durability()) -> WritePlan:  # noqa: B008
+    connection = cluster.connection
+    with connection.follower.current() as state:
+        return plan_write(
+            state,
+            connection.places(state),
+            new_command_id(),
+            topic=topic,
+            compression=None,
+            now_ms=NOW_MS,
+            durability=durability,
+        )
+
+
+def uploaded(cluster: Cluster, *values: str, durability: Durability = Durability()) -> tuple[WritePlan, TaskWritten]:  # noqa: B008
+    """A plan, and what one task wrote by it."""
+    plan = planned_write(cluster, durability=durability)
+    return plan, write_rows(plan, pa.table({"value": list(values)}).to_batches())
+
+
+def commit(cluster: Cluster, plan: WritePlan, *written: TaskWritten, timeout_ms: int = 60_000) -> CommandResult:
+    command = append_command(plan, written)
+    assert command is not None
+    return commit_append(cluster.connection, plan, written, command, timeout_ms)
+
+
+def values(cluster: Cluster, partition: int = 0) -> list[str]:
+    """What a reader of topic "t" sees."""
+    return [value.decode() for value in cluster.read("t", partition=partition)["value"].to_pylist()]
+
+
+# ---- stores -------------------------------------------------------------------------------------------
+
+
+def store(cluster: Cluster, name: str) -> ObjectStore:
+    opened: Stores = cluster.connection.stores(cluster.connection.follower.state)
+    return opened.get(StoreId(name))
+
+
+def objects(cluster: Cluster, name: str) -> list[str]:
+    """The keys of the data objects and indexes on a store."""
+    opened = store(cluster, name)
+    return sorted(listed.key for folder in ("append/", "topics/") for listed in opened.list_keys(folder))
+
+
+def copy_all(cluster: Cluster, of: str, to: str) -> None:
+    """Copy what the other store has, as its agent does."""
+    there = set(objects(cluster, to))
+    for key in objects(cluster, of):
+        if key not in there:
+            store(cluster, to).put_if_absent(key, bytes(store(cluster, of).get(key)))
+
+
+def come_back(cluster: Cluster, name: str) -> None:
+    """Register a store again, in the life that it had."""
+    known = cluster.connection.follower.state.stores[StoreId(name)]
+    cluster.submit(RegisterStore(NewStore(known.store, known.url, known.incarnation)))
+
+
+# ---- replicas -----------------------------------------------------------------------------------------
+
+
+def replication(cluster: Cluster, partition: int = 0) -> Replication:
+    """What the process has read of a partition of the first topic."""
+    state = cluster.connection.follower.state
+    return state.partitions_of(state.topics[TOPIC])[partition].replication
+
+
+def replicas(cluster: Cluster, partition: int = 0) -> str:
+    """As a:abc a9 b5 c7."""
+    value = replication(cluster, partition)
+    return f"{roles(value)} {ends(value)}"
+
+
+def report(cluster: Cluster, name: str) -> None:
+    """Say, as the agent of a store does, that it holds the whole log of the first partition."""
+    value = replication(cluster)
+    said = ReplicaReport(TOPIC, P0, value.leader_epoch, value.version, value.next_offset)
+    registration = cluster.connection.follower.state.stores[StoreId(name)].registration
+    cluster.submit(ReportReplicas(StoreId(name), registration, (said,)))

@@ -1,0 +1,69 @@
+"""Guards of where the copies of an object are: who is asked for it, and from where it is deleted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+GUARDS: Final[tuple[Guard, ...]] = (
+    Guard(
+        "holding-all-replicas",
+        "A slice is held by every replica only up to the smallest log end.",
+        "sparklog/core/held_slices.py",
+        "min(self._replicas.log_ends)",
+        "max(self._replicas.log_ends)",
+        ("tests/core/test_held_slices.py::test_a_slice_is_read_where_it_was_put",),
+    ),
+    Guard(
+        "holding-unreachable",
+        "Readers try stores that can't be reached last.",
+        "sparklog/core/held_slices.py",
+        "if not each.reachable]",
+        "if False]",
+        ("tests/core/test_held_slices.py::test_fenced_and_silent_stores_are_tried_last",),
+    ),
+    Guard(
+        "retired-stores",
+        "An object is deleted where a replica may have copied it.",
+        "sparklog/core/forgetting.py",
+        "delete_after_ms, topic.name, topic.stores)",
+        "delete_after_ms, topic.name)",
+        ("tests/core/test_held_slices.py::test_what_is_retired_remembers_every_store_that_may_have_a_copy",),
+    ),
+    Guard(
+        "topic-stores-moved",
+        "A store that a replica moved to may have copies.",
+        "sparklog/core/apply.py",
+        "        if change.replicas is not UNSET:",
+        "        if False:",
+        ("tests/core/test_held_slices.py::test_what_is_retired_remembers_every_store_that_may_have_a_copy",),
+    ),
+    Guard(
+        "topic-stores-format-1",
+        "Topics of format 1 have copies on the stores of their replicas.",
+        "sparklog/chain/snapshot.py",
+        "        topics = _with_stores(topics, partitions)\n",
+        "",
+        ("tests/golden/test_golden.py::test_what_the_golden_cluster_applied_and_retired_is_known",),
+    ),
+    Guard(
+        "delete-everywhere",
+        "An object is deleted for good only when every store that takes part has deleted it.",
+        "sparklog/log/object_deletion.py",
+        "        if errors:",
+        "        if len(errors) == len(retired.stores):",
+        (
+            "tests/log/test_object_deletion.py::"
+            "test_a_store_that_does_not_answer_keeps_the_object_named_and_stops_no_other_store",
+        ),
+    ),
+    Guard(
+        "delete-copies",
+        "A retired object is deleted from stores that got a copy later.",
+        "sparklog/maintenance/frame.py",
+        "[*(holder.store for holder in named.holders), *retired.stores]",
+        "[holder.store for holder in named.holders]",
+        ("tests/client/test_replicas.py::test_a_copy_that_a_store_reports_is_read_and_deleted_with_the_others",),
+    ),
+)

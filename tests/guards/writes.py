@@ -1,0 +1,147 @@
+"""Guards of what is written: rolls, and uploads to several stores."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+GUARDS: Final = (
+    # ---- a roll, and a writer ---------------------------------------------------------------------------
+    Guard(
+        "roll-every-record",
+        "A rewrite whose records differ from those of its slices is not swapped in.",
+        "sparklog/log/segment_roll.py",
+        "    if found != wanted:",
+        "    if False:",
+        ("tests/log/test_segment_roll.py::test_a_rewrite_of_fewer_records_than_its_slices_have_is_refused",),
+    ),
+    Guard(
+        "roll-next-holder",
+        "At the next holder a roll continues after the batches that it has, and copies none twice.",
+        "sparklog/log/segment_roll.py",
+        "    begin, stop = index.offsets.batches_in(OffsetRange(start, part.slice.end))",
+        "    begin, stop = 0, len(index.batches)",
+        ("tests/log/test_segment_roll.py::test_a_roll_goes_on_at_the_next_holder_where_the_first_one_fails",),
+    ),
+    Guard(
+        "roll-checksum",
+        "A batch that is copied unchanged is verified first.",
+        "sparklog/log/segment_roll.py",
+        '            verify(batch.message, batch.crc32c, "record batch", key, position)\n',
+        "",
+        ("tests/log/test_segment_roll.py::test_a_damaged_batch_that_is_large_enough_to_be_copied_is_refused",),
+    ),
+    Guard(
+        "roll-index-of-slice",
+        "A roll does not use an index that disagrees with the chain.",
+        "sparklog/log/segment_roll.py",
+        "    index = index_of_slice(store, key, part.object, part.slice)",
+        "    from sparklog.core.numbering import SliceOffsets\n"
+        "    from sparklog.log.index import SliceIndex\n"
+        "    from sparklog.log.object_reader import read_index\n\n"
+        "    rows = read_index(store, key, part.object)\n"
+        "    index = SliceIndex(rows, SliceOffsets.of(part.slice, rows.records))",
+        ("tests/log/test_segment_roll.py::test_a_slice_that_its_index_does_not_know_is_not_rewritten",),
+    ),
+    Guard(
+        "roll-order",
+        "Records that wait to be joined are written before the batch that follows them is copied.",
+        "sparklog/log/segment_roll.py",
+        "        self._encode_pending()\n        self._append(batch)",
+        "        self._append(batch)",
+        ("tests/log/test_segment_roll.py::test_what_is_joined_and_what_is_copied_stays_in_order",),
+    ),
+    Guard(
+        "roll-append-time",
+        "Large batches, too, get the append time that only the chain knows.",
+        "sparklog/log/segment_roll.py",
+        "if not overlaid and COPIED",
+        "if COPIED",
+        ("tests/log/test_segment_roll.py::test_large_batches_get_the_append_time_too",),
+    ),
+    Guard(
+        "roll-last-append-time",
+        "A segment is as old as the youngest of its slices.",
+        "sparklog/log/segment_roll.py",
+        "    append_time_ms = max(part.slice.append_time_ms for part in slices)",
+        "    append_time_ms = slices[0].slice.append_time_ms",
+        ("tests/log/test_segment_roll.py::test_a_segment_was_appended_when_the_last_of_its_slices_was",),
+    ),
+    Guard(
+        "roll-segment-bytes",
+        "A stored batch that is larger than a segment is not copied.",
+        "sparklog/log/segment_roll.py",
+        "<= stored.batch.message.size <= target.segment_bytes",
+        "<= stored.batch.message.size",
+        ("tests/log/test_segment_roll.py::test_a_stored_batch_larger_than_a_segment_is_cut",),
+    ),
+    Guard(
+        "arena-of-an-upload",
+        "Memory that an upload still reads is not overwritten.",
+        "sparklog/log/object_writer.py",
+        "        self._encoder.forget()\n        pa.default",
+        "        pa.default",
+        ("tests/log/test_object_writer.py::test_batches_that_wait_for_their_upload_are_not_written_over",),
+    ),
+    Guard(
+        "every-upload",
+        "An object that is still being uploaded when the next one is closed is not forgotten.",
+        "sparklog/log/task_objects.py",
+        "        uploading.settle()\n",
+        "",
+        ("tests/log/test_object_writer.py::test_every_object_is_named_however_much_room_is_left",),
+    ),
+    # ---- a replicated upload ----------------------------------------------------------------------------
+    Guard(
+        "lane-deadline",
+        "A store that never answers does not hold a write up for ever.",
+        "sparklog/log/store_lanes.py",
+        "                if left_ms <= 0:",
+        "                if False:",
+        (
+            "tests/log/test_replicated_upload.py::"
+            "test_the_time_that_a_store_may_hold_a_task_up_is_counted_over_all_its_objects",
+        ),
+    ),
+    Guard(
+        "lane-ahead",
+        "Stores that are equally slow are not given up.",
+        "sparklog/log/store_lanes.py",
+        "                if not any(is_ahead(part) for part in parts):",
+        "                if False:",
+        ("tests/log/test_replicated_upload.py::test_stores_that_are_equally_slow_hold_nobody_up",),
+    ),
+    Guard(
+        "upload-incarnation",
+        "A store that was wiped or swapped is not said to hold an object.",
+        "sparklog/log/replicated_upload.py",
+        "        check_incarnation(store, copy.lane.incarnation)\n",
+        "",
+        ("tests/log/test_replicated_upload.py::test_a_store_that_was_wiped_or_swapped_holds_nothing",),
+    ),
+    Guard(
+        "upload-doubt",
+        "A store that may or may not have an object is not its holder.",
+        "sparklog/log/replicated_upload.py",
+        "                copy.doubt = error\n",
+        "                copy.done = True\n",
+        ("tests/log/test_replicated_upload.py::test_a_store_that_may_have_the_object_is_no_holder",),
+    ),
+    Guard(
+        "upload-given-up",
+        "A store that was given up while it published is not a holder, whatever it says later.",
+        "sparklog/log/replicated_upload.py",
+        "            copy.done = copy.lane.failure is None\n",
+        "            copy.done = True\n",
+        ("tests/log/test_replicated_upload.py::test_a_store_that_answers_after_it_was_given_up_is_no_holder",),
+    ),
+    Guard(
+        "swapped-between-objects",
+        "A store that was swapped during a task holds none of its objects, not even those uploaded before.",
+        "sparklog/client/write_rows.py",
+        "_without(uploaded, swapped, lanes) if swapped else uploaded",
+        "uploaded",
+        ("tests/client/test_failing_stores.py::test_a_store_that_is_swapped_between_two_objects_holds_neither",),
+    ),
+)
