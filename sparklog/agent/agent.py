@@ -5,21 +5,32 @@
 
 The control is a generator that waits for one answer after the other; copies go on beside it (`fetchers.py`). Every
 decision is made on the newest state, under the registration in it; the chain refuses what another change overtook, and
-the agent plans again. Where it was killed, the next one goes on: what is there is found by its length.
+the agent plans again. Where it was killed, the next one goes on: what is there is found by its length. Where its store
+leads, the agent also takes followers that lag out of the ISR, as Kafka's leading broker does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
 
 from sparklog.agent.backoff import Backoff
+from sparklog.agent.conversation import Control, Conversation, Wait
 from sparklog.agent.fetchers import Fetchers
+from sparklog.agent.lagging import notes_of_dropped
 from sparklog.agent.losses import first_missing, missing_of, sample
 from sparklog.agent.progress import Progress
 from sparklog.agent.requests import Fetch, Follow, Note, PutMark, ReadMark, Reply, Request, Submit
-from sparklog.core.commands import AgentDown, AgentUp, Command, HeldEnd, ReportLoss, ReportReplicas
+from sparklog.core.commands import (
+    AgentDown,
+    AgentUp,
+    Command,
+    DropLagging,
+    HeldEnd,
+    LaggingReplicas,
+    ReportLoss,
+    ReportReplicas,
+)
 from sparklog.core.config.cluster import ClusterConfig, effective_cluster
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import (
@@ -39,6 +50,7 @@ from sparklog.core.errors import (
     WriteExpired,
 )
 from sparklog.core.held_objects import HeldObject, held_partitions, is_still_held
+from sparklog.core.lag_clock import LagClock
 from sparklog.core.readable import counted
 from sparklog.core.replica_fetch import Standing, replica_reports, standing
 from sparklog.core.state import ClusterState, Store
@@ -52,42 +64,23 @@ NEWEST_OBJECTS: Final = 256  # of a periodic sample; the first one has the newes
 
 _PASSES: Final = (TryAgain, OutcomeUnknown, StoreAccessDenied, StoreFull, StoreReadOnly)  # or somebody mends it
 _OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # the state has changed: decide again
-_NONE_YET: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class _Wait:
-    """Go on at this time; if `for_copies`, also when a batch of copies has ended."""
-
-    until_ms: float
-    for_copies: bool
-
-
-T = TypeVar("T")
-# Yields requests, to be answered together, or a wait.
-Control = Generator[list[Request] | _Wait, list[Reply], T]
 
 
 class Agent:
     """The agent of `store`. Call `step` with replies as they come, and at `wake_ms` if none come, until `ended`.
 
     `once`: it ends when nothing is missing any more, and does not say that an agent is up: nobody is when it has ended.
-    `notes` are for people; whoever shows them takes them out. `error` is why it ended, if not by `stop`.
+    `notes` are for people; whoever shows them takes them out.
     """
 
     def __init__(self, store: StoreId, dice: Dice, *, once: bool = False) -> None:
         self.store = store
         self.notes: list[Note] = []
-        self.ended = False
-        self.error: SparklogError | None = None
         self._dice = dice
         self._once = once
         self._stopping = False
         self._now_ms = 0
-        self._control = self._run()
-        self._started = False
-        self._asked: dict[Request, Reply] = {}  # requests of the control, with the replies that are there
-        self._wait: _Wait | None = None
+        self._control = Conversation(self._run())
         self._config: ClusterConfig = effective_cluster({})
         self._pause = Backoff()
         self._registration: int | None = None
@@ -95,11 +88,23 @@ class Agent:
         self._examine_at_ms = 0
         self._examined_to: TopicPartition | None = None
         self._progress = Progress(store)
+        self._lag_clock = LagClock(store)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it does nothing more."""
+        return self._control.ended
+
+    @property
+    def error(self) -> SparklogError | None:
+        """Why it ended, if not by `stop`."""
+        return self._control.error
 
     @property
     def wake_ms(self) -> float | None:
         """When to call `step` if no reply comes before; None: only a reply leads on."""
-        return None if self.ended or self._wait is None else self._wait.until_ms
+        wait = self._control.wait
+        return None if wait is None else wait.until_ms
 
     def stop(self) -> None:
         """End after the copies under way; what they brought is still reported."""
@@ -113,38 +118,20 @@ class Agent:
             if isinstance(request, Fetch):
                 self.notes += self._fetchers.fetched(request, reply, now_ms)
             else:
-                self._asked[request] = reply
+                self._control.answer(request, reply)
         requests: list[Request] = []
         while not self.ended and self._is_ready():
-            requests += self._resume()
+            requests += self._control.resume()
         if self.ended:
             return []
         return [*requests, *self._fetchers.start()]
 
     def _is_ready(self) -> bool:
-        wait = self._wait
+        wait = self._control.wait
         if wait is None:
-            return all(reply is not _NONE_YET for reply in self._asked.values())
+            return self._control.is_answered
         copied = bool(self._fetchers.unreported) or (self._stopping and not self._fetchers.active)
         return self._now_ms >= wait.until_ms or (copied if wait.for_copies else self._stopping)
-
-    def _resume(self) -> list[Request]:
-        replies = list(self._asked.values())
-        self._asked, self._wait = {}, None
-        try:
-            wanted = self._control.send(replies) if self._started else next(self._control)
-        except StopIteration:
-            self.ended = True
-            return []
-        except SparklogError as error:
-            self.ended, self.error = True, error
-            return []
-        self._started = True
-        if isinstance(wanted, _Wait):
-            self._wait = wanted
-            return []
-        self._asked = dict.fromkeys(wanted, _NONE_YET)
-        return wanted
 
     # ---- the control ----------------------------------------------------------------------------
 
@@ -158,6 +145,10 @@ class Agent:
             if self._now_ms >= self._examine_at_ms or self._fetchers.lost_something:
                 state = yield from self._examined(state)
                 continue
+            lagging = self._lagging()
+            if lagging:
+                state = yield from self._dropped(lagging)
+                continue
             at = standing(state, self.store)
             if not self._stopping:
                 self._fetchers.plan(state, at.behind, self._now_ms)
@@ -167,7 +158,7 @@ class Agent:
             elif self._is_done(at):
                 break
             else:
-                yield _Wait(self._now_ms + self._config.replica_fetch_wait_max_ms, for_copies=True)
+                yield Wait(self._now_ms + self._config.replica_fetch_wait_max_ms, for_copies=True)
                 state = yield from self._follow()
         yield from self._said_down(state)
 
@@ -213,6 +204,20 @@ class Agent:
         fetchers.reported(numbers)
         self._pause = Backoff()
         return (yield from self._follow())
+
+    def _lagging(self) -> tuple[LaggingReplicas, ...]:
+        """The followers to drop now. With `once` it has not watched them for long enough to say."""
+        return () if self._once or self._stopping else self._lag_clock.check(self._now_ms)
+
+    def _dropped(self, lagging: tuple[LaggingReplicas, ...]) -> Control[ClusterState]:
+        """Take followers that lag out of the ISR, so that HW goes on without them (rule I2)."""
+        refused = yield from self._submitted(DropLagging(lagging))
+        if refused is not None:
+            return (yield from self._refused(refused))
+        state = yield from self._follow()
+        self.notes += notes_of_dropped(lagging, state)
+        self._pause = Backoff()
+        return state
 
     def _said_up(self, state: ClusterState) -> Control[ClusterState]:
         store = self._registered(state)
@@ -359,7 +364,9 @@ class Agent:
     # ---- asking ---------------------------------------------------------------------------------
 
     def _follow(self) -> Control[ClusterState]:
+        asked_ms = self._now_ms
         state: ClusterState = yield from self._patiently(Follow)
+        self._lag_clock.observe(state, asked_ms, self._now_ms)
         self._config = effective_cluster(state.config)
         return state
 
@@ -396,7 +403,7 @@ class Agent:
         if not pause.failures:
             self._note("error", str(error))
         pause.failed(self._now_ms, self._config, self._dice)
-        yield _Wait(pause.until_ms, for_copies=False)
+        yield Wait(pause.until_ms, for_copies=False)
 
     def _note(self, event: str, text: str) -> None:
         self.notes.append(Note(event, text))

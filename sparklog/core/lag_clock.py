@@ -1,9 +1,10 @@
 """Which followers lag: they have not been at the leader's LEO of that time for `replica.lag.time.max.ms` (rule I2).
 
 A follower need not be level with the leader: while writers go on, it may always be a little behind. At a given time it
-was caught up if by now it has all that the leader had then. So a follower lags if it lacks something that the leader had
-one period ago, and was in sync for that period. Kafka computes the same from the fetches that its leader serves (KIP-16,
-`Replica.isCaughtUp`). Here nobody sees a follower fetch, so the leader's LEOs of the last period are remembered.
+was caught up if by now it has all that the leader had then. So a follower lags if it lacks something that the leader
+had one period ago, and was in sync for that period. Kafka computes the same from the fetches that its leader serves
+(KIP-16, `Replica.isCaughtUp`). Here nobody sees a follower fetch, so the leader's LEOs of the last period are
+remembered.
 """
 
 from __future__ import annotations
@@ -71,9 +72,7 @@ class LagClock:
             value = self._partitions[key].replication
             stores = self._lagging(self._behind[key], value)
             if stores:
-                lagging.append(
-                    LaggingReplicas(key.topic_id, key.partition, value.leader_epoch, value.version, stores)
-                )
+                lagging.append(LaggingReplicas(key.topic_id, key.partition, value.leader_epoch, value.version, stores))
         return tuple(lagging)
 
     def _has_follower_behind(self, value: Replication) -> bool:
