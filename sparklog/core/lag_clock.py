@@ -101,9 +101,9 @@ class LagClock:
         ends = behind.leader_ends
         while len(ends) > 1 and ends[1][0] < then_ms:
             del ends[0]
-        since_ms, leader_end = ends[0]
-        if since_ms >= then_ms:
-            return ()
+        _, leader_end = ends[
+            0
+        ]  # of then; where the partition was not behind yet, nobody has an in_sync_since of before
         return tuple(
             store
             for store, (_, in_sync_ms) in behind.in_sync_since.items()

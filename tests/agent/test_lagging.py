@@ -178,6 +178,8 @@ def no_copies(request: Request) -> Reply:
 def test_an_agent_that_stops_takes_nobody_out(world: ReplicatedCluster) -> None:
     written_to_a(world)
     agent = DrivenAgent(world, "a").run(1_000)
+    while agent.agent.wake_ms is None:
+        agent.step()
     agent.now_ms += 2 * PERIOD_MS
     agent.stop()
     assert drops(agent) == []

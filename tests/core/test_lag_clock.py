@@ -202,6 +202,18 @@ def test_what_the_leader_has_counts_from_when_it_was_seen(watched: Watched) -> N
     assert watched.lagging(PERIOD_MS // 2 + 1) == "0:bc"
 
 
+def test_what_the_leader_has_counts_from_when_it_was_seen_also_later(watched: Watched) -> None:
+    """The followers are a record behind, and the agent is held up between asking and seeing the next one."""
+    watched.log.write_to_leader("a")
+    watched.lagging(1)
+    watched.log.write_to_leader("a")
+    for store in "bc":
+        watched.log.report(store, 3)
+    assert watched.lagging(PERIOD_MS // 2, delay_ms=2 * PERIOD_MS) == ""
+    assert watched.lagging(PERIOD_MS // 2) == ""
+    assert watched.lagging(PERIOD_MS // 2 + 1) == "0:bc"
+
+
 # ---- what it costs ------------------------------------------------------------------------------
 
 
@@ -226,11 +238,11 @@ def test_partitions_without_a_change_are_not_looked_at(monkeypatch: pytest.Monke
 
 
 def test_little_is_remembered_of_a_partition_that_is_always_behind(watched: Watched) -> None:
-    """The agent looks sixty times per period, and each time the leader has more."""
-    for end in range(3, 150):
+    """The agent looks sixty times per period, each time the leader has more, and the followers are just in time."""
+    for end in range(3, 160):
         watched.log.write_to_leader("a")
         for store in "bc":
-            watched.log.report(store, max(2, end - 30))
+            watched.log.report(store, max(2, end - 62))
         assert watched.lagging(PERIOD_MS // 60) == ""
     (remembered,) = watched.clock._behind.values()
     assert len(remembered.leader_ends) <= 2 * LOG_ENDS + 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.guards import agent, chain, core, log, replication, spark, storage, stores, three_stores
+from tests.guards import agent, chain, core, lagging, log, replication, spark, storage, stores, three_stores
 from tests.guards.guard import Guard
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -16,6 +16,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *replication.GUARDS,
     *stores.GUARDS,
     *agent.GUARDS,
+    *lagging.GUARDS,
     *chain.GUARDS,
     *log.GUARDS,
     *storage.GUARDS,
