@@ -18,7 +18,15 @@ from sparklog.agent.backoff import Backoff
 from sparklog.agent.conversation import Control, Conversation, Wait
 from sparklog.agent.fetchers import Fetchers
 from sparklog.agent.lagging import notes_of_dropped
-from sparklog.agent.losses import first_missing, missing_of, sample
+from sparklog.agent.losses import (
+    first_missing,
+    has_replica,
+    held_end,
+    is_of_another_life,
+    is_unchanged,
+    missing_of,
+    sample,
+)
 from sparklog.agent.progress import Progress
 from sparklog.agent.requests import Fetch, Follow, Note, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.core.commands import (
@@ -35,8 +43,6 @@ from sparklog.core.config.cluster import ClusterConfig, effective_cluster
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import (
     Conflict,
-    DuplicateBrokerRegistration,
-    InconsistentClusterId,
     NotFound,
     NotLeaderOrFollower,
     OutcomeUnknown,
@@ -49,7 +55,7 @@ from sparklog.core.errors import (
     TryAgain,
     WriteExpired,
 )
-from sparklog.core.held_objects import HeldObject, held_partitions, is_still_held
+from sparklog.core.held_objects import held_partitions, is_still_held
 from sparklog.core.lag_clock import LagClock
 from sparklog.core.readable import counted
 from sparklog.core.replica_fetch import Standing, replica_reports, standing
@@ -245,10 +251,10 @@ class Agent:
         self._registered(state)
         self._fetchers.lost_something = False
         mark = yield from self._patiently(ReadMark)
-        if self._is_of_another_life(state, mark):
+        if is_of_another_life(self._registered(state), mark, state):
             state = yield from self._follow()  # another process may have reported it meanwhile
             mark = yield from self._patiently(ReadMark)  # and a mount may have been missing for a moment
-        if self._is_of_another_life(state, mark):
+        if is_of_another_life(self._registered(state), mark, state):
             return (yield from self._lost(state, mark, held_partitions(state, self.store)))
         held = held_partitions(state, self.store)
         chosen = held if thorough else self._next_of(held)
@@ -264,24 +270,6 @@ class Agent:
         if not any(is_still_held(newer, self.store, object_) for object_ in missing.values()):
             return newer  # retention or a rewrite was quicker than the look
         return (yield from self._lost(newer, mark, [key for key in missing if key in newer.partitions]))
-
-    def _is_of_another_life(self, state: ClusterState, mark: Incarnation | None) -> bool:
-        """Whether the store was wiped or swapped. Raises if it belongs to another cluster, or is another store."""
-        store = self._registered(state)
-        if mark is None:
-            return True
-        if mark.chain_id != state.chain_id:
-            raise InconsistentClusterId(
-                f"wanted store {self.store} of cluster {state.chain_id}, found {INCARNATION} of cluster "
-                f"{mark.chain_id} at {store.url}: the agent stops and touches nothing"
-            )
-        for other in state.stores.values():
-            if other.incarnation == mark.incarnation and other.store != self.store:
-                raise DuplicateBrokerRegistration(
-                    f"wanted store {self.store} at {store.url}, found the {INCARNATION} of store {other.store} there: "
-                    "two stores can't be at one place"
-                )
-        return mark.incarnation != store.incarnation
 
     def _lost(
         self, state: ClusterState, mark: Incarnation | None, damaged: Collection[TopicPartition]
@@ -300,16 +288,17 @@ class Agent:
             except _PASSES as error:
                 return (yield from self._examined_later(error))
             newer = yield from self._follow()
-            unchanged = [key for key in rest if self._is_unchanged(state, newer, key, missing.get(key))]
+            unchanged = [key for key in rest if is_unchanged(state, newer, self.store, key, missing.get(key))]
             for key in unchanged:
                 if wiped or key in missing:
-                    ends[key] = self._held_end(state, key, missing.get(key))
-            rest = [key for key in rest if key not in unchanged and self._holds_any(newer, key)]
+                    ends[key] = held_end(state, self.store, key, missing.get(key))
+            rest = [key for key in rest if key not in unchanged and has_replica(newer, self.store, key)]
             state = newer
         if mark is None:
             mark = yield from self._marked(state)
             state = yield from self._follow()
-        if self._registered(state).registration != store.registration or self._is_of_another_life(state, mark) != wiped:
+        now = self._registered(state)
+        if now.registration != store.registration or is_of_another_life(now, mark, state) != wiped:
             self._examine_at_ms = 0  # somebody else reported it
             return state
         if not ends and not wiped:
@@ -321,22 +310,6 @@ class Agent:
             return (yield from self._refused(refused))
         self._note("loss", f"store {self.store}: the loss is reported, what is missing is fetched again")
         return (yield from self._follow())
-
-    def _is_unchanged(
-        self, before: ClusterState, now: ClusterState, key: TopicPartition, missing: HeldObject | None
-    ) -> bool:
-        """Whether what was seen of a partition by the state `before` still holds: the same slices, on this store."""
-        if not self._holds_any(now, key) or (missing is not None and not is_still_held(now, self.store, missing)):
-            return False  # retention, a move or a rewrite was quicker than the look
-        return now.partitions[key].replication.version == before.partitions[key].replication.version
-
-    def _holds_any(self, state: ClusterState, key: TopicPartition) -> bool:
-        partition = state.partitions.get(key)
-        return partition is not None and self.store in partition.replication.replicas
-
-    def _held_end(self, state: ClusterState, key: TopicPartition, missing: HeldObject | None) -> HeldEnd:
-        log_end = state.partitions[key].replication.log_end(self.store)
-        return HeldEnd(key.topic_id, key.partition, log_end if missing is None else missing.start)
 
     def _marked(self, state: ClusterState) -> Control[Incarnation]:
         """Begin a new life of the store. Never over the mark of another: put-if-absent, then what is there counts."""
