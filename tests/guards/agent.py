@@ -42,7 +42,7 @@ GUARDS: Final = (
         "agent-two-stores",
         "Two stores at one place are not taken for a store that was wiped.",
         _LOSSES,
-        "if other.incarnation == mark.incarnation and other.store != self.store:",
+        "if other.incarnation == mark.incarnation and other.store != store.store:",
         "if False:",
         (f"{_LOSS_TESTS}::test_two_stores_at_one_place_stop_the_agent",),
     ),
