@@ -68,7 +68,7 @@ ROWS = {
     "L-10": Row("an acknowledged record survives three changes of the leader"),
     "L-11": Row("the tests see the faults of truncation to HW"),
     "L-12": Row("the visible end never goes back after an election"),
-    "P-01": Row("the ISR shrinks by lag", "the clock that finds who lags"),
+    "P-01": Row("the ISR shrinks by lag"),
     "P-02": Row("the ISR grows again"),
     "P-03": Row("acks 0, 1 and all"),
     "P-04": Row("min.insync.replicas"),

@@ -5,27 +5,44 @@
 
 The control is a generator that waits for one answer after the other; copies go on beside it (`fetchers.py`). Every
 decision is made on the newest state, under the registration in it; the chain refuses what another change overtook, and
-the agent plans again. Where it was killed, the next one goes on: what is there is found by its length.
+the agent plans again. Where it was killed, the next one goes on: what is there is found by its length. Where its store
+leads, the agent also takes followers that lag out of the ISR, as Kafka's leading broker does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
 
 from sparklog.agent.backoff import Backoff
+from sparklog.agent.conversation import Control, Conversation, Wait
 from sparklog.agent.fetchers import Fetchers
-from sparklog.agent.losses import first_missing, missing_of, sample
+from sparklog.agent.lagging import notes_of_dropped
+from sparklog.agent.losses import (
+    first_missing,
+    has_replica,
+    held_end,
+    is_of_another_life,
+    is_unchanged,
+    missing_of,
+    sample,
+)
 from sparklog.agent.progress import Progress
 from sparklog.agent.requests import Fetch, Follow, Note, PutMark, ReadMark, Reply, Request, Submit
-from sparklog.core.commands import AgentDown, AgentUp, Command, HeldEnd, ReportLoss, ReportReplicas
+from sparklog.core.commands import (
+    AgentDown,
+    AgentUp,
+    Command,
+    DropLagging,
+    HeldEnd,
+    LaggingReplicas,
+    ReportLoss,
+    ReportReplicas,
+)
 from sparklog.core.config.cluster import ClusterConfig, effective_cluster
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import (
     Conflict,
-    DuplicateBrokerRegistration,
-    InconsistentClusterId,
     NotFound,
     NotLeaderOrFollower,
     OutcomeUnknown,
@@ -38,7 +55,8 @@ from sparklog.core.errors import (
     TryAgain,
     WriteExpired,
 )
-from sparklog.core.held_objects import HeldObject, held_partitions, is_still_held
+from sparklog.core.held_objects import held_partitions, is_still_held
+from sparklog.core.lag_clock import LagClock
 from sparklog.core.readable import counted
 from sparklog.core.replica_fetch import Standing, replica_reports, standing
 from sparklog.core.state import ClusterState, Store
@@ -52,42 +70,23 @@ NEWEST_OBJECTS: Final = 256  # of a periodic sample; the first one has the newes
 
 _PASSES: Final = (TryAgain, OutcomeUnknown, StoreAccessDenied, StoreFull, StoreReadOnly)  # or somebody mends it
 _OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # the state has changed: decide again
-_NONE_YET: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class _Wait:
-    """Go on at this time; if `for_copies`, also when a batch of copies has ended."""
-
-    until_ms: float
-    for_copies: bool
-
-
-T = TypeVar("T")
-# Yields requests, to be answered together, or a wait.
-Control = Generator[list[Request] | _Wait, list[Reply], T]
 
 
 class Agent:
     """The agent of `store`. Call `step` with replies as they come, and at `wake_ms` if none come, until `ended`.
 
     `once`: it ends when nothing is missing any more, and does not say that an agent is up: nobody is when it has ended.
-    `notes` are for people; whoever shows them takes them out. `error` is why it ended, if not by `stop`.
+    `notes` are for people; whoever shows them takes them out.
     """
 
     def __init__(self, store: StoreId, dice: Dice, *, once: bool = False) -> None:
         self.store = store
         self.notes: list[Note] = []
-        self.ended = False
-        self.error: SparklogError | None = None
         self._dice = dice
         self._once = once
         self._stopping = False
         self._now_ms = 0
-        self._control = self._run()
-        self._started = False
-        self._asked: dict[Request, Reply] = {}  # requests of the control, with the replies that are there
-        self._wait: _Wait | None = None
+        self._control = Conversation(self._run())
         self._config: ClusterConfig = effective_cluster({})
         self._pause = Backoff()
         self._registration: int | None = None
@@ -95,11 +94,23 @@ class Agent:
         self._examine_at_ms = 0
         self._examined_to: TopicPartition | None = None
         self._progress = Progress(store)
+        self._lag_clock = LagClock(store)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it does nothing more."""
+        return self._control.ended
+
+    @property
+    def error(self) -> SparklogError | None:
+        """Why it ended, if not by `stop`."""
+        return self._control.error
 
     @property
     def wake_ms(self) -> float | None:
         """When to call `step` if no reply comes before; None: only a reply leads on."""
-        return None if self.ended or self._wait is None else self._wait.until_ms
+        wait = self._control.wait
+        return None if wait is None else wait.until_ms
 
     def stop(self) -> None:
         """End after the copies under way; what they brought is still reported."""
@@ -113,38 +124,20 @@ class Agent:
             if isinstance(request, Fetch):
                 self.notes += self._fetchers.fetched(request, reply, now_ms)
             else:
-                self._asked[request] = reply
+                self._control.answer(request, reply)
         requests: list[Request] = []
         while not self.ended and self._is_ready():
-            requests += self._resume()
+            requests += self._control.resume()
         if self.ended:
             return []
         return [*requests, *self._fetchers.start()]
 
     def _is_ready(self) -> bool:
-        wait = self._wait
+        wait = self._control.wait
         if wait is None:
-            return all(reply is not _NONE_YET for reply in self._asked.values())
+            return self._control.is_answered
         copied = bool(self._fetchers.unreported) or (self._stopping and not self._fetchers.active)
         return self._now_ms >= wait.until_ms or (copied if wait.for_copies else self._stopping)
-
-    def _resume(self) -> list[Request]:
-        replies = list(self._asked.values())
-        self._asked, self._wait = {}, None
-        try:
-            wanted = self._control.send(replies) if self._started else next(self._control)
-        except StopIteration:
-            self.ended = True
-            return []
-        except SparklogError as error:
-            self.ended, self.error = True, error
-            return []
-        self._started = True
-        if isinstance(wanted, _Wait):
-            self._wait = wanted
-            return []
-        self._asked = dict.fromkeys(wanted, _NONE_YET)
-        return wanted
 
     # ---- the control ----------------------------------------------------------------------------
 
@@ -158,6 +151,10 @@ class Agent:
             if self._now_ms >= self._examine_at_ms or self._fetchers.lost_something:
                 state = yield from self._examined(state)
                 continue
+            lagging = self._lagging()
+            if lagging:
+                state = yield from self._dropped(lagging)
+                continue
             at = standing(state, self.store)
             if not self._stopping:
                 self._fetchers.plan(state, at.behind, self._now_ms)
@@ -167,7 +164,7 @@ class Agent:
             elif self._is_done(at):
                 break
             else:
-                yield _Wait(self._now_ms + self._config.replica_fetch_wait_max_ms, for_copies=True)
+                yield Wait(self._now_ms + self._config.replica_fetch_wait_max_ms, for_copies=True)
                 state = yield from self._follow()
         yield from self._said_down(state)
 
@@ -214,6 +211,20 @@ class Agent:
         self._pause = Backoff()
         return (yield from self._follow())
 
+    def _lagging(self) -> tuple[LaggingReplicas, ...]:
+        """The followers to drop now. With `once` it has not watched them for long enough to say."""
+        return () if self._once or self._stopping else self._lag_clock.check(self._now_ms)
+
+    def _dropped(self, lagging: tuple[LaggingReplicas, ...]) -> Control[ClusterState]:
+        """Take followers that lag out of the ISR, so that HW goes on without them (rule I2)."""
+        refused = yield from self._submitted(DropLagging(lagging))
+        if refused is not None:
+            return (yield from self._refused(refused))
+        state = yield from self._follow()
+        self.notes += notes_of_dropped(lagging, state)
+        self._pause = Backoff()
+        return state
+
     def _said_up(self, state: ClusterState) -> Control[ClusterState]:
         store = self._registered(state)
         refused = yield from self._submitted(AgentUp(self.store, store.registration))
@@ -240,10 +251,10 @@ class Agent:
         self._registered(state)
         self._fetchers.lost_something = False
         mark = yield from self._patiently(ReadMark)
-        if self._is_of_another_life(state, mark):
+        if is_of_another_life(self._registered(state), mark, state):
             state = yield from self._follow()  # another process may have reported it meanwhile
             mark = yield from self._patiently(ReadMark)  # and a mount may have been missing for a moment
-        if self._is_of_another_life(state, mark):
+        if is_of_another_life(self._registered(state), mark, state):
             return (yield from self._lost(state, mark, held_partitions(state, self.store)))
         held = held_partitions(state, self.store)
         chosen = held if thorough else self._next_of(held)
@@ -259,24 +270,6 @@ class Agent:
         if not any(is_still_held(newer, self.store, object_) for object_ in missing.values()):
             return newer  # retention or a rewrite was quicker than the look
         return (yield from self._lost(newer, mark, [key for key in missing if key in newer.partitions]))
-
-    def _is_of_another_life(self, state: ClusterState, mark: Incarnation | None) -> bool:
-        """Whether the store was wiped or swapped. Raises if it belongs to another cluster, or is another store."""
-        store = self._registered(state)
-        if mark is None:
-            return True
-        if mark.chain_id != state.chain_id:
-            raise InconsistentClusterId(
-                f"wanted store {self.store} of cluster {state.chain_id}, found {INCARNATION} of cluster "
-                f"{mark.chain_id} at {store.url}: the agent stops and touches nothing"
-            )
-        for other in state.stores.values():
-            if other.incarnation == mark.incarnation and other.store != self.store:
-                raise DuplicateBrokerRegistration(
-                    f"wanted store {self.store} at {store.url}, found the {INCARNATION} of store {other.store} there: "
-                    "two stores can't be at one place"
-                )
-        return mark.incarnation != store.incarnation
 
     def _lost(
         self, state: ClusterState, mark: Incarnation | None, damaged: Collection[TopicPartition]
@@ -295,16 +288,17 @@ class Agent:
             except _PASSES as error:
                 return (yield from self._examined_later(error))
             newer = yield from self._follow()
-            unchanged = [key for key in rest if self._is_unchanged(state, newer, key, missing.get(key))]
+            unchanged = [key for key in rest if is_unchanged(state, newer, self.store, key, missing.get(key))]
             for key in unchanged:
                 if wiped or key in missing:
-                    ends[key] = self._held_end(state, key, missing.get(key))
-            rest = [key for key in rest if key not in unchanged and self._holds_any(newer, key)]
+                    ends[key] = held_end(state, self.store, key, missing.get(key))
+            rest = [key for key in rest if key not in unchanged and has_replica(newer, self.store, key)]
             state = newer
         if mark is None:
             mark = yield from self._marked(state)
             state = yield from self._follow()
-        if self._registered(state).registration != store.registration or self._is_of_another_life(state, mark) != wiped:
+        now = self._registered(state)
+        if now.registration != store.registration or is_of_another_life(now, mark, state) != wiped:
             self._examine_at_ms = 0  # somebody else reported it
             return state
         if not ends and not wiped:
@@ -316,22 +310,6 @@ class Agent:
             return (yield from self._refused(refused))
         self._note("loss", f"store {self.store}: the loss is reported, what is missing is fetched again")
         return (yield from self._follow())
-
-    def _is_unchanged(
-        self, before: ClusterState, now: ClusterState, key: TopicPartition, missing: HeldObject | None
-    ) -> bool:
-        """Whether what was seen of a partition by the state `before` still holds: the same slices, on this store."""
-        if not self._holds_any(now, key) or (missing is not None and not is_still_held(now, self.store, missing)):
-            return False  # retention, a move or a rewrite was quicker than the look
-        return now.partitions[key].replication.version == before.partitions[key].replication.version
-
-    def _holds_any(self, state: ClusterState, key: TopicPartition) -> bool:
-        partition = state.partitions.get(key)
-        return partition is not None and self.store in partition.replication.replicas
-
-    def _held_end(self, state: ClusterState, key: TopicPartition, missing: HeldObject | None) -> HeldEnd:
-        log_end = state.partitions[key].replication.log_end(self.store)
-        return HeldEnd(key.topic_id, key.partition, log_end if missing is None else missing.start)
 
     def _marked(self, state: ClusterState) -> Control[Incarnation]:
         """Begin a new life of the store. Never over the mark of another: put-if-absent, then what is there counts."""
@@ -359,7 +337,9 @@ class Agent:
     # ---- asking ---------------------------------------------------------------------------------
 
     def _follow(self) -> Control[ClusterState]:
+        asked_ms = self._now_ms
         state: ClusterState = yield from self._patiently(Follow)
+        self._lag_clock.observe(state, asked_ms, self._now_ms)
         self._config = effective_cluster(state.config)
         return state
 
@@ -396,7 +376,7 @@ class Agent:
         if not pause.failures:
             self._note("error", str(error))
         pause.failed(self._now_ms, self._config, self._dice)
-        yield _Wait(pause.until_ms, for_copies=False)
+        yield Wait(pause.until_ms, for_copies=False)
 
     def _note(self, event: str, text: str) -> None:
         self.notes.append(Note(event, text))

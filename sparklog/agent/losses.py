@@ -7,11 +7,14 @@ from itertools import islice
 from typing import Final
 
 from sparklog.agent.requests import Look, Reply, Request
-from sparklog.core.errors import SparklogError
-from sparklog.core.held_objects import HeldObject, all_held, newest_held, some_held
-from sparklog.core.state import ClusterState
+from sparklog.core.commands import HeldEnd
+from sparklog.core.errors import DuplicateBrokerRegistration, InconsistentClusterId, SparklogError
+from sparklog.core.held_objects import HeldObject, all_held, is_still_held, newest_held, some_held
+from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.host.dice import Dice
+from sparklog.log.incarnation import Incarnation
+from sparklog.storage.keys import INCARNATION
 
 RANDOM_OBJECTS: Final = 32  # of a sample, beside the newest of each partition
 LOOKS_AT_ONCE: Final = 256
@@ -19,6 +22,45 @@ VAIN_LOOKS: Final = 4  # in a row, once something has answered
 _MOST_IN_A_ROW: Final = 64  # objects of one partition that are looked for at once
 
 Looking = Generator[list[Request], list[Reply], dict[TopicPartition, HeldObject]]
+
+
+def is_of_another_life(store: Store, mark: Incarnation | None, state: ClusterState) -> bool:
+    """Whether the store was wiped or swapped. Raises if it belongs to another cluster, or is another store."""
+    if mark is None:
+        return True
+    if mark.chain_id != state.chain_id:
+        raise InconsistentClusterId(
+            f"wanted store {store.store} of cluster {state.chain_id}, found {INCARNATION} of cluster "
+            f"{mark.chain_id} at {store.url}: the agent stops and touches nothing"
+        )
+    for other in state.stores.values():
+        if other.incarnation == mark.incarnation and other.store != store.store:
+            raise DuplicateBrokerRegistration(
+                f"wanted store {store.store} at {store.url}, found the {INCARNATION} of store {other.store} there: "
+                "two stores can't be at one place"
+            )
+    return mark.incarnation != store.incarnation
+
+
+def is_unchanged(
+    before: ClusterState, now: ClusterState, store: StoreId, key: TopicPartition, missing: HeldObject | None
+) -> bool:
+    """Whether what was seen of a partition by the state `before` still holds: the same slices, on this store."""
+    if not has_replica(now, store, key) or (missing is not None and not is_still_held(now, store, missing)):
+        return False  # retention, a move or a rewrite was quicker than the look
+    return now.partitions[key].replication.version == before.partitions[key].replication.version
+
+
+def has_replica(state: ClusterState, store: StoreId, key: TopicPartition) -> bool:
+    """Whether the store has a replica of the partition, if there is such a partition."""
+    partition = state.partitions.get(key)
+    return partition is not None and store in partition.replication.replicas
+
+
+def held_end(state: ClusterState, store: StoreId, key: TopicPartition, missing: HeldObject | None) -> HeldEnd:
+    """How far the store holds a partition whose first object that is missing is this one."""
+    log_end = state.partitions[key].replication.log_end(store)
+    return HeldEnd(key.topic_id, key.partition, log_end if missing is None else missing.start)
 
 
 def sample(

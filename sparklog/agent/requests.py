@@ -54,7 +54,7 @@ Reply = object
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A change of the agent's state, for people: `event` is one of up, behind, caught-up, error, loss, down."""
+    """A change of the agent's state, for people: `event` is one of up, behind, caught-up, lag, error, loss, down."""
 
     event: str
     text: str

@@ -30,7 +30,8 @@ def agent(
 ) -> None:
     """Fetch what the replicas on a store lack, and report them, so that they get into the ISR and stay there.
 
-    Prints a line when it is up, behind, caught up, meets an error or finds a loss. SIGTERM and Ctrl-C stop it cleanly.
+    Where its store leads, replicas that lag for replica.lag.time.max.ms leave the ISR. Prints a line when it is up,
+    behind or caught up, finds replicas that lag, meets an error or finds a loss. SIGTERM and Ctrl-C stop it cleanly.
     Exit 1 with --once if something could not be fetched; 4 if the store is fenced or belongs to another cluster.
     """
     from sparklog.agent.run import AgentRun

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -39,10 +39,11 @@ class ReplicatedLog(DecidedLog):
 
     stores: str = "abc"
     partitions: int = 1
+    config: dict[str, str] = field(default_factory=dict)  # of the cluster
 
     def __post_init__(self) -> None:
         new = tuple(NewStore(StoreId(each), f"file:///{each}", f"i-{each}") for each in self.stores)
-        self.submit(CreateCluster("c" * 32, new))
+        self.submit(CreateCluster("c" * 32, new, self.config))
         self.submit(CreateTopic("orders", assignment=(stores("a", "b", "c"),) * self.partitions))
 
     def configure(self, **config: str) -> None:

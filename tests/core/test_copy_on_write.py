@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -83,6 +84,35 @@ def test_a_write_copies_one_shard_and_not_the_map(monkeypatch: pytest.MonkeyPatc
     del fork[23]  # in the same shard
     copied = [old is not new for old, new in zip(whole._shards, fork._shards, strict=True)]
     assert (len(copied), sum(copied)) == (16, 1)
+
+
+@given(steps=STEPS, begin=st.dictionaries(st.integers(0, 12), st.integers(0, 99)), shard_keys=st.integers(1, 4))
+def test_two_versions_differ_in_what_was_written_between_them(
+    steps: list[tuple[int, str, int, int]], begin: Dict, shard_keys: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copy_on_write, "SHARD_KEYS", shard_keys)
+        versions: list[Map] = [CopyOnWriteMap(begin)]
+        for at, what, key, value in steps:
+            if what == "fork":
+                versions.append(versions[at % len(versions)].fork())
+            else:
+                step(versions[at % len(versions)], what, key, value)
+        for before, after in pairwise(versions):  # the values are small numbers: equal ones are the same object
+            wanted = {key for key in range(-1, 15) if before.get(key, "none") != after.get(key, "none")}
+            found = list(after.differing(before))
+            assert (set(found), len(found)) == (wanted, len(wanted))
+
+
+def test_what_differs_is_looked_for_only_where_something_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_on_write, "SHARD_KEYS", 4)
+    whole: Map = CopyOnWriteMap(dict.fromkeys(range(60), 0))
+    fork = whole.fork()
+    fork[7] = 1
+    looked: list[int] = []
+    monkeypatch.setattr(copy_on_write, "_differing", lambda items, before: looked.extend(items) or iter(()))
+    list(fork.differing(whole))
+    assert looked == [7, 23, 39, 55]
 
 
 def test_a_key_that_is_not_there_is_deleted_without_a_copy() -> None:

@@ -7,6 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _AGENT: Final = "sparklog/agent/agent.py"
+_LOSSES: Final = "sparklog/agent/losses.py"
 _COPY: Final = "sparklog/log/object_copy.py"
 _AGENT_TESTS: Final = "tests/agent/test_agent.py"
 _LOSS_TESTS: Final = "tests/agent/test_losses.py"
@@ -32,16 +33,16 @@ GUARDS: Final = (
     Guard(
         "agent-foreign",
         "A store of another cluster is left alone.",
-        _AGENT,
-        "        if mark.chain_id != state.chain_id:",
-        "        if False:",
+        _LOSSES,
+        "    if mark.chain_id != state.chain_id:",
+        "    if False:",
         (f"{_LOSS_TESTS}::test_a_store_of_another_cluster_stops_the_agent_and_is_not_touched",),
     ),
     Guard(
         "agent-two-stores",
         "Two stores at one place are not taken for a store that was wiped.",
-        _AGENT,
-        "if other.incarnation == mark.incarnation and other.store != self.store:",
+        _LOSSES,
+        "if other.incarnation == mark.incarnation and other.store != store.store:",
         "if False:",
         (f"{_LOSS_TESTS}::test_two_stores_at_one_place_stop_the_agent",),
     ),
@@ -64,8 +65,8 @@ GUARDS: Final = (
     Guard(
         "agent-search-retention",
         "What retention took while the agent looked for what is left is not reported.",
-        _AGENT,
-        "(missing is not None and not is_still_held(now, self.store, missing))",
+        _LOSSES,
+        "(missing is not None and not is_still_held(now, store, missing))",
         "False",
         (f"{_LOSS_TESTS}::test_what_retention_took_during_the_search_after_a_loss_is_not_reported",),
     ),

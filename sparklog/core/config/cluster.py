@@ -122,8 +122,8 @@ _OWN: Final = (
         "replica.lag.time.max.ms",
         _LONG,
         30_000,
-        "How long a replica may lag behind the leader before it leaves the ISR, and how long a store may hold up a "
-        "write before the write goes on without it.",
+        "How long a replica may lag behind the leader before it leaves the ISR (the agent of the leader's store looks "
+        "twice in that time), and how long a store may hold up a write before the write goes on without it.",
         minimum=1,
     ),
     ConfigKey(
