@@ -42,7 +42,7 @@ def main(url: str, number: int, folder: Path) -> None:
                 _wait_while_there(folder / "pause")
             values = {at: [f"{number}-{turn}-{at}-{row}" for row in range(2)] for at in partitions}
             try:
-                written = cluster.append(TOPIC, _rows(values))
+                written = cluster.append(TOPIC, rows_of(values))
             except SparklogError as error:
                 print(json.dumps({"error": str(error)}), flush=True)
             else:
@@ -51,7 +51,7 @@ def main(url: str, number: int, folder: Path) -> None:
             turn += 1
 
 
-def _rows(values: Mapping[int, list[str]]) -> pa.Table:
+def rows_of(values: Mapping[int, list[str]]) -> pa.Table:
     rows = [(value, at) for at, of_partition in values.items() for value in of_partition]
     return pa.table({"value": [value for value, _ in rows], "partition": pa.array([at for _, at in rows], pa.int32())})
 
