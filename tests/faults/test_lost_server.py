@@ -1,4 +1,4 @@
-"""Replicas on S3, HDFS and a disk together, RF 3: one store is dead, slow, full, read-only, old or lost under load.
+"""Replicas on S3, HDFS and a disk, RF 3: one store is dead, slow, full, read-only, old, wiped or lost under load.
 
 Writes go on, nothing acknowledged is lost, and a store that is back, or its replacement, ends with the same objects. A
 request to a slow store takes longer than the writers are waited for, so they are not held up by one. Everything that
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,13 +103,17 @@ class Load:
         self._look()
         return waited_s
 
-    def is_said(self, store: str, said: str) -> None:
-        """The commands for operators name the store, and what is wrong with it."""
+    def names_the_problem(self, store: str, said: str) -> Any:
+        """`sparklog cluster health` names the store and what is wrong with it. Returns all that it found."""
         health = self.command("cluster", "health", "--format", "json")
         assert health.code == 5, health.err
-        found = [each for each in health.json["wrong"] if each.startswith(f"store {store}: ")]
-        assert any(said in each for each in found), health.json["wrong"]
-        assert health.json["partitions_under_replicated"] == PARTITIONS
+        of_store = [sentence for sentence in health.json["wrong"] if sentence.startswith(f"store {store}: ")]
+        assert any(said in sentence for sentence in of_store), health.json["wrong"]
+        return health.json
+
+    def is_said(self, store: str, said: str) -> None:
+        """The commands for operators say what is wrong with the store, and that its replicas are behind."""
+        assert self.names_the_problem(store, said)["partitions_under_replicated"] == PARTITIONS
         for partition in self.command.json("replica", "list", "--under-replicated"):
             replicas = {replica["store"]: replica for replica in partition["replicas"]}
             assert [name for name, replica in replicas.items() if not replica["in_isr"]] == [store]
@@ -127,8 +132,13 @@ class Load:
         """What `sparklog agent --once` does."""
         AgentRun(self.reader.connection, StoreId(store), lambda note: self.noted.append(note.text), once=True).run()
 
+    def was_reported(self, store: str, registration: int) -> None:
+        """The agent said what it found, and the store has a later registration."""
+        assert self.folders.state().stores[StoreId(store)].registration > registration
+        assert any("the loss is reported" in text for text in self.noted)
+
     def check(self) -> None:
-        """While nobody writes: on each store alone is what they heard of, nothing else, in order, in the same objects."""
+        """While nobody writes: each store has the same objects, and alone what was acknowledged, in order, no more."""
         assert self.folders.differences() == []
         (isr,) = set(self.isr())
         assert len(isr) == len(STORES)
@@ -229,13 +239,29 @@ def test_a_store_with_old_data_is_found_out_and_filled(load: Load, store: str) -
         writers.hear(APPENDS)
         with writers.paused():
             load.mixed.put_back(store, old)
-            before = load.folders.state().stores[StoreId(store)].registration
-            health = load.command("cluster", "health", "--format", "json")
-            assert any(each.startswith(f"store {store}: ") and "is not there" in each for each in health.json["wrong"])
+            load.names_the_problem(store, "is not there")
+        before = load.folders.state().stores[StoreId(store)].registration
         writers.hear(APPENDS)
+        assert all(store in isr for isr in load.isr())
         load.rejoins(store)
-        assert load.folders.state().stores[StoreId(store)].registration > before
-        assert any("the loss is reported" in text for text in load.noted)
+        load.was_reported(store, before)
+    load.check()
+
+
+# M: P-07 L-03 (loses)
+@pytest.mark.parametrize("store", ["a", "b"], ids=["S3", "HDFS"])
+def test_a_store_that_was_wiped_leaves_and_is_filled(load: Load, store: str) -> None:
+    """Everything is gone with its INCARNATION. The next write leaves it out, before its agent has looked."""
+    load.begin(store)
+    with load.writers.running(WRITERS) as writers:
+        writers.hear(APPENDS)
+        with writers.paused():
+            load.mixed.put_back(store, set())
+        before = load.folders.state().stores[StoreId(store)].registration
+        load.goes_on_without(store)
+        load.names_the_problem(store, "no INCARNATION")
+        load.rejoins(store)
+        load.was_reported(store, before)
     load.check()
 
 
