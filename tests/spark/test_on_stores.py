@@ -63,8 +63,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROWS = 400
 VERSIONS = 4
 MOST_TRIES = 20
-LARGE = 8  # appends
-LARGE_BYTES = 4 << 20
+LARGE = 8  # appends, and records of each
+LARGE_BYTES = 512 << 10
 
 
 def made(url: str, stores: dict[str, str], storage: dict[str, str]) -> Iterator[Cluster]:
@@ -207,7 +207,7 @@ def test_executors_fill_the_replacement_of_a_lost_s3_server_while_others_write(
         cluster.create_topic(TOPIC, assignment=["abc", "bca"], config=config)
         cluster.create_topic("large", assignment=["abc"], config=config)
         for _ in range(LARGE):
-            cluster.append("large", pa.table({"value": [os.urandom(LARGE_BYTES)]}))
+            cluster.append("large", pa.table({"value": [os.urandom(LARGE_BYTES) for _ in range(LARGE)]}))
         command = Cli(folders.url, capsys, monkeypatch)
         with LedgerThreads(folders, ahead=3).running(2) as writers:
             writers.hear(2)
@@ -220,7 +220,7 @@ def test_executors_fill_the_replacement_of_a_lost_s3_server_while_others_write(
                 report = run_replication(folders.url, tasks=SparkTasks(spark))
                 took_s = time.monotonic() - began_s
                 assert report.exit_code == 0
-                assert report.done.bytes > LARGE * LARGE_BYTES
+                assert report.done.size_bytes > LARGE * LARGE * LARGE_BYTES
                 writers.hear(2)
                 with writers.paused():
                     assert run_replication(folders.url, tasks=SparkTasks(spark)).exit_code == 0
@@ -233,7 +233,7 @@ def test_executors_fill_the_replacement_of_a_lost_s3_server_while_others_write(
         assert sorted(folders.replication("large").isr) == ["b", "c", "d"]
         assert folders.complaints() == []
         assert in_order([value.decode() for value in cluster.read(TOPIC, partition=0)["value"].to_pylist()])
-    print(f"{report.done.bytes / took_s / (1 << 20):.0f} MiB/s from HDFS and a disk")
+    print(f"{report.done.size_bytes / took_s / (1 << 20):.0f} MiB/s from HDFS and a disk")
 
 
 def _until_acknowledged(write: Callable[[], None]) -> None:
