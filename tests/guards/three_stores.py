@@ -11,6 +11,7 @@ from tests.guards.guard import Guard
 
 _SCENARIOS: Final = "tests/faults/test_three_stores.py::test_nothing_is_lost_and_the_replicas_are_the_same"
 _LOST: Final = "tests/faults/test_lost_store.py::"
+_MIXED: Final = "tests/faults/test_lost_server.py::"
 
 GUARDS: Final = (
     Guard(
@@ -54,6 +55,33 @@ GUARDS: Final = (
         "            if not missing:\n                return state",
         "            if True:\n                return state",
         (f"{_LOST}test_a_store_that_is_wiped_or_an_old_copy_is_found_out_and_filled",),
+    ),
+    Guard(
+        "outside-slow",
+        "A store that takes 30 s for each request does not hold writers up that long.",
+        "sparklog/log/store_lanes.py",
+        "                if left_ms <= 0:",
+        "                if False:",
+        (f"{_MIXED}test_writes_go_on_and_the_store_ends_as_the_others",),
+        choose="takes",
+    ),
+    Guard(
+        "outside-wiped",
+        "A bucket that was emptied is not the store that was there.",
+        "sparklog/log/replicated_upload.py",
+        "        check_incarnation(store, copy.lane.incarnation)\n",
+        "",
+        (f"{_MIXED}test_a_store_that_was_wiped_leaves_and_is_filled",),
+        choose="S3",
+    ),
+    Guard(
+        "outside-old-objects",
+        "A bucket that lacks its newer objects is found out.",
+        "sparklog/agent/agent.py",
+        "            if not missing:\n                return state",
+        "            if True:\n                return state",
+        (f"{_MIXED}test_a_store_with_old_data_is_found_out_and_filled",),
+        choose="S3",
     ),
     Guard(
         "append-secrets",

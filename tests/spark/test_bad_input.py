@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.storage.keys import entry_key
 from tests.faults.unchanged_cluster import unchanged
-from tests.mounts import begin_own_mounts, mount
+from tests.mounts import mount, mount_disk, unmount
 from tests.spark.conftest import Read, Write
 
 pytestmark = pytest.mark.spark
@@ -40,16 +39,12 @@ def test_a_cluster_of_a_newer_format_is_named_and_left_alone(
 @pytest.fixture
 def disk(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
     """An empty disk of 2 MiB, which Spark sees too."""
-    if not begin_own_mounts():
-        pytest.skip("mounting a small disk needs Linux, root and a mount namespace")
     found = tmp_path / "disk"
     found.mkdir()
-    try:
-        mount("-t", "tmpfs", "-o", "size=2m", "none", found)
-    except subprocess.CalledProcessError:
-        pytest.skip("this machine does not let root mount a small disk")
+    if not mount_disk(found, "2m"):
+        pytest.skip("this machine does not let its user mount a small disk: that needs Linux and root")
     yield found
-    subprocess.run(["umount", "--lazy", str(found)], check=True)
+    unmount(found)
 
 
 def test_a_full_disk_and_a_read_only_one_are_named_and_the_log_stays_whole(spark: SparkSession, disk: Path) -> None:

@@ -6,12 +6,15 @@ failures are those of `test_failures`, run here on these stores.
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -20,6 +23,13 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import TryAgain
+from sparklog.maintenance.replication import run_replication
+from sparklog.spark.tasks import SparkTasks
+from tests.cli.conftest import Cli
+from tests.faults.ledger_threads import LedgerThreads
+from tests.faults.ledger_writer import TOPIC
+from tests.faults.ledger_writers import in_order
+from tests.faults.store_folders import StoreFolders
 from tests.servers.hadoop import DATA_NODES, Hadoop
 from tests.servers.s3_servers import S3Server
 from tests.spark.conftest import Read, Write
@@ -53,6 +63,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROWS = 400
 VERSIONS = 4
 MOST_TRIES = 20
+LARGE = 8  # appends, and records of each
+LARGE_BYTES = 512 << 10
 
 
 def made(url: str, stores: dict[str, str], storage: dict[str, str]) -> Iterator[Cluster]:
@@ -174,6 +186,54 @@ def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_acknowledged(
             _until_acknowledged(lambda df=df, version=version: write(df, "t", txnAppId="job", txnVersion=version))
         killer.result()
     assert sorted(int(row.value) for row in read("t").collect()) == list(range(VERSIONS * ROWS))
+
+
+# M: P-07 P-11 N-02 L-03 S-01 (kills)
+def test_executors_fill_the_replacement_of_a_lost_s3_server_while_others_write(
+    spark: SparkSession,
+    s3proxy: S3Server,
+    hadoop: Hadoop,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Replicas on S3, HDFS and a disk; the S3 server, which leads a partition, does not come back in this test."""
+    for name, value in s3proxy.variables.items():
+        monkeypatch.setenv(name, value)
+    elsewhere = {"a": f"s3://{s3proxy.new_bucket()}/log", "b": f"{hadoop.url}/{uuid.uuid4().hex}"}
+    folders = StoreFolders.create(tmp_path, {"replica.lag.time.max.ms": 1_000}, elsewhere)
+    with sparklog.connect(folders.url) as cluster:
+        config = {"min.insync.replicas": 2, "retention.ms": -1}
+        cluster.create_topic(TOPIC, assignment=["abc", "bca"], config=config)
+        cluster.create_topic("large", assignment=["abc"], config=config)
+        for _ in range(LARGE):
+            cluster.append("large", pa.table({"value": [os.urandom(LARGE_BYTES) for _ in range(LARGE)]}))
+        command = Cli(folders.url, capsys, monkeypatch)
+        with LedgerThreads(folders, ahead=3).running(2) as writers:
+            writers.hear(2)
+            s3proxy.kill()
+            try:
+                writers.hear(2)
+                for line in ("store fence a", "store add d=../d", "replica move --off a"):
+                    assert command(*line.split()).code == 0
+                began_s = time.monotonic()
+                report = run_replication(folders.url, tasks=SparkTasks(spark))
+                took_s = time.monotonic() - began_s
+                assert report.exit_code == 0
+                assert report.done.size_bytes > LARGE * LARGE * LARGE_BYTES
+                writers.hear(2)
+                with writers.paused():
+                    assert run_replication(folders.url, tasks=SparkTasks(spark)).exit_code == 0
+                writers.hear(2)
+                assert command("store", "remove", "a").code == 0
+            finally:
+                s3proxy.restart()
+        for at in range(2):
+            assert sorted(folders.replication(TOPIC, at).isr) == ["b", "c", "d"]
+        assert sorted(folders.replication("large").isr) == ["b", "c", "d"]
+        assert folders.complaints() == []
+        assert in_order([value.decode() for value in cluster.read(TOPIC, partition=0)["value"].to_pylist()])
+    print(f"{report.done.size_bytes / took_s / (1 << 20):.0f} MiB/s from HDFS and a disk")
 
 
 def _until_acknowledged(write: Callable[[], None]) -> None:
