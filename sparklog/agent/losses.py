@@ -82,7 +82,7 @@ def _looked(
     wanted: Collection[HeldObject],
 ) -> Generator[list[Request], list[Reply], list[tuple[HeldObject, bool]]]:
     """Whether each object is there. Looks without an answer are repeated; raises the error if nothing answers."""
-    found: list[tuple[HeldObject, bool]] = []
+    looked_at: list[tuple[HeldObject, bool]] = []
     rest = list(wanted)
     vain = 0
     while rest:
@@ -93,9 +93,9 @@ def _looked(
                 unanswered.append(held)
                 error = reply
             else:
-                found.append((held, bool(reply)))
+                looked_at.append((held, bool(reply)))
         vain = vain + 1 if len(unanswered) == len(rest) else 0
-        if vain and (vain == VAIN_LOOKS or not found):
+        if vain and (vain == VAIN_LOOKS or not looked_at):
             raise error
         rest = unanswered
-    return found
+    return looked_at

@@ -49,15 +49,15 @@ def list_replicas(
 
     with connect() as cluster, cluster.connection.follower.current() as state:
         partitions = [
-            each
-            for each in partitions_named(state, topic)
-            if (not offline or is_offline(each.replication))
-            and (not under_replicated or is_under_replicated(each.replication))
+            partition
+            for partition in partitions_named(state, topic)
+            if (not offline or is_offline(partition.replication))
+            and (not under_replicated or is_under_replicated(partition.replication))
         ]
         if settings.json:
-            print_json([_document(state, each) for each in partitions])
+            print_json([_document(state, partition) for partition in partitions])
             return
-        rows = [row for each in partitions for row in _rows(state, each)]
+        rows = [row for partition in partitions for row in _rows(state, partition)]
     show_rows(rows, empty="no such partitions" if topic or offline or under_replicated else "no topics")
 
 

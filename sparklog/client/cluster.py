@@ -332,7 +332,7 @@ class Cluster:
     def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
         """For each partition the lowest offset whose record is at or after the time; None if there is none."""
         with self.connection.follower.current() as state:
-            indexes = [each.partition for each in state.partitions_of(topic_of(state, topic))]
+            indexes = [partition.partition for partition in state.partitions_of(topic_of(state, topic))]
         return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in indexes}
 
     def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:

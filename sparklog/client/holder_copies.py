@@ -30,7 +30,7 @@ def with_present_holders(state: ClusterState, command: Append) -> Append:
     registrations = state.registrations()
     objects = []
     for named in command.objects:
-        present = tuple(each for each in named.holders if _is_present(each, registrations))
+        present = tuple(holder for holder in named.holders if _is_present(holder, registrations))
         objects.append(msgspec.structs.replace(named, holders=present or named.holders))
     return msgspec.structs.replace(command, objects=tuple(objects))
 
@@ -45,7 +45,9 @@ def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
         key = TopicPartition(slice_.topic_id, slice_.partition)
         by_partition.setdefault(key, set()).add(slice_.object_index)
     registrations = state.registrations()
-    holders = [{each.store for each in named.holders if _is_present(each, registrations)} for named in command.objects]
+    holders = [
+        {holder.store for holder in named.holders if _is_present(holder, registrations)} for named in command.objects
+    ]
     wanted: dict[StoreId, set[int]] = {}
     for key, numbers in by_partition.items():
         partition = state.partitions.get(key)
@@ -100,7 +102,7 @@ class HolderCopies:
             for copying in copies:
                 holder = Holder(copying.lane.store, registrations[copying.lane.store])
                 for number in copying.done if copying.ended else ():
-                    others = [each for each in objects[number].holders if each.store != holder.store]
+                    others = [other for other in objects[number].holders if other.store != holder.store]
                     objects[number] = msgspec.structs.replace(objects[number], holders=(*others, holder))
         lanes.abort()
         return msgspec.structs.replace(command, objects=tuple(objects))

@@ -32,7 +32,9 @@ def add_store(
     """
     with connection.follower.current() as state:
         known, chain_id = state.stores.get(store), state.chain_id
-        others = [(each.store, join_url(connection.url, each.url)) for each in state.stores.values()]
+        others = [
+            (known_store.store, join_url(connection.url, known_store.url)) for known_store in state.stores.values()
+        ]
     target = connection.open_store(store, url)
     mark = read_incarnation(target)
     if mark is not None:
@@ -40,7 +42,7 @@ def add_store(
     wiped = known is not None and (mark is None or mark.incarnation != known.incarnation)
     if known is not None and wiped:
         _check_comes_back_empty(known, mark, target.url, join_url(connection.url, known.url), zone)
-    check_addresses(connection.follower.store, [*(each for each in others if each[0] != store), (store, target.url)])
+    check_addresses(connection.follower.store, [*(other for other in others if other[0] != store), (store, target.url)])
     zone = (known.zone if known is not None else "") if zone is None else zone
 
     def command(incarnation: str) -> RegisterStore | ReportLoss:

@@ -128,11 +128,11 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
             f"without in a batch of {rows.num_rows}"
         )
     bounds = TimestampBounds(planned.oldest_us, planned.newest_us)
-    given = rows.column("timestamp")
-    if bounds == (None, None) or given.null_count == len(given):
+    timestamps = rows.column("timestamp")
+    if bounds == (None, None) or timestamps.null_count == len(timestamps):
         return
-    found = pc.min_max(given.cast(pa.int64()))
-    bounds.check(planned.name, found["min"].as_py(), found["max"].as_py())
+    extremes = pc.min_max(timestamps.cast(pa.int64()))
+    bounds.check(planned.name, extremes["min"].as_py(), extremes["max"].as_py())
 
 
 def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, task: int) -> TopicWriter:

@@ -95,15 +95,15 @@ def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> Of
 
 def _released(state: ClusterState, numbers: Column) -> Column:
     """How many slices of each of these objects (ascending) were forgotten earlier."""
-    found = np.zeros(len(numbers), dtype=np.int64)
+    counts = np.zeros(len(numbers), dtype=np.int64)
     if len(numbers) <= len(state.released):
-        found[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]
+        counts[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]
     else:
         for number, count in state.released.items():
             at = int(numbers.searchsorted(number))
             if at < len(numbers) and numbers[at] == number:
-                found[at] = count
-    return found
+                counts[at] = count
+    return counts
 
 
 def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
@@ -161,7 +161,9 @@ def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetR
     """
     for app_id, known in list(state.applications.items()):
         written = known.result.ranges
-        if not any(_overlaps(each, taken.get(TopicPartition(each.topic_id, each.partition))) for each in written):
+        if not any(
+            _overlaps(range_, taken.get(TopicPartition(range_.topic_id, range_.partition))) for range_ in written
+        ):
             continue
         lost, is_whole = given_up(state, written)
         version, result = known.version, known.result

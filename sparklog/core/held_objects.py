@@ -27,9 +27,9 @@ class HeldObject(msgspec.Struct, frozen=True, array_like=True):
 def held_partitions(state: ClusterState, store: StoreId) -> list[TopicPartition]:
     """The partitions of which the store is said to hold anything, ascending."""
     return sorted(
-        TopicPartition(each.topic_id, each.partition)
-        for each in state.partitions.values()
-        if store in each.replication.replicas and each.log_start < each.replication.log_end(store)
+        TopicPartition(partition.topic_id, partition.partition)
+        for partition in state.partitions.values()
+        if store in partition.replication.replicas and partition.log_start < partition.replication.log_end(store)
     )
 
 

@@ -14,8 +14,8 @@ class Holding:
 
     def __init__(self, state: ClusterState, partition: Partition) -> None:
         self._replicas = partition.replication
-        self._registrations = {each.store: each.registration for each in state.stores.values()}
-        self._unreachable = [each.store for each in state.stores.values() if not each.reachable]
+        self._registrations = {store.store: store.registration for store in state.stores.values()}
+        self._unreachable = [store.store for store in state.stores.values() if not store.reachable]
         self._level_up_to = min(self._replicas.log_ends)
         self._everywhere = self._of(self._level_up_to, ())
 

@@ -59,5 +59,5 @@ def change_from(
 
 def changed_by(change: PartitionChange, before: Replication) -> Replication:
     """The replicas as the change says they are, where before they were as in `before`."""
-    given = {name: value for name in _FIELDS if (value := getattr(change, name)) is not UNSET}
-    return msgspec.structs.replace(before, **given)
+    changed = {name: value for name in _FIELDS if (value := getattr(change, name)) is not UNSET}
+    return msgspec.structs.replace(before, **changed)

@@ -198,7 +198,7 @@ class ClusterState:
 
     def registrations(self) -> dict[StoreId, int]:
         """The numbers under which stores are registered that are not fenced."""
-        return {each.store: each.registration for each in self.stores.values() if not each.fenced}
+        return {store.store: store.registration for store in self.stores.values() if not store.fenced}
 
     def topic_config(self, topic: Topic) -> TopicConfig:
         """The config values in force for a topic."""

@@ -94,13 +94,13 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewOb
 def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
     """Whether the object is there. Raises Damaged if it has another length: nothing is ever overwritten."""
     try:
-        found = target.size(key)
+        existing_bytes = target.size(key)
     except KeyNotFound:
         return False
-    if found != size_bytes:
+    if existing_bytes != size_bytes:
         raise Damaged(
-            f"wanted to copy {key} ({exact_amount(size_bytes)}), found {exact_amount(found)} there at {target.url}: "
-            "if nothing else needs it, remove it"
+            f"wanted to copy {key} ({exact_amount(size_bytes)}), found {exact_amount(existing_bytes)} there at "
+            f"{target.url}: if nothing else needs it, remove it"
         )
     return True
 
@@ -136,9 +136,9 @@ def _copied_by_the_stores(source: ObjectStore, target: ObjectStore, key: str, si
     """A copy whose bytes do not pass by. Its length is checked before, as a short one would keep its name for ever."""
     if not _same_kind(source, target):
         return False
-    found = _asked(source, key, lambda: source.size(key))
-    if found != size_bytes:
-        raise _failed(source, key, Damaged(f"it has {exact_amount(found)}, wanted {exact_amount(size_bytes)}"))
+    source_bytes = _asked(source, key, lambda: source.size(key))
+    if source_bytes != size_bytes:
+        raise _failed(source, key, Damaged(f"it has {exact_amount(source_bytes)}, wanted {exact_amount(size_bytes)}"))
     try:
         if not target.copy_from(source, key, key):
             return False

@@ -255,9 +255,9 @@ def most_hopeful(failures: Sequence[tuple[StoreId, BaseException]]) -> BaseExcep
         if len(failures) == 1 or not isinstance(failure, Exception):
             return failure
     chosen = min((failure for _, failure in failures), key=_hope)
-    told = "; ".join(f"store {store}: {reason(failure)}" for store, failure in failures)
+    reasons = "; ".join(f"store {store}: {reason(failure)}" for store, failure in failures)
     kind = type(chosen) if isinstance(chosen, SparklogError) else StoreUnavailable
-    error = kind(f"wanted to write to {len(failures)} stores, found none that takes it ({told})")
+    error = kind(f"wanted to write to {len(failures)} stores, found none that takes it ({reasons})")
     error.__cause__ = chosen
     return error
 

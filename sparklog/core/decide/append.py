@@ -81,7 +81,7 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
         return None
     if len(repeats) < len(spans):
         raise InvalidInput("an append repeats batches of its producer in some partitions and is new in others")
-    records = sum(each.records for each in repeats)
+    records = sum(range_.records for range_ in repeats)
     at = EntryNumber(state.n)
     return CommandResult(at, at, state.time_ms, tuple(repeats), records)
 
@@ -92,14 +92,14 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
     A store that holds an object of the write can be reached, whatever was said of its agent.
     """
     _check_shape(command)
-    found = _partitions(state, command)
+    replicas_of = _partitions(state, command)
     silent = [
         store.store
-        for each in command.objects
-        for holder in each.holders
+        for object_ in command.objects
+        for holder in object_.holders
         if (store := check_holder(state, holder)).agent_up is False
     ]
-    changes = _replicas_after(state, command, found)
+    changes = _replicas_after(state, command, replicas_of)
     _check_keys(state, command)
     appended = assign_offsets(state, command, at, changes)
     last = max((written.end for written in appended.ranges), default=0)
@@ -117,7 +117,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
     """
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     before: dict[TopicPartition, Replication] = {}
-    epochs = {each.topic_partition: each.leader_epoch for each in changes if each.leader_epoch is not UNSET}
+    epochs = {change.topic_partition: change.leader_epoch for change in changes if change.leader_epoch is not UNSET}
     ends: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
     sources: dict[int, TimestampSource] = {}
@@ -139,7 +139,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
         end = ends[topic_partition] = offset_behind(start, new.records)
         sizes[topic_partition] = sizes.get(topic_partition, 0) + new.length
         # The producer is set later: a call with more than fifteen keywords passes a dict and costs four times as much.
-        made = Slice(
+        slice_ = Slice(
             topic_id=new.topic_id,
             partition=new.partition,
             start=start,
@@ -156,9 +156,9 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
             timestamp_source=source,
             leader_epoch=epochs.get(topic_partition, replicas.leader_epoch) if epochs else replicas.leader_epoch,
         )
-        slices.append(made if new.producer is None else replace(made, producer=new.producer))
+        slices.append(slice_ if new.producer is None else replace(slice_, producer=new.producer))
     return Appended(
-        tuple(NamedObject(number, each) for number, each in zip(numbers, command.objects, strict=True)),
+        tuple(NamedObject(number, object_) for number, object_ in zip(numbers, command.objects, strict=True)),
         tuple(slices),
         tuple(
             AppendedRange(key.topic_id, key.partition, replicas.next_offset, ends[key], sizes[key])
@@ -172,10 +172,10 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
 
 def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[ProducerSpan]]:
     spans: dict[TopicPartition, list[ProducerSpan]] = {}
-    for each in slices:
-        if each.producer is not None:
-            spans.setdefault(TopicPartition(each.topic_id, each.partition), []).append(each.producer)
-    if spans and any(each.producer is None for each in slices):
+    for slice_ in slices:
+        if slice_.producer is not None:
+            spans.setdefault(TopicPartition(slice_.topic_id, slice_.partition), []).append(slice_.producer)
+    if spans and any(slice_.producer is None for slice_ in slices):
         raise InvalidInput("an append comes from a producer or from none: some of its slices have sequences, some not")
     return spans
 
@@ -230,39 +230,39 @@ def check_holder(state: ClusterState, holder: Holder) -> Store:
 
 def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Replication]:
     """The replicas of the partitions written to. Check that each exists, and that its leader epoch is current."""
-    epochs = {TopicPartition(each.topic_id, each.partition): each.leader_epoch for each in command.epochs}
-    found: dict[TopicPartition, Replication] = {}
-    for each in command.slices:
-        topic_partition = TopicPartition(each.topic_id, each.partition)
-        if topic_partition in found:
+    epochs = {TopicPartition(begun.topic_id, begun.partition): begun.leader_epoch for begun in command.epochs}
+    replicas_of: dict[TopicPartition, Replication] = {}
+    for slice_ in command.slices:
+        topic_partition = TopicPartition(slice_.topic_id, slice_.partition)
+        if topic_partition in replicas_of:
             continue
-        replicas = found[topic_partition] = existing_partition(state, topic_partition).replication
+        replicas = replicas_of[topic_partition] = existing_partition(state, topic_partition).replication
         epoch = epochs.get(topic_partition)
         if epoch is None:
             raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")
         if epoch != replicas.leader_epoch:
             with placed(where(state, topic_partition)):
                 check_epoch(replicas, epoch)
-    return found
+    return replicas_of
 
 
 def _replicas_after(
-    state: ClusterState, command: Append, found: Mapping[TopicPartition, Replication]
+    state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
     """What differs from all replicas at the end of their partition, in order. Raises if one does not take the write."""
-    if (command.acks is not Acks.ALL or command.pull) and (command.application is not None or len(found) > 1):
+    if (command.acks is not Acks.ALL or command.pull) and (command.application is not None or len(replicas_of) > 1):
         raise InvalidRequiredAcks(
             "a write with txnAppId, or to several partitions at once, needs acks=all on every in-sync store, so that "
             f"an election can't undo a part of it; found acks={command.acks.name.lower()}"
             + (" with replication=pull" if command.pull else "")
         )
-    holders = [frozenset(holder.store for holder in each.holders) for each in command.objects]
-    unusual = {key: None for key, replicas in found.items() if not is_level(replicas)}
+    holders = [frozenset(holder.store for holder in object_.holders) for object_ in command.objects]
+    unusual = {key: None for key, replicas in replicas_of.items() if not is_level(replicas)}
     everywhere = frozenset.intersection(*holders) if holders else frozenset()
-    if not all(everywhere.issuperset(each) for each in {replicas.replicas for replicas in found.values()}):
+    if not all(everywhere.issuperset(stores) for stores in {replicas.replicas for replicas in replicas_of.values()}):
         for new in command.slices:  # slow, so only if some object is not everywhere
             topic_partition = TopicPartition(new.topic_id, new.partition)
-            if not holders[new.object_index].issuperset(found[topic_partition].replicas):
+            if not holders[new.object_index].issuperset(replicas_of[topic_partition].replicas):
                 unusual[topic_partition] = None
     held: dict[TopicPartition, list[HeldSlice]] = {topic_partition: [] for topic_partition in unusual}
     if unusual:
@@ -272,7 +272,7 @@ def _replicas_after(
                 of_partition.append(HeldSlice(new.records, holders[new.object_index]))
     changes = []
     for topic_partition, slices in held.items():
-        before = found[topic_partition]
+        before = replicas_of[topic_partition]
         with placed(where(state, topic_partition)):
             after = _appended(command, before, slices, min_isr_of(state, topic_partition.topic_id))
         change = change_from(at_end(before, after.next_offset), after, topic_partition)
@@ -282,7 +282,7 @@ def _replicas_after(
 
 def _appended(command: Append, before: Replication, held: Sequence[HeldSlice], min_isr: int) -> Replication:
     """The replicas of one partition after its slices, by the rules."""
-    everywhere = frozenset.intersection(*(each.holders for each in held))
+    everywhere = frozenset.intersection(*(slice_.holders for slice_ in held))
     if command.take_over and before.leader not in everywhere:
         before = take_over(before, everywhere, min_isr)
     return append(before, held, command.acks, before.leader_epoch, min_isr, pull=command.pull)

@@ -28,10 +28,10 @@ def of_store(state: ClusterState, at: At, store: StoreId, transition: Transition
     changes: list[PartitionChange] = []
     for topic in state.topics.values():
         config = state.topic_config(topic)
-        for each in state.partitions_of(topic):
-            if store in each.replication.replicas:
-                key = TopicPartition(each.topic_id, each.partition)
-                changes += _change(key, each.replication, transition(key, each.replication, config))
+        for partition in state.partitions_of(topic):
+            if store in partition.replication.replicas:
+                key = TopicPartition(partition.topic_id, partition.partition)
+                changes += _change(key, partition.replication, transition(key, partition.replication, config))
     return in_records(changes)
 
 
@@ -52,12 +52,12 @@ def of_each(
         raise InvalidInput("a command names each partition once, one is named twice")
     changes: list[PartitionChange] = []
     refused: list[SparklogError] = []
-    for key, each in wanted:
+    for key, request in wanted:
         try:
             before = existing_partition(state, key).replication
             config = state.topic_config(state.topics[key.topic_id])
             with placed(where(state, key)):
-                changes += _change(key, before, transition(each, before, config))
+                changes += _change(key, before, transition(request, before, config))
         except SparklogError as error:
             if together:
                 raise
@@ -69,17 +69,17 @@ def of_each(
 
 def reachable_stores(state: ClusterState, but: StoreId | None = None) -> list[StoreId]:
     """The stores whose replicas may lead, without one of them."""
-    return [each.store for each in state.stores.values() if each.reachable and each.store != but]
+    return [store.store for store in state.stores.values() if store.reachable and store.store != but]
 
 
 def homes(state: ClusterState) -> list[Home]:
     """The stores that new replicas may be put on: those that are not fenced."""
-    return [Home(each.store, each.zone, not each.reachable) for each in state.stores.values() if not each.fenced]
+    return [Home(store.store, store.zone, not store.reachable) for store in state.stores.values() if not store.fenced]
 
 
 def silent_stores(state: ClusterState) -> list[StoreId]:
     """The stores that can't be reached, as far as the chain knows."""
-    return [each.store for each in state.stores.values() if not each.reachable]
+    return [store.store for store in state.stores.values() if not store.reachable]
 
 
 def delay_begins_ms(state: ClusterState, at: At) -> int:
@@ -115,11 +115,11 @@ def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: Stor
     """
     value, registrations = state.partitions[key].replication, state.registrations()
     while end < value.next_offset:
-        found = state.slices.find(key, OffsetRange(end, Offset(end + 1))).columns
-        if not len(found["end"]):
+        columns = state.slices.find(key, OffsetRange(end, Offset(end + 1))).columns
+        if not len(columns["end"]):
             return end
-        slice_end = Offset(found["end"].item(0))
-        named = state.objects.get(ObjectNumber(found["object_number"].item(0)))
+        slice_end = Offset(columns["end"].item(0))
+        named = state.objects.get(ObjectNumber(columns["object_number"].item(0)))
         if named is None or store not in stores_holding(slice_end, named.holders, value, registrations):
             return end
         end = held_end(state, key, slice_end)
@@ -137,4 +137,4 @@ def in_records(changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, .
     chunks = (
         tuple(changes[low : low + PARTITIONS_PER_RECORD]) for low in range(0, len(changes), PARTITIONS_PER_RECORD)
     )
-    return tuple(PartitionsChanged(each) for each in chunks)
+    return tuple(PartitionsChanged(chunk) for chunk in chunks)

@@ -174,7 +174,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
 def _check_floor(floor: EntryNumber, submission: Submission) -> None:
     """Refuse a command that was begun, or has objects uploaded, before FLOOR: they may have been deleted already."""
     objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
-    oldest = min((submission.n0, *(each.n0 for each in objects)))
+    oldest = min((submission.n0, *(object_.n0 for object_ in objects)))
     if oldest < floor:
         raise WriteExpired(
             f"a command needs to be begun at chain position {floor} (FLOOR) or later, command "

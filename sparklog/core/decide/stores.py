@@ -70,7 +70,7 @@ def decide_fence_store(state: ClusterState, command: FenceStore, at: At) -> tupl
 def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Record, ...]:
     """A store without replicas is forgotten."""
     store = registered_store(state, command.store)
-    replicas = sum(store.store in each.replication.replicas for each in state.partitions.values())
+    replicas = sum(store.store in partition.replication.replicas for partition in state.partitions.values())
     if replicas:
         raise Conflict(
             f"store {store.store} has {counted(replicas, 'replica')}: move them to other stores first "
@@ -88,12 +88,14 @@ def decide_report_loss(state: ClusterState, command: ReportLoss, at: At) -> tupl
     _check_incarnation(state, store.store, store.url, command.incarnation)
     wiped = command.incarnation != store.incarnation
     held: dict[TopicPartition, Offset] = {}
-    for each in command.held:
-        key = TopicPartition(each.topic_id, each.partition)
+    for replica in command.held:
+        key = TopicPartition(replica.topic_id, replica.partition)
         partition = existing_partition(state, key)
-        if not 0 <= each.end <= partition.next_offset:
-            raise OffsetOutOfRange(f"{store.store} is said to hold {key} up to {each.end} of {partition.next_offset}")
-        held[key] = held_end(state, key, each.end)
+        if not 0 <= replica.end <= partition.next_offset:
+            raise OffsetOutOfRange(
+                f"{store.store} is said to hold {key} up to {replica.end} of {partition.next_offset}"
+            )
+        held[key] = held_end(state, key, replica.end)
     reachable = [*reachable_stores(state, but=store.store), store.store]
 
     def lost(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
@@ -139,21 +141,23 @@ def leaders_for(
 
     Nobody is deposed, and nothing changes in the partitions of the write itself.
     """
-    back = [each.store for each in records if isinstance(each, AgentChanged)]
+    back = [record.store for record in records if isinstance(record, AgentChanged)]
     reachable = [*reachable_stores(state), *back]
-    written = {TopicPartition(each.topic_id, each.partition) for each in command.slices}
+    written = {TopicPartition(slice_.topic_id, slice_.partition) for slice_ in command.slices}
     led_by_nobody = sorted(
-        key for key, each in state.partitions.items() if each.replication.leader is None and key not in written
+        key
+        for key, partition in state.partitions.items()
+        if partition.replication.leader is None and key not in written
     )
     return of_each(state, at, [(key, key) for key in led_by_nobody], _search_among(reachable))
 
 
 def registered_store(state: ClusterState, store: StoreId) -> Store:
     """The store of this id. Raises BrokerIdNotRegistered."""
-    found = state.stores.get(store)
-    if found is None:
+    known = state.stores.get(store)
+    if known is None:
         raise BrokerIdNotRegistered(f"wanted store {store!r}, the cluster has {', '.join(sorted(state.stores))}")
-    return found
+    return known
 
 
 def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:

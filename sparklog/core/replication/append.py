@@ -83,9 +83,9 @@ def append(
     check_epoch(value, leader_epoch)
     if value.leader is None:
         raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")
-    if any(value.leader not in each.holders for each in slices):
+    if any(value.leader not in slice_.holders for slice_ in slices):
         raise NotLeaderOrFollower(f"a write must be on the leader's store {value.leader}, it is not")
-    end = Offset(value.next_offset + sum(each.records for each in slices))
+    end = Offset(value.next_offset + sum(slice_.records for slice_ in slices))
     log_ends = tuple(
         _log_end(store, log_end, slices) if log_end == value.next_offset else log_end
         for store, log_end in zip(value.replicas, value.log_ends, strict=True)
@@ -122,10 +122,10 @@ def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> 
 
 def _log_end(store: StoreId, log_end: Offset, slices: Sequence[HeldSlice]) -> Offset:
     """LEO after the append of a replica that had everything before it: it ends at the first slice it does not hold."""
-    for each in slices:
-        if store not in each.holders:
+    for slice_ in slices:
+        if store not in slice_.holders:
             break
-        log_end = Offset(log_end + each.records)
+        log_end = Offset(log_end + slice_.records)
     return log_end
 
 

@@ -30,7 +30,7 @@ def led_by(value: Replication, leader: StoreId) -> Change:
         value,
         leader=leader,
         leader_epoch=epoch,
-        log_ends=tuple(next_offset if each >= end else each for each in value.log_ends),
+        log_ends=tuple(next_offset if log_end >= end else log_end for log_end in value.log_ends),
         epochs=opened(truncated(value.epochs, end), epoch, next_offset),
         lost=_with_lost(value.lost, end, value.high_watermark),
     )
@@ -153,6 +153,6 @@ def _with_lost(lost: tuple[OffsetRange, ...], end: Offset, high_watermark: Offse
     """The lost ranges after [end, HW) became one of them, ascending and disjoint."""
     if end >= high_watermark:
         return lost
-    below = tuple(each for each in lost if each.end < end)
-    touched = [each.start for each in lost if each.start <= end <= each.end]
+    below = tuple(range_ for range_ in lost if range_.end < end)
+    touched = [range_.start for range_ in lost if range_.start <= end <= range_.end]
     return (*below, OffsetRange(min([end, *touched]), high_watermark))

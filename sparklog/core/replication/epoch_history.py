@@ -44,5 +44,5 @@ def end_of_epoch(history: EpochHistory, log_end: Offset, epoch: LeaderEpoch) -> 
         return None
     if epoch == newest:
         return EpochEnd(epoch, log_end)
-    later = next(index for index, (each, _) in enumerate(history) if each > epoch)
+    later = next(index for index, (begun, _) in enumerate(history) if begun > epoch)
     return EpochEnd(history[later - 1][0] if later else epoch, history[later][1])

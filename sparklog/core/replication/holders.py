@@ -27,9 +27,9 @@ def stores_holding(
     """
     arrived = dict(value.arrived)
     by_name = {
-        each.store
-        for each in named
-        if registrations.get(each.store) == each.registration and slice_end > arrived.get(each.store, 0)
+        holder.store
+        for holder in named
+        if registrations.get(holder.store) == holder.registration and slice_end > arrived.get(holder.store, 0)
     }
     holding = [
         store

@@ -49,9 +49,9 @@ def broken(value: Replication, min_isr: int) -> Iterator[str]:
     for name, stores in (("ISR", value.isr), ("ELR", value.elr)):
         if stores != tuple(store for store in replicas if store in stores):
             yield f"1: {name} {stores} of replicas {replicas}"
-    for one, other in ((value.isr, value.elr), (value.adding, value.removing)):
-        if set(one) & set(other) or not {*one, *other} <= set(replicas):
-            yield f"1: {one} and {other} of replicas {replicas}"
+    for first, second in ((value.isr, value.elr), (value.adding, value.removing)):
+        if set(first) & set(second) or not {*first, *second} <= set(replicas):
+            yield f"1: {first} and {second} of replicas {replicas}"
     if any(store not in replicas or value.log_end(store) >= end for store, end in value.arrived):
         yield f"1: arrived {value.arrived}, LEOs {value.log_ends} of replicas {replicas}"
     if value.leader is not None and (value.leader not in value.isr or value.log_end(value.leader) != value.next_offset):
@@ -68,8 +68,8 @@ def broken(value: Replication, min_isr: int) -> Iterator[str]:
         if value.high_watermark != min(_log_ends(value, value.isr)):
             yield f"6: HW {value.high_watermark}, ISR {value.isr}, LEOs {value.log_ends} of {replicas}"
     yield from _history(value)
-    if any(a.end >= b.start for a, b in pairwise(value.lost)) or any(
-        not value.log_start <= each.start < each.end <= value.high_watermark for each in value.lost
+    if any(lower.end >= upper.start for lower, upper in pairwise(value.lost)) or any(
+        not value.log_start <= range_.start < range_.end <= value.high_watermark for range_ in value.lost
     ):
         yield f"8: lost {value.lost} between {value.log_start} and {value.high_watermark}"
 
@@ -111,7 +111,7 @@ def _stores(value: Replication) -> tuple[object, ...]:
     return value.replicas, value.isr, value.adding, value.removing
 
 
-def _raise_if_any(found: Iterator[str], where: str) -> None:
-    lines = list(found)
+def _raise_if_any(messages: Iterator[str], where: str) -> None:
+    lines = list(messages)
     if lines:
         raise AssertionError("\n".join([*lines, where]))

@@ -50,7 +50,7 @@ def report(
         raise OffsetOutOfRange(f"store {store} reports a log end of {reported.log_end}, it is {value.next_offset}")
     risen = with_log_ends(value, {store: max(value.log_end(store), reported.log_end)})
     if value.leader is None:
-        reachable = [each for each in registrations if each not in silent]
+        reachable = [known for known in registrations if known not in silent]
         return with_leader_found(value, risen, reachable, min_isr)
     if may_join(risen, store):
         risen = msgspec.structs.replace(risen, isr=(*risen.isr, store))

@@ -19,8 +19,8 @@ def fence(
 
     It keeps what it has, so where too few are in sync it stays eligible to lead (rule E2) for when it is back.
     """
-    isr = tuple(each for each in value.isr if each != store)
-    others = [each for each in reachable if each != store]
+    isr = tuple(member for member in value.isr if member != store)
+    others = [other for other in reachable if other != store]
     return with_leader_found(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
 
 
@@ -39,7 +39,7 @@ def lose(
     above its LEO raises nothing.
     """
     held = max(value.log_start, min(held_end, value.log_end(store)))
-    isr = tuple(each for each in value.isr if each != store)
+    isr = tuple(member for member in value.isr if member != store)
     changed = with_log_ends(msgspec.structs.replace(value, isr=isr), {store: held})
     return with_leader_found(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
 
@@ -81,6 +81,6 @@ def with_leader_found(
     elected = after.leader_epoch != before.leader_epoch
     if not moving or (elected and after.leader in after.removing):
         return change
-    silent = [each for each in after.replicas if each not in reachable]
+    silent = [replica for replica in after.replicas if replica not in reachable]
     done = with_move_completed(before, after, min_isr, silent=silent)
     return change if done.adding or done.removing else Change(done, change.forgotten)
