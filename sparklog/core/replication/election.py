@@ -1,4 +1,4 @@
-"""Elections: who may lead, and what the log forgets when a replica with less than the last leader does."""
+"""Elections: which replica may lead, and what the log forgets if the new leader has less than the last one had."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 
 
 def led_by(value: Replication, leader: StoreId) -> Change:
-    """`leader` opens the next epoch at the next offset (rule E3); the slices above its LEO are forgotten (E4).
+    """`leader` opens the next epoch at the next offset (rule E3), and the slices above its LEO are forgotten (E4).
 
-    Their offsets are never used again, so every replica that had what the leader has is as far as the leader now. The
-    result is not settled yet: ELR, HW and version are still those of before.
+    Their offsets are never used again. So every replica that has as much as the leader gets the same LEO: the next
+    offset. The result is not settled yet: its ELR, HW and version are still the old ones.
     """
     end, next_offset = value.log_end(leader), value.next_offset
     epoch = LeaderEpoch(value.leader_epoch + 1)
@@ -47,10 +47,10 @@ def with_leader(
     unclean: bool = False,
     rewritten: bool = False,
 ) -> Change:
-    """`changed`, settled, under a leader that can be reached, if there is one (rule E1).
+    """`changed`, settled, under a leader that can be reached if there is such a replica (rule E1).
 
-    A leader that is in sync and reachable stays. One that left the ISR does not: without a successor the partition is
-    offline. One that is in sync and silent stays until somebody else may lead.
+    A leader that is in sync and reachable stays. A leader that left the ISR does not stay: without a successor the
+    partition is offline. A leader that is in sync but silent stays until another replica may lead.
     """
     leader = changed.leader if changed.leader in changed.isr else None
     changed = msgspec.structs.replace(changed, leader=leader)
@@ -72,7 +72,10 @@ def with_leader(
 
 
 def elect(value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False) -> Change:
-    """A leader by rule E1 for a partition whose leader is none or can't be reached."""
+    """Elect a leader by rule E1 for a partition that has none, or whose leader can't be reached.
+
+    Raises ElectionNotNeeded, EligibleLeadersNotAvailable.
+    """
     if value.leader is not None and value.leader in reachable:
         raise ElectionNotNeeded(f"store {value.leader} leads the partition and can be reached")
     change = with_leader(value, value, reachable, min_isr, unclean=unclean)
@@ -87,12 +90,15 @@ def elect(value: Replication, reachable: Collection[StoreId], min_isr: int, *, u
 def elect_store(
     value: Replication, store: StoreId, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> Change:
-    """This store leads from now on: an operator's wish, also the preferred leader's return.
+    """Make this store the leader: an operator asked for it, perhaps to bring the preferred leader back.
 
-    While the present leader lives, only a replica that lacks nothing of it may follow it (rule E7).
+    While the present leader can be reached, its successor must have all of its records (rule E7). Raises
+    IneligibleReplica, ElectionNotNeeded, PreferredLeaderNotAvailable, EligibleLeadersNotAvailable.
     """
     if store not in value.replicas:
-        raise IneligibleReplica(f"store {store} has no replica of the partition, {list(value.replicas)} have")
+        raise IneligibleReplica(
+            f"store {store} has no replica of the partition, its replicas are on {list(value.replicas)}"
+        )
     if store == value.leader:
         raise ElectionNotNeeded(f"store {store} leads the partition already")
     if store not in reachable:
@@ -109,16 +115,17 @@ def elect_store(
 
 
 def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) -> Replication:
-    """A leader among the holders of a write that did not reach the present one, for the same entry (rule E8).
+    """Elect one of the holders of a write that did not reach the present leader, in the entry of that write (rule E8).
 
-    Nobody watches the stores of an embedded cluster, so the old leader may be alive: nothing may be forgotten.
+    Nobody watches the stores of an embedded cluster. So the old leader may be alive, and nothing may be forgotten.
+    Raises NotEnoughReplicas.
     """
     for store in value.isr:
         if store in holders and store != value.leader and value.log_end(store) == value.next_offset:
             return settled(value, led_by(value, store).after, min_isr)
     raise NotEnoughReplicas(
-        f"the write is not on the leader's store {value.leader}, and of {sorted(holders)} none is in sync up to offset "
-        f"{value.next_offset}: a leader that forgets records is elected by a person (sparklog replica elect)"
+        f"the write is not on the leader's store {value.leader}, and none of {sorted(holders)} is in sync up to "
+        f"offset {value.next_offset}: only a person may elect a leader that lacks records (sparklog replica elect)"
     )
 
 
@@ -132,10 +139,10 @@ def _check_equal(value: Replication, store: StoreId) -> None:
 
 
 def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
-    """First reachable member of the ISR, else of the ELR, else any replica; never one below HW, whatever it is.
+    """The first reachable member of the ISR, else of the ELR, else any reachable replica; never one below HW.
 
-    The chain knows every LEO, so a replica at HW or above lacks no acknowledged record, even if it was away for long.
-    Kafka's controller knows only who was in sync, which is why it stops at the ELR (KIP-966).
+    The chain knows every LEO. So a replica at HW or above lacks no acknowledged record, however long it was away.
+    Kafka's controller knows only which replicas were in sync, and so it stops at the ELR (KIP-966).
     """
     for store in (*value.isr, *value.elr, *value.replicas):
         if store in reachable and value.log_end(store) >= value.high_watermark:
@@ -144,13 +151,13 @@ def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> Stor
 
 
 def _longest(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
-    """The reachable replica with the largest LEO, and so with the largest epoch: all hold a part of one log."""
+    """The reachable replica with the largest LEO, and so the largest epoch: all replicas are prefixes of one log."""
     candidates = [store for store in value.replicas if store in reachable]
     return max(candidates, key=value.log_end, default=None)
 
 
 def _with_lost(lost: tuple[OffsetRange, ...], end: Offset, high_watermark: Offset) -> tuple[OffsetRange, ...]:
-    """The lost ranges after [end, HW) became one of them, ascending and disjoint."""
+    """The lost ranges with [end, HW) added, ascending and disjoint."""
     if end >= high_watermark:
         return lost
     below = tuple(range_ for range_ in lost if range_.end < end)

@@ -1,7 +1,7 @@
-"""What is true of the replicas of every partition, and of every step from one value to the next. Tests check it.
+"""Invariants of the replicas of a partition, and of every step from one value to the next. Tests check them.
 
- 1. Replicas are different stores, one LEO for each. ISR and ELR are parts of them, in their order, and disjoint; so are
-    `adding` and `removing`. Arrived are replicas that lack something from before.
+ 1. Replicas are different stores, and each has a LEO. ISR and ELR are disjoint subsets of them, in their order.
+    `adding` and `removing` are disjoint subsets, too. `arrived` are replicas that lack something from before they came.
  2. A leader is in the ISR, and its LEO is the next offset.
  3. Log start <= HW <= next offset, and log start <= LEO <= next offset for every replica.
  4. Every member of the ISR and of the ELR has LEO >= HW.
@@ -13,9 +13,9 @@
 Steps:
 
  9. HW, next offset, log start, version and leader epoch never go back. HW moves only if the ISR is as large as min ISR.
-10. A leader that was none or another store opens exactly the next epoch, at the next offset of before.
-11. The version is the next one if replicas, ISR or `adding` and `removing` changed or a LEO fell, and at most that.
-12. The epochs that are left of the history are those of before, and at most one new one.
+10. A new leader opens exactly the next epoch, at the next offset that the partition had before.
+11. The version rises by one if the replicas, the ISR, `adding` or `removing` changed or a LEO fell; never by more.
+12. The history has no epoch that it did not have before, except the one that a new leader opened.
 """
 
 from __future__ import annotations
