@@ -1,4 +1,4 @@
-"""What an operator wishes for many partitions at once, as commands, and what a command would change in each of them."""
+"""Moves and elections of many partitions at once, for operators, and what such a command would change in each."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
 
 
 def preferred_elections(state: ClusterState, partitions: Iterable[Partition]) -> tuple[Election, ...]:
-    """The elections that bring each lead to where the assignment wants it, or at least to a store that can be reached.
+    """The elections that make the preferred leader lead each partition, or at least a store that can be reached.
 
-    The preferred leader is the first replica, which may have to catch up before (rule E7).
+    The preferred leader is the first replica. It may have to catch up first (rule E7).
     """
     elections = []
     for partition in partitions:
@@ -91,7 +91,7 @@ def elections_of(store: StoreId, partitions: Iterable[Partition]) -> tuple[Elect
 
 
 def outcomes(state: ClusterState, records: Iterable[Record]) -> list[Outcome]:
-    """The partitions that these records of a decision change, by topic name and number."""
+    """The partitions that these records change, by topic name and number."""
     changes = [change for record in records if isinstance(record, PartitionsChanged) for change in record.changes]
     results = []
     for change in changes:
@@ -110,7 +110,7 @@ def outcomes(state: ClusterState, records: Iterable[Record]) -> list[Outcome]:
 def outcomes_of_elections(
     state: ClusterState, elections: Iterable[Election], at: At, *, unclean: bool = False
 ) -> list[Outcome]:
-    """What each election would lead to, also those that would be refused."""
+    """What each election would lead to, including those that would be refused."""
     results = []
     for election in elections:
         try:

@@ -87,9 +87,9 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appended | AgentChanged, ...]:
-    """The append, with the offsets assigned to its slices and the changes to its replicas; and who lives (rule E8).
+    """The append, with offsets for its slices and the changes to the replicas; and the stores that are back (rule E8).
 
-    A store that holds an object of the write can be reached, whatever was said of its agent.
+    A store that holds an object of the write can be reached, even if its agent was reported as down.
     """
     _check_shape(command)
     replicas_of = _partitions(state, command)
@@ -113,7 +113,8 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
 def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[PartitionChange, ...] = ()) -> Appended:
     """Assign offsets to the slices: dense from each partition's next offset on, in the order of the command.
 
-    `changes`: of the partitions whose replicas are not all at its end. One may name a leader that took over.
+    `changes` are those of the partitions that not all replicas have up to their end. A change may name a leader that
+    took over, and then its epoch.
     """
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     before: dict[TopicPartition, Replication] = {}
@@ -181,7 +182,7 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 
 
 def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: Offset, place: str) -> None:
-    """Refuse to call a batch written with acks=all that is not on every in-sync replica yet."""
+    """Refuse a repeat with acks=all of a batch that is not on every in-sync replica yet."""
     replicas = state.partitions[topic_partition].replication
     with placed(place):
         if not committed(replicas, end, min_isr_of(state, topic_partition.topic_id), named=True):
@@ -193,9 +194,9 @@ def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: 
 
 
 def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
-    """Whether what a write with `acks=all` and `pull` appended is on every in-sync replica; False: wait.
+    """Whether the records of a write with `acks=all` and `pull` are on every in-sync replica. If not, wait.
 
-    Raises NotEnoughReplicasAfterAppend, NotLeaderOrFollower (an election forgot it), and UnknownTopicOrPartition.
+    Raises NotEnoughReplicasAfterAppend, NotLeaderOrFollower (an election forgot them), UnknownTopicOrPartition.
     """
     replicated = True
     for written in ranges:
@@ -219,7 +220,7 @@ def _check_shape(command: Append) -> None:
 
 
 def check_holder(state: ClusterState, holder: Holder) -> Store:
-    """The holder's store. Refuses one that is not registered under the number that the object gives (rule F1)."""
+    """The holder's store. Raises StaleBrokerEpoch unless it is registered under the holder's number (rule F1)."""
     store = state.stores.get(holder.store)
     if store is None or store.registration != holder.registration or store.fenced:
         found = "not registered" if store is None else f"registered as {store.registration}"
@@ -229,7 +230,7 @@ def check_holder(state: ClusterState, holder: Holder) -> Store:
 
 
 def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Replication]:
-    """The replicas of the partitions written to. Check that each exists, and that its leader epoch is current."""
+    """The replicas of the partitions written to. Checks that they exist and that the command's epochs are current."""
     epochs = {TopicPartition(begun.topic_id, begun.partition): begun.leader_epoch for begun in command.epochs}
     replicas_of: dict[TopicPartition, Replication] = {}
     for slice_ in command.slices:
@@ -249,7 +250,10 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
 def _replicas_after(
     state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
-    """What differs from all replicas at the end of their partition, in order. Raises if one does not take the write."""
+    """What differs from the usual outcome, in which every replica of a partition has the write. In the write's order.
+
+    Raises the error of the first partition that refuses the write.
+    """
     if (command.acks is not Acks.ALL or command.pull) and (command.application is not None or len(replicas_of) > 1):
         raise InvalidRequiredAcks(
             "a write with txnAppId, or to several partitions at once, needs acks=all on every in-sync store, so that "
@@ -320,7 +324,7 @@ def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> 
 
 @contextmanager
 def placed(place: str) -> Iterator[None]:
-    """Say of which partition an error of its replicas speaks."""
+    """Put the partition's name in front of the errors of its replicas."""
     try:
         yield
     except SparklogError as error:

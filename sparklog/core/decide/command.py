@@ -1,4 +1,4 @@
-"""`decide`: state and command -> records, an earlier result or its place, or an error. It never changes the state.
+"""`decide`: state and command -> records, an earlier result or where to read it, or an error. Never changes the state.
 
 Order of the checks: command id known -> the entry that has its result; producer or application duplicate ->
 success; FLOOR; then the rest. No clock and no dice: the time of the entry and all ids are arguments.

@@ -1,4 +1,4 @@
-"""Rewrites, retention, deletion and FLOOR: what the maintenance jobs ask for."""
+"""Commands of the maintenance jobs: rewrites, retention, deletion and FLOOR."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
 
 
 def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[Record, ...]:
-    """Raise the log start, at most to HW. Nothing happens if it is there already."""
+    """Raise the log start, at most to HW. Does nothing if it is already there."""
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
     if command.to > partition.high_watermark:

@@ -1,4 +1,4 @@
-"""Replicas: what agents report of them, who lags, who leads and where they are to be (KIP-455, KIP-460, KIP-497)."""
+"""Replicas: reports of agents, replicas that lag, elections and moves (KIP-455, KIP-460, KIP-497)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from sparklog.core.types import TopicPartition
 
 
 def decide_report_replicas(state: ClusterState, command: ReportReplicas, at: At) -> tuple[Record, ...]:
-    """Log ends rise, and replicas that may join the ISR."""
+    """Raise log ends, and let replicas join the ISR that may."""
     store = registered_store(state, command.store)
     registrations, silent = state.registrations(), silent_stores(state)
     if registrations.get(store.store) != command.registration:
         raise StaleBrokerEpoch(
             f"store {store.store} is registered as {store.registration}{' and fenced' if store.fenced else ''}, its "
-            f"agent speaks for {command.registration}"
+            f"agent reports for {command.registration}"
         )
 
     def reported(replica: ReplicaReport, before: Replication, config: TopicConfig) -> Change:
@@ -49,7 +49,7 @@ def decide_report_replicas(state: ClusterState, command: ReportReplicas, at: At)
 
 
 def decide_drop_lagging(state: ClusterState, command: DropLagging, at: At) -> tuple[Record, ...]:
-    """Replicas that lag leave the ISR."""
+    """Remove lagging replicas from the ISR."""
 
     def dropped(lagging: LaggingReplicas, before: Replication, config: TopicConfig) -> Replication:
         for store in lagging.stores:
@@ -60,7 +60,7 @@ def decide_drop_lagging(state: ClusterState, command: DropLagging, at: At) -> tu
 
 
 def decide_elect_leaders(state: ClusterState, command: ElectLeaders, at: At) -> tuple[Record, ...]:
-    """New leaders, and what the log forgets with the old ones."""
+    """Elect leaders, and forget the slices that the new ones lack."""
     reachable = reachable_stores(state)
 
     def elected(election: Election, before: Replication, config: TopicConfig) -> Change:
@@ -72,7 +72,7 @@ def decide_elect_leaders(state: ClusterState, command: ElectLeaders, at: At) -> 
 
 
 def decide_move_replicas(state: ClusterState, command: MoveReplicas, at: At) -> tuple[Record, ...]:
-    """Partitions get other replicas; the old ones stay until the new ones are in sync."""
+    """Begin moves. The old replicas stay until the new ones are in sync."""
     usable, silent = list(state.registrations()), silent_stores(state)
 
     def moved(wanted: Move, before: Replication, config: TopicConfig) -> Replication:

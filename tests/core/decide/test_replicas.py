@@ -123,7 +123,7 @@ def of(command: ReportReplicas, **changes: Any) -> ReportReplicas:
 
 def test_a_fenced_store_reports_nothing(log: ReplicatedLog) -> None:
     log.fence("b")
-    with pytest.raises(StaleBrokerEpoch, match="store b is registered as 3 and fenced, its agent speaks for 3"):
+    with pytest.raises(StaleBrokerEpoch, match="store b is registered as 3 and fenced, its agent reports for 3"):
         log.submit(log.report_of("b", 4))
 
 
