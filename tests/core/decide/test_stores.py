@@ -260,7 +260,7 @@ def test_of_another_life_of_a_store_only_what_was_found_again_is_held() -> None:
 
 
 def test_no_more_than_the_log_can_be_held(log: ReplicatedLog) -> None:
-    with pytest.raises(OffsetOutOfRange, match="up to 1 of 0"):
+    with pytest.raises(OffsetOutOfRange, match="up to 1, the log ends at 0"):
         log.lose("a", (0, 1))
 
 
