@@ -115,7 +115,7 @@ class _ThirdAct:
         cluster.create_topic(TOPIC, partitions=3, replication_factor=3, config={"min.insync.replicas": 2})
         leaders = self.replicas(cluster, lambda value: value.leader)
         self.demo.check("stores that lead a partition", sorted(map(str, leaders)), list(STORES))
-        self.demo.say("3 partitions, replication factor 3, min.insync.replicas=2; each store leads one partition")
+        self.demo.say("3 partitions, RF 3, min.insync.replicas=2; each store leads one partition")
 
     def followers_fetch(self, cluster: Cluster, rows: Sequence[Row]) -> None:
         table = _table(rows)
@@ -159,7 +159,7 @@ class _ThirdAct:
         self.demo.check("leader epochs", epochs, [int(partition == led) for partition in range(3)])
         leader = self.replicas(cluster, lambda value: value.leader)[led]
         self.demo.say(
-            f"the job went on without b: its commit took b out of every ISR, and {leader} now leads {TOPIC}-{led}, epoch 1"
+            f"the job went on without b: its commit took b out of every ISR, and {leader} leads {TOPIC}-{led} (epoch 1)"
         )
 
     def lose_when_written_to(self, stop: threading.Event) -> None:
