@@ -1,4 +1,4 @@
-"""The part of a write that a task does: check its rows, and upload them to the stores that the plan names."""
+"""A task's part of a write: check its rows, and upload them to the stores that the plan names."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes,
 
 
 def _without(uploaded: NewObject, swapped: frozenset[StoreId], lanes: StoreLanes) -> NewObject:
-    """The object without the stores that lost what they held. Raises StoreUnavailable if no other has it."""
+    """The object without the holders that lost it. Raises StoreUnavailable if no other store holds it."""
     holders = tuple(holder for holder in uploaded.holders if holder.store not in swapped)
     if not holders:
         raise StoreUnavailable("; ".join(lanes.failures().values()))

@@ -312,8 +312,8 @@ GUARDS: Final = (
         "loss-version",
         "A loss is a new version, even of a store outside the ISR.",
         "store_changes.py",
-        "unclean=unclean, rewritten=True)",
-        "unclean=unclean)",
+        "unclean=unclean, rewritten=True\n",
+        "unclean=unclean\n",
         "test_store_changes.py::test_f2_a_loss_is_a_new_version_even_outside_the_isr",
     ),
     _guard(

@@ -9,7 +9,7 @@ import msgspec
 from sparklog.core.errors import OffsetOutOfRange, StaleBrokerEpoch
 from sparklog.core.replication.partition import Change, Replication, check_view, settled, with_log_ends
 from sparklog.core.replication.reassignment import with_move_completed
-from sparklog.core.replication.store_changes import with_leader_found
+from sparklog.core.replication.store_changes import with_leader_and_move_completed
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
@@ -55,7 +55,7 @@ def report(
     risen = with_log_ends(value, {store: max(value.log_end(store), reported.log_end)})
     if value.leader is None:
         reachable = [known for known in registrations if known not in silent]
-        return with_leader_found(value, risen, reachable, min_isr)
+        return with_leader_and_move_completed(value, risen, reachable, min_isr)
     if may_join(risen, store):
         risen = msgspec.structs.replace(risen, isr=(*risen.isr, store))
     return Change(with_move_completed(value, risen, min_isr, silent=silent))

@@ -21,7 +21,9 @@ def fence(
     """
     isr = tuple(member for member in value.isr if member != store)
     others = [other for other in reachable if other != store]
-    return with_leader_found(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
+    return with_leader_and_move_completed(
+        value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean
+    )
 
 
 def lose(
@@ -41,7 +43,9 @@ def lose(
     held = max(value.log_start, min(held_end, value.log_end(store)))
     isr = tuple(member for member in value.isr if member != store)
     changed = with_log_ends(msgspec.structs.replace(value, isr=isr), {store: held})
-    return with_leader_found(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
+    return with_leader_and_move_completed(
+        value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True
+    )
 
 
 def reachable_changed(
@@ -51,7 +55,7 @@ def reachable_changed(
 
     A silent store stays in the ISR until it lags, and leads until another replica may lead (rules E1, I2).
     """
-    return with_leader_found(value, value, reachable, min_isr, unclean=unclean)
+    return with_leader_and_move_completed(value, value, reachable, min_isr, unclean=unclean)
 
 
 def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[StoreId] = ()) -> Replication:
@@ -62,7 +66,7 @@ def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[Stor
     return with_move_completed(value, value, min_isr, silent=silent)
 
 
-def with_leader_found(
+def with_leader_and_move_completed(
     before: Replication,
     changed: Replication,
     reachable: Collection[StoreId],
