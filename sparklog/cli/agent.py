@@ -1,4 +1,4 @@
-"""`sparklog agent`: run the agent of a store until it is told to stop."""
+"""`sparklog agent`: run the agent of a store until somebody stops it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ EPILOG = ending("sparklog agent --store zone-b", "sparklog agent --store zone-b 
 def agent(
     store: str = typer.Option(..., "--store", metavar="ID", help="The store to fill and to report for."),
     once: bool = typer.Option(
-        False, "--once", help="Fetch what is missing now, then stop. Nobody is said to be up: for cron."
+        False, "--once", help="Fetch what is missing now, then stop (for cron). The store does not become live."
     ),
 ) -> None:
-    """Fetch what the replicas on a store lack, and report them, so that they get into the ISR and stay there.
+    """Fetch what the replicas on a store lack, and report it, so that they join the ISR and stay in it.
 
     Prints a line when it is up, behind, caught up, meets an error or finds a loss. SIGTERM and Ctrl-C stop it cleanly.
     Exit 1 with --once if something could not be fetched; 4 if the store is fenced or belongs to another cluster.
@@ -52,7 +52,7 @@ def _show(note: Note) -> None:
 
 @contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first SIGTERM or SIGINT calls `stop`; the next one does what it did before."""
+    """The first SIGTERM or SIGINT calls `stop`; a second one is handled as if there were no agent."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop()

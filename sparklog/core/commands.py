@@ -190,13 +190,13 @@ class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
 
 
 class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
-    """A new home of replicas; or, under a known id and with the INCARNATION it had, a fenced store that is back."""
+    """Register a new store; or, under its id and with its old INCARNATION, a fenced store that is back."""
 
     store: NewStore
 
 
 class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):
-    """The store takes part in nothing until it is registered again; where it led, another replica does."""
+    """Fence a store until it is registered again. Where it led, another replica is elected."""
 
     store: StoreId
 
@@ -216,10 +216,10 @@ class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
-    """Objects that the chain says a store holds are not there (rules F2, S1): `held` is where what is there ends.
+    """A store lacks objects that it should hold (rules F2, S1). `held` says up to where it still has each damaged log.
 
-    `incarnation` is the one in its INCARNATION now. If it is that of before, a partition that is not named lost
-    nothing; if it is another one, the store was wiped or swapped, and such a partition lost everything.
+    `incarnation` is what its INCARNATION says now. If it has not changed, partitions that are not in `held` lost
+    nothing. If it has changed, the store was wiped or swapped, and partitions that are not in `held` lost everything.
     """
 
     store: StoreId
