@@ -42,7 +42,7 @@ class Fetchers:
     def __init__(self, store: StoreId, dice: Dice, limits: FetchLimits = LIMITS) -> None:
         self.store = store
         self.unreported: set[ObjectNumber] = set()  # objects of finished batches that are there
-        self.lost_something = False  # an object that only this store was said to hold is not there
+        self.lost_something = False  # an object is missing that only this store should hold
         self.last_error = ""
         self._dice = dice
         self._limits = limits
@@ -61,7 +61,7 @@ class Fetchers:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether the missing objects can't be had: no store is said to have them, or asking failed several times."""
+        """Whether the missing objects can't be had: no store should have them, or asking failed several times."""
         failures = [backoff.failures for backoff in (*self._sources.values(), *self._partitions.values(), self._own)]
         return max(failures) >= TRIES or not any(failures)
 

@@ -19,7 +19,7 @@ from sparklog.core.types import ObjectNumber, Offset, OffsetRange, StoreId, Topi
 PARTITIONS_PER_RECORD = 1_000
 
 T = TypeVar("T")
-# The replicas of a partition after a transition, given those of before and the config of its topic.
+# A transition: the replicas of a partition before it, and the config of the topic -> the replicas after it.
 Transition = Callable[[TopicPartition, Replication, TopicConfig], Change | Replication]
 
 
