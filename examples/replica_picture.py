@@ -65,7 +65,8 @@ def draw_replicas(steps: Mapping[int, Sequence[Step]], moments: Sequence[Moment]
     Columns are equally wide, however long nothing happened between them; they are labelled with their times.
     """
     stores = sorted({store for of in steps.values() for step in of for store in step.replication.replicas})
-    colours = {store: plt.get_cmap("viridis")(0.1 + 0.75 * at / len(stores)) for at, store in enumerate(stores)}
+    span = max(len(stores) - 1, 1)
+    colours = {store: plt.get_cmap("viridis")(0.05 + 0.8 * rank / span) for rank, store in enumerate(stores)}
     times = {step.time_ms for of in steps.values() for step in of} | {moment.time_ms for moment in moments}
     columns = {time_ms: column for column, time_ms in enumerate(sorted(times))}
     figure, all_axes = plt.subplots(
@@ -81,7 +82,7 @@ def draw_replicas(steps: Mapping[int, Sequence[Step]], moments: Sequence[Moment]
         place = (columns[moment.time_ms], 1.03)
         axes[0].annotate(moment.label, place, xycoords=("data", "axes fraction"), color=RED, fontsize=9, ha="center")
     axes[-1].set_xticks(list(columns.values()), [f"{(time_ms - min(times)) / 1000:.1f}" for time_ms in columns])
-    axes[-1].set_xlabel("seconds, a column for each change")
+    axes[-1].set_xlabel("seconds (not to scale: each change has a column of its own)")
     axes[-1].set_xlim(-0.3, len(columns) + 0.7)
     figure.suptitle(title, fontsize=14, fontweight="bold")
     figure.legend(handles=_legend(colours), loc="outside lower center", ncols=8, frameon=False, fontsize=9)
@@ -125,9 +126,10 @@ def _mark_leader(axis: Any, place: float, value: Replication, colour: Any) -> No
 
 def _legend(colours: Mapping[StoreId, Any]) -> list[Any]:
     lines: list[Any] = [
-        Line2D([], [], color=colour, linewidth=2, label=f"LEO of {store}") for store, colour in colours.items()
+        Line2D([], [], color=colour, linewidth=2, label=f"log end of store {store}")
+        for store, colour in colours.items()
     ]
-    lines.append(Line2D([], [], color="#777777", linewidth=1.6, linestyle=OUT, label="not in sync"))
-    lines.append(Line2D([], [], color=GREY, linewidth=9, label="high watermark"))
-    lines.append(Line2D([], [], color="#777777", marker="*", linestyle="", markersize=13, label="election"))
+    lines.append(Line2D([], [], color="#777777", linewidth=1.6, linestyle=OUT, label="out of the ISR"))
+    lines.append(Line2D([], [], color=GREY, linewidth=9, label="high watermark: readers see what is below"))
+    lines.append(Line2D([], [], color="#777777", marker="*", linestyle="", markersize=13, label="new leader"))
     return lines

@@ -107,7 +107,7 @@ class _ThirdAct:
     # ---- the steps ------------------------------------------------------------------------------
 
     def three_stores(self, cluster: Cluster, urls: dict[str, str]) -> None:
-        self.demo.say("third act: a topic on three stores, each with an agent, a process that copies and reports")
+        self.demo.say("third act: a topic with a replica on each of three stores; agents copy what a store lacks")
         for store, url in urls.items():
             self.demo.detail(f"store {store}: {url}")
         for store in STORES:
@@ -116,7 +116,7 @@ class _ThirdAct:
         cluster.create_topic(TOPIC, partitions=3, replication_factor=3, config={"min.insync.replicas": 2})
         leaders = self.replicas(cluster, lambda value: value.leader)
         self.demo.check("stores that lead a partition", sorted(map(str, leaders)), list(STORES))
-        self.demo.say("3 partitions, RF 3, min.insync.replicas=2; each store leads one of them")
+        self.demo.say("3 partitions, RF 3, min.insync.replicas=2; each store leads one partition")
 
     def followers_fetch(self, cluster: Cluster, rows: Sequence[Row]) -> None:
         table = _table(rows)
@@ -126,9 +126,9 @@ class _ThirdAct:
             of_partition = table.filter(pa.compute.equal(table["partition"], partition))
             if of_partition.num_rows:
                 cluster.append(TOPIC, of_partition, acks=1, replication="pull")
-        self.demo.say(f"{len(rows):,} flights written with acks=1 to the leaders' stores alone")
+        self.demo.say(f"{len(rows):,} flights written with acks=1, to the leaders' stores alone")
         self.wait_for_all(cluster, len(rows))
-        self.demo.say("the agents have fetched them for the followers, and the high watermarks have passed them")
+        self.demo.say("the agents have copied them to the followers: the high watermarks rose, and readers see them")
 
     def lose_a_store(self, cluster: Cluster, rows: Sequence[Row]) -> None:
         source = self.folder / "produce"
@@ -136,7 +136,7 @@ class _ThirdAct:
         for number in range(FILES):
             _write_csv(source / f"{number}.csv", rows[len(rows) * number // FILES : len(rows) * (number + 1) // FILES])
         led = self.replicas(cluster, lambda value: value.leader).index(B)
-        self.demo.say("produce with acks=all; store b goes, with its agent, while the tasks upload to it")
+        self.demo.say("produce with acks=all; store b and its agent die while the tasks upload to it")
         stop = threading.Event()
         loss = threading.Thread(target=self.lose_when_written_to, args=(stop,))
         loss.start()
@@ -160,7 +160,7 @@ class _ThirdAct:
         self.demo.check("leader epochs", epochs, [int(partition == led) for partition in range(3)])
         leader = self.replicas(cluster, lambda value: value.leader)[led]
         self.demo.say(
-            f"the write went on: its entry took b out of every ISR, and made {leader} lead {TOPIC}-{led}, under epoch 1"
+            f"the job went on without b: its commit took b out of every ISR, and {leader} leads {TOPIC}-{led} (epoch 1)"
         )
 
     def lose_when_written_to(self, stop: threading.Event) -> None:
@@ -207,14 +207,14 @@ class _ThirdAct:
             shutil.rmtree(self.folder / B)
         (self.folder / B).mkdir()
         self.mark("b back, empty")
-        self.demo.say("store b is back, empty, as a new disk is; its agent starts")
+        self.demo.say("store b is back with an empty disk; its agent starts")
         self.start_agent(B)
         self.wait(cluster, "b in sync", lambda state: all(B in value.isr for value in _replications(state)))
         self.mark("b in sync")
         self.demo.check("losses that the agent saw", len(self.agents[B].said("loss")) > 0, True)
         for line in self.agents[B].said("loss"):
             self.demo.detail(line)
-        self.demo.say("the agent reported the loss, fetched everything, and b is in every ISR again")
+        self.demo.say("the agent reported the loss and copied everything: b is in every ISR again")
         self.command("replica", "elect", TOPIC)
         self.catch_up(cluster)
         leaders = self.replicas(cluster, lambda value: value.leader)
@@ -246,7 +246,7 @@ class _ThirdAct:
     def picture(self, cluster: Cluster) -> None:
         path = self.demo.folder / "replicas.png"
         draw_replicas(history(cluster, TOPIC), self.moments, path, f"Topic {TOPIC} on three stores, one of them lost")
-        self.demo.say(f"a picture of the replicas, as the chain has it: {path}")
+        self.demo.say(f"a picture of the replicas over time: {path}")
 
     # ---- agents, commands and waiting -----------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""How long to leave something alone that failed."""
+"""How long to wait before trying again what failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Backoff:
     until_ms: float = 0
 
     def failed(self, now_ms: int, config: ClusterConfig, dice: Dice) -> None:
-        """Wait from now on, longer than the last time."""
+        """Note a failure: wait from now on, longer than the last time."""
         longest_ms = max(config.replica_lag_time_max_ms, config.replica_fetch_backoff_ms)
         wait_ms = min(config.replica_fetch_backoff_ms << min(self.failures, 32), longest_ms)
         self.failures += 1

@@ -1,6 +1,6 @@
-"""The replica fetchers of one store (N-07): a batch of objects per source at a time, several of them under way at once.
+"""The replica fetchers of one store (N-07): one batch of objects from each source at a time.
 
-A source that is slow or fails holds up nobody but the partitions that are fetched from it.
+A source that is slow or fails holds up only the partitions that are fetched from it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TRIES: Final = 3
 
 @dataclass(slots=True)
 class _Batch:
-    """A batch under way: `waiting` objects, those that are being `copied`, and those that are `there`."""
+    """A batch under way: objects that are `waiting`, that are being `copied`, and that are `there`."""
 
     partitions: frozenset[TopicPartition]
     waiting: deque[ObjectToFetch]
@@ -42,7 +42,7 @@ class Fetchers:
     def __init__(self, store: StoreId, dice: Dice, limits: FetchLimits = LIMITS) -> None:
         self.store = store
         self.unreported: set[ObjectNumber] = set()  # objects of finished batches that are there
-        self.lost_something = False  # an object that only this store was said to hold is not there
+        self.lost_something = False  # an object is missing that only this store should hold
         self.last_error = ""
         self._dice = dice
         self._limits = limits
@@ -61,16 +61,16 @@ class Fetchers:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether what is missing can't be had: nobody is said to have it, or asking failed several times."""
+        """Whether the missing objects can't be had: no store should have them, or asking failed several times."""
         failures = [backoff.failures for backoff in (*self._sources.values(), *self._partitions.values(), self._own)]
         return max(failures) >= TRIES or not any(failures)
 
     def checked(self) -> set[ObjectNumber]:
-        """The objects that are there and not known to be reported."""
+        """The objects that are there and not reported yet, as far as is known."""
         return self.unreported.union(*(batch.there for batch in self._batches.values()))
 
     def reported(self, numbers: Collection[ObjectNumber]) -> None:
-        """Forget finished objects. Where a report was not accepted, they are looked for again."""
+        """Forget finished objects. If the chain did not accept their report, they are planned again."""
         self.unreported.difference_update(numbers)
 
     def plan(self, state: ClusterState, behind: Sequence[TopicPartition], now_ms: int) -> None:
@@ -102,7 +102,7 @@ class Fetchers:
             self._end_if_done(source)
 
     def fetched(self, request: Fetch, reply: Reply, now_ms: int) -> list[Note]:
-        """Take the reply to a copy. A reply to a copy that an earlier registration began counts for nothing."""
+        """Take the reply to a copy. The reply to a copy that began under an earlier registration is ignored."""
         source = self._asked.pop(request, None)
         if source is None:
             return []

@@ -1,4 +1,4 @@
-"""What of a store's objects is really there (rules S1, F2): samples, and where each damaged log breaks off."""
+"""Find out which objects a store has lost (rules S1, F2): by samples, and then where each damaged log breaks off."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def sample(
 
 
 def missing_of(sampled: Collection[HeldObject]) -> Looking:
-    """The objects of a sample that are missing or cut, one for each partition. Raises a store's error."""
+    """The objects of a sample that are missing or cut, one for each partition. Raises the store's error."""
     missing: dict[TopicPartition, HeldObject] = {}
     rest = iter(sampled)
     while chunk := list(islice(rest, LOOKS_AT_ONCE)):
@@ -89,7 +89,7 @@ def missing_of(sampled: Collection[HeldObject]) -> Looking:
 def first_missing(state: ClusterState, store: StoreId, partitions: Collection[TopicPartition]) -> Looking:
     """The first object of each partition that is missing or cut; partitions that miss nothing are left out.
 
-    A store that is empty costs one look for each partition; one that misses little, a look for each object.
+    An empty store costs one look for each partition; a store that misses little costs a look for each object.
     """
     missing: dict[TopicPartition, HeldObject] = {}
     rest = {key: all_held(state, store, key) for key in sorted(partitions)}
@@ -123,8 +123,8 @@ def _next_of(
 def _looked(
     wanted: Collection[HeldObject],
 ) -> Generator[list[Request], list[Reply], list[tuple[HeldObject, bool]]]:
-    """Whether each object is there. Looks without an answer are repeated; raises the error if nothing answers."""
-    found: list[tuple[HeldObject, bool]] = []
+    """Whether each object is there. Looks without an answer are repeated. Raises the error if none is answered."""
+    looked_at: list[tuple[HeldObject, bool]] = []
     rest = list(wanted)
     vain = 0
     while rest:
@@ -135,9 +135,9 @@ def _looked(
                 unanswered.append(held)
                 error = reply
             else:
-                found.append((held, bool(reply)))
+                looked_at.append((held, bool(reply)))
         vain = vain + 1 if len(unanswered) == len(rest) else 0
-        if vain and (vain == VAIN_LOOKS or not found):
+        if vain and (vain == VAIN_LOOKS or not looked_at):
             raise error
         rest = unanswered
-    return found
+    return looked_at

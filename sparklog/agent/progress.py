@@ -1,4 +1,4 @@
-"""What people hear of a store's progress: behind, by how much, and caught up; not more often than they can read."""
+"""Notes about a store's progress, for people: how far it is behind, and when it has caught up. Not too many of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERY_MS: Final = 10_000
 
 
 class Progress:
-    """Remembers what was said last."""
+    """Remembers the last note."""
 
     def __init__(self, store: StoreId) -> None:
         self._store = store
@@ -22,7 +22,7 @@ class Progress:
         self._next_ms = 0
 
     def notes(self, state: ClusterState, at: Standing, now_ms: int) -> list[Note]:
-        """What is worth a line now. A store that is behind again is worth none before EVERY_MS have passed."""
+        """The notes to print now. A store that falls behind again gets no note before EVERY_MS have passed."""
         if not at.behind:
             if self._said_behind is False:
                 return []

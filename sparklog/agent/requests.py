@@ -1,4 +1,4 @@
-"""What the agent asks its shell to do, and what it tells people. Every reply may be a SparklogError instead."""
+"""The requests of the agent to its shell, and its notes for people. Every reply may be a SparklogError instead."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetch:
-    """Copy an object to the agent's store (`object_copy.fetch_object`). Reply: a Fetched; an error is the store's."""
+    """Copy an object to the agent's store (`object_copy.fetch_object`). Reply: a Fetched. An error is the store's."""
 
     wanted: ObjectToFetch
 

@@ -55,7 +55,7 @@ class AgentRun:
         self._replies.put(None)
 
     def run(self) -> None:
-        """Run until `stop`, or, with `once`, until nothing is missing. Raises the error that ended it, if one did."""
+        """Run until `stop` or, with `once`, until nothing is missing. Raises the error that ended the agent, if any."""
         agent = self._agent
         config = effective_cluster(self._connection.follower.state.config)
         copies = config.num_replica_fetchers * len(self._connection.follower.state.stores)
@@ -76,7 +76,7 @@ class AgentRun:
         return requests
 
     def _wait(self) -> list[tuple[Request, Reply]]:
-        """The replies that are there, once there is one or the agent is to be woken."""
+        """Wait for a reply, or until the agent's `wake_ms`. Returns all replies that are there."""
         wake_ms = self._agent.wake_ms
         timeout_s = None if wake_ms is None else max(0.0, (wake_ms - self._clock.monotonic_ms()) / 1000)
         came: list[tuple[Request, Reply] | None] = []
@@ -95,7 +95,7 @@ class AgentRun:
 
 
 def perform(request: Request, store: StoreId, connection: Connection) -> Reply:
-    """Do what the agent of `store` asks for. An error is a reply, whatever it is: without one the agent would wait."""
+    """Do what the agent of `store` asks for. Any error becomes a reply: without one, the agent would wait for ever."""
     try:
         return _reply(request, store, connection)
     except SparklogError as error:
@@ -126,7 +126,7 @@ def _put_mark(store: ObjectStore, mark: Incarnation) -> None:
     try:
         store.put_if_absent(INCARNATION, msgspec.json.encode(mark))
     except KeyExists:
-        return  # whose it is, is read next
+        return  # the agent reads next whose mark it is
 
 
 def _is_there(store: ObjectStore, held: HeldObject) -> bool:

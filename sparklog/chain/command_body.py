@@ -166,7 +166,7 @@ def append_of(
 
 
 def _without_holders(objects: Sequence[NewObject]) -> list[NewObject]:
-    return [msgspec.structs.replace(each, holders=()) for each in objects]
+    return [msgspec.structs.replace(object_, holders=()) for object_ in objects]
 
 
 def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> bytes:

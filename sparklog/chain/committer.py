@@ -174,11 +174,11 @@ class Committer:
             ticket.fail(_ended_early(error))
         waiting = list(self._waiting.items())  # a copy: callers who are done leave meanwhile
         try:
-            self._machine.recover([each for each, _ in waiting], self._now())
+            self._machine.recover([other for other, _ in waiting], self._now())
         except Exception as second:  # no memory, perhaps: an error is better than waiting for ever
-            for each, _ in waiting:
-                if not each.done:
-                    each.fail(_ended_early(second))
+            for other, _ in waiting:
+                if not other.done:
+                    other.fail(_ended_early(second))
             self._machine.recover((), self._now())
         finally:
             # Wake everybody: the error may have come to a caller who was to wake others.

@@ -125,7 +125,7 @@ def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirm
         except Exception as error:  # types are not checked when a command is built, and no command may end the others
             is_torn = group.draft.is_torn
             if is_torn:
-                others = [each for each in tickets if each is not ticket]
+                others = [other for other in tickets if other is not ticket]
                 group = decide_group(head, others, time_ms, confirmed=confirmed)
                 group.tickets = tickets
             if final:

@@ -114,7 +114,7 @@ class GroupCommit:
         self._attempts.clear()
         self._forget_requests()
         self._caught_up = frozenset()
-        self._queue = deque(each for each in tickets if not each.done)
+        self._queue = deque(ticket for ticket in tickets if not ticket.done)
         for ticket in self._queue:
             ticket.doubt()
         self._advance(now)
@@ -197,7 +197,7 @@ class GroupCommit:
         """Take those of `tickets` that are done or sent out of the queue; `tickets` are the first in it."""
         for _ in tickets:
             self._queue.popleft()
-        self._queue.extendleft(each for each in reversed(tickets) if not each.done and not each.sent)
+        self._queue.extendleft(ticket for ticket in reversed(tickets) if not ticket.done and not ticket.sent)
 
     # ---- large commands -------------------------------------------------------------------------
 
@@ -313,7 +313,7 @@ class GroupCommit:
             if not ticket.done:
                 ticket.fail(error)
                 self.ended.append(ticket)
-        self._queue = deque(each for each in self._queue if not each.done)
+        self._queue = deque(ticket for ticket in self._queue if not ticket.done)
 
     # ---- gathering ------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class GroupCommit:
     def _follow(self, catch_up: CatchUp, tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
         """Follow the chain to its end, and then call `then`. An error ends `tickets`."""
         self.phase = Phase.FOLLOWING
-        self._round = [each for each in tickets if not each.done]
+        self._round = [ticket for ticket in tickets if not ticket.done]
         waiting = frozenset(self._queue)
 
         def handle(reply: Reply, now: Now) -> None:
@@ -407,7 +407,7 @@ class GroupCommit:
             except SparklogError as lost:
                 ticket.error = lost
         self.ended.extend(ticket for ticket, _ in committed if ticket.done)
-        self._queue = deque(each for each in self._queue if not each.done)
+        self._queue = deque(ticket for ticket in self._queue if not ticket.done)
         unread = [(ticket, n) for ticket, n in committed if not ticket.done]
         if not self._caught_up.issuperset(ticket for ticket, _ in unread):
             self._follow(CatchUp(self.head, self._url), [ticket for ticket, _ in unread])

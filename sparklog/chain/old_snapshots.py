@@ -26,7 +26,7 @@ from sparklog.storage.keys import CHUNKS, COMMANDS, SNAPSHOTS, chunk_key, comman
 from sparklog.storage.object_store import ObjectStore, StoredKey
 
 KEPT = 3
-ERRORS = 3  # are told
+ERRORS = 3  # are reported
 
 
 class FoundSnapshot(msgspec.Struct, frozen=True):

@@ -134,8 +134,14 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
     slices = table_chunks(state.slices.in_blocks().blocks, prepared, known)
     objects = table_chunks(stored_objects.blocks, prepared, known)
     producers = tuple(
-        StoredProducer(each.producer_id, each.producer_epoch, each.last_used_ms, tuple(each.batches.items()), each.lost)
-        for each in state.producers.values()
+        StoredProducer(
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.last_used_ms,
+            tuple(producer.batches.items()),
+            producer.lost,
+        )
+        for producer in state.producers.values()
     )
     small = SmallState(
         tuple(state.stores.values()),
@@ -146,7 +152,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
     )
     stores = tuple(sorted(state.stores))
     numbers = {store: number for number, store in enumerate(stores)}
-    partitions = tuple(stored(each, numbers) for each in _in_order(state.partitions))
+    partitions = tuple(stored(partition, numbers) for partition in _in_order(state.partitions))
     stored_retired = state.retired.in_blocks()
     manifest = Manifest(
         state.chain_id,
@@ -282,8 +288,8 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         objects = pool.map(lambda chunk: read_block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
         topics = unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
         partitions = [
-            restored(each, manifest.stores)
-            for each in unpacked(store, manifest.n, manifest.partitions, tuple[StoredPartition, ...])
+            restored(partition, manifest.stores)
+            for partition in unpacked(store, manifest.n, manifest.partitions, tuple[StoredPartition, ...])
         ]
         topics = _with_stores(topics, partitions)
         results = _results(pool, store, manifest)
@@ -294,24 +300,32 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             chain_id=manifest.chain_id,
             floor=manifest.floor,
             config=manifest.config,
-            stores=CopyOnWriteMap({each.store: each for each in small.stores}),
-            topics=CopyOnWriteMap({each.topic_id: each for each in topics}),
-            topic_ids=CopyOnWriteMap({each.name: each.topic_id for each in topics}),
-            partitions=CopyOnWriteMap({TopicPartition(each.topic_id, each.partition): each for each in partitions}),
+            stores=CopyOnWriteMap({known_store.store: known_store for known_store in small.stores}),
+            topics=CopyOnWriteMap({topic.topic_id: topic for topic in topics}),
+            topic_ids=CopyOnWriteMap({topic.name: topic.topic_id for topic in topics}),
+            partitions=CopyOnWriteMap(
+                {TopicPartition(partition.topic_id, partition.partition): partition for partition in partitions}
+            ),
             slices=SliceTable(slices),
             objects=ObjectTable(objects, manifest.holder_sets),
             released=CopyOnWriteMap(small.released),
             retired=_retired(pool, store, manifest, small),
             producers=CopyOnWriteMap(
                 (
-                    each.producer_id,
-                    Producer(each.producer_id, each.producer_epoch, each.last_used_ms, dict(each.batches), each.lost),
+                    producer.producer_id,
+                    Producer(
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        producer.last_used_ms,
+                        dict(producer.batches),
+                        producer.lost,
+                    ),
                 )
-                for each in small.producers
+                for producer in small.producers
             ),
             applications=CopyOnWriteMap(small.applications),
             results=results,
-            jobs=CopyOnWriteMap({each.job: each for each in small.jobs}),
+            jobs=CopyOnWriteMap({job.job: job for job in small.jobs}),
             **manifest.counters,
         )
 
@@ -319,9 +333,9 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
 def _with_stores(topics: Iterable[Topic], partitions: Iterable[Partition]) -> tuple[Topic, ...]:
     """The topics with the stores of their replicas, which format 1 did not name: there, no replica ever moved."""
     stores: dict[TopicId, set[StoreId]] = {}
-    for each in partitions:
-        stores.setdefault(each.topic_id, set()).update(each.replication.replicas)
-    return tuple(each if each.stores else each.on(stores.get(each.topic_id, ())) for each in topics)
+    for partition in partitions:
+        stores.setdefault(partition.topic_id, set()).update(partition.replication.replicas)
+    return tuple(topic if topic.stores else topic.on(stores.get(topic.topic_id, ())) for topic in topics)
 
 
 def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -> ResultTable:
@@ -344,8 +358,10 @@ def _retired(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest, s
         manifest.retired,
     )
     table = RetiredTable(blocks, manifest.retired_topics, manifest.retired_stores)
-    for each in small.retired:
-        table.add_all(np.array([each.number], dtype=np.int64), each.delete_after_ms, each.topic, each.stores)
+    for object_ in small.retired:
+        table.add_all(
+            np.array([object_.number], dtype=np.int64), object_.delete_after_ms, object_.topic, object_.stores
+        )
     return table
 
 

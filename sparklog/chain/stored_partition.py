@@ -82,8 +82,8 @@ def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartit
 def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition:
     """Inverse of `stored`: `stores` are those of the snapshot. Raises IndexError if it names one that is not there."""
 
-    def named(found: StoredStores) -> tuple[StoreId, ...]:
-        return tuple(_name(each, stores) for each in found)
+    def named(bits: StoredStores) -> tuple[StoreId, ...]:
+        return tuple(_name(number, stores) for number in bits)
 
     replicas, end = named(partition.replicas), partition.next_offset
     extras = partition.extras or StoredExtras((), (), (), (), ())

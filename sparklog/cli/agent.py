@@ -1,4 +1,4 @@
-"""`sparklog agent`: run the agent of a store until it is told to stop."""
+"""`sparklog agent`: run the agent of a store until somebody stops it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ EPILOG = ending("sparklog agent --store zone-b", "sparklog agent --store zone-b 
 def agent(
     store: str = typer.Option(..., "--store", metavar="ID", help="The store to fill and to report for."),
     once: bool = typer.Option(
-        False, "--once", help="Fetch what is missing now, then stop. Nobody is said to be up: for cron."
+        False, "--once", help="Fetch what is missing now, then stop (for cron). The store does not become live."
     ),
 ) -> None:
-    """Fetch what the replicas on a store lack, and report them, so that they get into the ISR and stay there.
+    """Fetch what the replicas on a store lack, and report it, so that they join the ISR and stay in it.
 
     Where its store leads, replicas that lag for replica.lag.time.max.ms leave the ISR. Prints a line when it is up,
     behind or caught up, finds replicas that lag, meets an error or finds a loss. SIGTERM and Ctrl-C stop it cleanly.
@@ -53,7 +53,7 @@ def _show(note: Note) -> None:
 
 @contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first SIGTERM or SIGINT calls `stop`; the next one does what it did before."""
+    """The first SIGTERM or SIGINT calls `stop`; a second one is handled as if there were no agent."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop()

@@ -244,8 +244,8 @@ def _write(state: ClusterState, command_id: str | None, result: CommandResult) -
         "txn_app_id": None if result.application is None else result.application.app_id,
         "txn_version": None if result.application is None else result.application.version,
         "records": result.records,
-        "lost": None if result.lost is None else [str(each) for each in result.lost.records],
+        "lost": None if result.lost is None else [str(lost) for lost in result.lost.records],
         "ranges": ranges
         if settings.json
-        else [f"{each['topic']}-{each['partition']} [{each['start']}, {each['end']})" for each in ranges],
+        else [f"{range_['topic']}-{range_['partition']} [{range_['start']}, {range_['end']})" for range_ in ranges],
     }

@@ -62,8 +62,8 @@ def init(
     url = absolute_url(settings.cluster())
     chain_id = init_cluster(
         url,
-        stores={each.store: each.url for each in stores} or None,
-        zones={each.store: each.zone for each in stores if each.zone},
+        stores={store.store: store.url for store in stores} or None,
+        zones={store.store: store.zone for store in stores if store.zone},
         config=key_values(cluster_config, "--cluster-config"),
     )
     done(f"created cluster {chain_id} at {url}", {"chain_id": chain_id, "cluster": url})
@@ -102,8 +102,8 @@ def info() -> None:
             {
                 **document,
                 "stores": [
-                    f"{each['store']} at {each['url']}" + (f", zone {each['zone']}" if each["zone"] else "")
-                    for each in stores
+                    f"{store['store']} at {store['url']}" + (f", zone {store['zone']}" if store["zone"] else "")
+                    for store in stores
                 ],
                 "config": [f"{key}={value}" for key, value in sorted(state.config.items())] or "only defaults",
             }
@@ -126,7 +126,7 @@ def doctor(
     with connect() as cluster, cluster.connection.follower.current() as state:
         opened = cluster.connection.stores(state)
         stores = {"metadata": cluster.connection.follower.store}
-        stores |= {str(each): opened.get(each) for each in state.stores}
+        stores |= {str(registered): opened.get(registered) for registered in state.stores}
     places: dict[str, list[str]] = {}
     for name, store in stores.items():
         places.setdefault(store.url, []).append(name)
@@ -136,7 +136,7 @@ def doctor(
     if spark:
         rows += _installed()
     show_rows(rows, empty="")
-    if any(each["found"] != "ok" for each in rows):
+    if any(row["found"] != "ok" for row in rows):
         raise typer.Exit(5)
 
 

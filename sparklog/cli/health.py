@@ -100,9 +100,9 @@ def _found(
     remarks: list[str] = []
     fenced = [store.store for store in state.stores.values() if store.fenced]  # nobody counts on them
     for store in checked.stores:
-        found = remarks if store.store in fenced else wrong
-        found += [f"store {store.store}: {problem}" for problem in store.problems]
-        found += _some(store.store, store.bad_objects, "more problem")
+        problems = remarks if store.store in fenced else wrong
+        problems += [f"store {store.store}: {problem}" for problem in store.problems]
+        problems += _some(store.store, store.bad_objects, "more problem")
         remarks += _some(store.store, store.remarks, "more remark")
     replication = replication_health(state)
     wrong += replication.wrong
@@ -124,11 +124,11 @@ def _found(
         "objects_sampled": checked.sampled,
         "not_checked": _not_checked(checked),
     }
-    return document, {"orphans": _orphans(state), "stores": [_store(each) for each in checked.stores], "jobs": jobs}
+    return document, {"orphans": _orphans(state), "stores": [_store(store) for store in checked.stores], "jobs": jobs}
 
 
 def _some(store: str, of_objects: list[str], more_of_them: str) -> list[str]:
-    shown = [f"store {store}: {each}" for each in of_objects[:SHOWN_OBJECTS]]
+    shown = [f"store {store}: {problem}" for problem in of_objects[:SHOWN_OBJECTS]]
     left = len(of_objects) - SHOWN_OBJECTS
     return [*shown, f"store {store}: {counted(left, more_of_them)} with sampled objects"] if left > 0 else shown
 

@@ -105,8 +105,8 @@ def produce(
             "commits": commits,
             "ranges": [
                 {"partition": index, "start": start, "end": end}
-                for index, each in sorted(ranges.items())
-                for start, end in each
+                for index, of_partition in sorted(ranges.items())
+                for start, end in of_partition
             ],
         },
     )

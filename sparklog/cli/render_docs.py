@@ -118,7 +118,7 @@ def render_migration() -> str:
         "",
         *_table(
             ("Kafka", "sparklog", "the Kafka name works too"),
-            ((f"`{each.kafka_equivalent}`", f"`{each.name}`", _maps(each)) for each in renamed),
+            ((f"`{option.kafka_equivalent}`", f"`{option.name}`", _maps(option)) for option in renamed),
         ),
         "",
         "These values are accepted and replaced, with one warning:",

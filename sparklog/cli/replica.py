@@ -41,23 +41,23 @@ def list_replicas(
 ) -> None:
     """List replicas, in order of preference for the lead.
 
-    The lag is what lies between a replica's end (LEO) and the end of the log. "eligible" is a replica that is not in
-    sync, and may lead all the same: it lacks no acknowledged record. JSON has one object for each partition.
+    The lag is what lies between a replica's end (LEO) and the end of the log. An "eligible" replica is not in sync, but
+    it has every acknowledged record, so it may lead. JSON has one object for each partition.
     """
     from sparklog.core.replica_plans import partitions_named
     from sparklog.core.replication_health import is_offline, is_under_replicated
 
     with connect() as cluster, cluster.connection.follower.current() as state:
         partitions = [
-            each
-            for each in partitions_named(state, topic)
-            if (not offline or is_offline(each.replication))
-            and (not under_replicated or is_under_replicated(each.replication))
+            partition
+            for partition in partitions_named(state, topic)
+            if (not offline or is_offline(partition.replication))
+            and (not under_replicated or is_under_replicated(partition.replication))
         ]
         if settings.json:
-            print_json([_document(state, each) for each in partitions])
+            print_json([_document(state, partition) for partition in partitions])
             return
-        rows = [row for each in partitions for row in _rows(state, each)]
+        rows = [row for partition in partitions for row in _rows(state, partition)]
     show_rows(rows, empty="no such partitions" if topic or offline or under_replicated else "no topics")
 
 
@@ -78,14 +78,14 @@ def move(
     off: str | None = typer.Option(
         None, "--off", metavar="ID", help="Move all replicas off this store: others take its place, by zone and load."
     ),
-    cancel: bool = typer.Option(False, "--cancel", help="Go back to the replicas of before the moves under way."),
+    cancel: bool = typer.Option(False, "--cancel", help="Cancel the moves under way: go back to the old replicas."),
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Move replicas to other stores, online.
 
-    The agents of the new stores copy. The old replicas stay until all new ones are in sync, and then go; "replica list"
-    shows the progress. The same stores in another order change the preferred leader at once: "replica elect" lets it
-    lead. After --cancel, the preferred leader is the first of the replicas that were to stay.
+    The agents of the new stores copy. The old replicas stay until all new ones are in sync; "replica list" shows the
+    progress. The same stores in another order change the preferred leader at once; "replica elect" then elects it.
+    After --cancel, the preferred leader is the first of the replicas that the move would have kept.
     """
     from sparklog.core.commands import MoveReplicas
     from sparklog.core.errors import InvalidOption
@@ -93,7 +93,7 @@ def move(
     from sparklog.core.types import StoreId
 
     if (to is not None) + (off is not None) + cancel != 1:
-        raise InvalidOption("what is to be moved? give one of --to ID,ID,…, --off ID and --cancel")
+        raise InvalidOption("what should move? give one of --to ID,ID,…, --off ID and --cancel")
     _check_topic_given(topic, partition, wanted_by="--to" if to is not None else None)
     with connect() as cluster:
         with cluster.connection.follower.current() as state:
@@ -127,13 +127,15 @@ def elect(
     topic: str | None = typer.Argument(None, metavar="[TOPIC]", help="The topic. Default: all."),
     partition: int | None = PARTITION,
     store: str | None = typer.Option(
-        None, "--store", metavar="ID", help="This store shall lead. Default: the preferred leader, the first replica."
+        None,
+        "--store",
+        metavar="ID",
+        help="The store that should lead. Default: the preferred leader, the first replica.",
     ),
-    preferred: bool = typer.Option(False, "--preferred", help="The default: the preferred leader."),
     unclean: bool = typer.Option(
         False,
         "--unclean",
-        help="Where no replica with every acknowledged record can be reached, elect the longest one: what it lacks is "
+        help="If no replica with every acknowledged record can be reached, elect the longest one. What it lacks is "
         "lost.",
     ),
     yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask before an unclean election."),
@@ -141,11 +143,10 @@ def elect(
 ) -> None:
     """Elect leaders: by default, each partition gets its preferred leader back.
 
-    While a leader lives, only a replica that has all of its records follows it. Partitions that can't have the wanted
-    leader now stay as they are, and are shown with the reason; exit 1 if that is so for all.
+    While a leader can be reached, its successor must have all of its records. Partitions that can't have the wanted
+    leader now stay as they are, and are shown with the reason; exit 1 if that is true for all.
     """
     from sparklog.core.commands import ElectLeaders
-    from sparklog.core.errors import InvalidOption
     from sparklog.core.replica_plans import (
         elections_of,
         outcomes_of_elections,
@@ -154,8 +155,6 @@ def elect(
     )
     from sparklog.core.types import StoreId
 
-    if store is not None and preferred:
-        raise InvalidOption("--store and --preferred: give one of them")
     _check_topic_given(topic, partition, wanted_by="--store" if store is not None else "--unclean" if unclean else None)
     with connect() as cluster:
         with cluster.connection.follower.current() as state:
@@ -188,7 +187,7 @@ def _check_topic_given(topic: str | None, partition: int | None, wanted_by: str 
 
 
 def _confirm(possible: Iterable[Outcome]) -> None:
-    """Ask on the terminal. Raises InvalidOption where nobody can answer."""
+    """Ask on the terminal. Raises InvalidOption if stdin is no terminal."""
     from sparklog.core.errors import InvalidOption
 
     lost = sum(outcome.lost_records for outcome in possible)
@@ -252,7 +251,7 @@ def _rows(state: ClusterState, partition: Partition) -> list[dict[str, Any]]:
 
 
 def _role(state: ClusterState, replica: ReplicaStatus) -> str:
-    """The part that a replica has, in words: leader, in sync, eligible or lagging, and what else is to be known."""
+    """The role of a replica in words: leader, in sync, eligible or lagging; then adding, removing, fenced or silent."""
     part = (
         "leader"
         if replica.is_leader

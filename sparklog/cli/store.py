@@ -1,4 +1,4 @@
-"""`sparklog store …`: the stores of a cluster, each a home of replicas as a broker is to Kafka."""
+"""`sparklog store …`: the stores of a cluster, which hold replicas as brokers do in Kafka."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def add(
     """Add a store, or let one that was fenced come back.
 
     The store is probed, marked with a file INCARNATION, and registered. It gets replicas of new topics; "replica move"
-    gives it some of the others. A store that was fenced comes back under its id with what it has, and without @ZONE in
-    its zone. If its INCARNATION is missing or another one, it was wiped: it comes back empty, and its agent fills it.
+    moves others there. A fenced store comes back under its id, with its data, and without @ZONE in its old zone. If its
+    INCARNATION is missing or has changed, it was wiped: it comes back empty, and its agent fills it.
     """
     from sparklog.client.stores import add_store
     from sparklog.core.types import StoreId
@@ -68,8 +68,8 @@ def add(
 def list_stores() -> None:
     """List the stores.
 
-    A store is live or dead as its agent is up or down, new if no agent says which, or fenced. The size is that of the
-    replicas it has.
+    A store is "live" if its agent is up, "dead" if its agent is down, "new" if that is unknown, or "fenced". The size
+    is that of its replicas.
     """
     from sparklog.core.replica_status import store_uses
     from sparklog.storage.open_store import join_url
@@ -94,9 +94,9 @@ def list_stores() -> None:
 
 @app.command(epilog=ending("sparklog store fence b --dry-run", "sparklog store fence b"))
 def fence(store: str = ID, dry_run: bool = DRY_RUN) -> None:
-    """Let a store take part in nothing until it is added again.
+    """Exclude a store until it is added again.
 
-    It leaves every ISR, and where it led, another replica does. --dry-run shows what that means for its partitions.
+    It leaves every ISR, and where it led, another replica is elected. --dry-run shows the effect on its partitions.
     """
     from sparklog.core.commands import FenceStore
     from sparklog.core.replica_plans import outcomes
@@ -121,7 +121,7 @@ def fence(store: str = ID, dry_run: bool = DRY_RUN) -> None:
 
 @app.command(epilog=ending("sparklog store remove b --dry-run", "sparklog store remove b"))
 def remove(store: str = ID, dry_run: bool = DRY_RUN) -> None:
-    """Forget a store that has no replica: sparklog replica move --off ID moves them. Its objects are left there."""
+    """Forget a store without replicas (sparklog replica move --off ID moves them first). Its objects stay there."""
     from sparklog.core.commands import RemoveStore
     from sparklog.core.types import StoreId
 

@@ -14,6 +14,7 @@ from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, new_command_id
 from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection
 from sparklog.client.stores import add_store
+from sparklog.client.topic_description import TopicDescription, describe_topic
 from sparklog.client.unawaited_commits import UnawaitedCommits
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import check_partition_named, producer_slices, write_rows
@@ -31,10 +32,8 @@ from sparklog.core.commands import (
     MoveReplicas,
     RemoveStore,
 )
-from sparklog.core.config.cluster import topic_defaults
-from sparklog.core.config.key import text_of
 from sparklog.core.config.storage import storage_settings
-from sparklog.core.config.topic import parse_topic_config, topic_values
+from sparklog.core.config.topic import parse_topic_config
 from sparklog.core.errors import InvalidInput, NoReplicaOnline
 from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
@@ -42,7 +41,7 @@ from sparklog.core.replica_plans import elections_of, moves_to, partitions_named
 from sparklog.core.replication.append import Acks
 from sparklog.core.replication.epoch_history import EpochEnd, end_of_epoch
 from sparklog.core.replication_health import min_isr_warning
-from sparklog.core.state import ClusterState, Partition, Store, Topic
+from sparklog.core.state import ClusterState, Store, Topic
 from sparklog.core.types import LeaderEpoch, StoreId
 from sparklog.host.clock import now_ms
 from sparklog.host.deadline import Deadline, tries
@@ -52,29 +51,6 @@ from sparklog.log.stores import Stores
 from sparklog.log.time_lookup import first_at_or_after
 
 log = logging.getLogger("sparklog")
-
-
-class TopicDescription(msgspec.Struct, frozen=True):
-    """A topic as `describe` shows it.
-
-    `config` maps each key to its effective value and the origin of that: "topic", "cluster" or "default".
-    """
-
-    name: str
-    topic_id: int
-    created_ms: int
-    partitions: tuple[Partition, ...]
-    config: dict[str, tuple[str, str]]
-
-    @property
-    def records(self) -> int:
-        """How many records can be read."""
-        return sum(partition.records for partition in self.partitions)
-
-    @property
-    def size_bytes(self) -> int:
-        """Stored batch bytes."""
-        return sum(partition.size_bytes for partition in self.partitions)
 
 
 class Cluster:
@@ -124,15 +100,7 @@ class Cluster:
     def describe(self, name: str) -> TopicDescription:
         """A topic with its partitions and config. Raises UnknownTopicOrPartition."""
         with self.connection.follower.current() as state:
-            topic = topic_of(state, name)
-            values = topic_values(topic.config, topic_defaults(state.config))
-            return TopicDescription(
-                name,
-                topic.topic_id,
-                topic.created_ms,
-                tuple(state.partitions_of(topic)),
-                {key: (text_of(value), origin) for key, (value, origin) in values.items()},
-            )
+            return describe_topic(state, name)
 
     def alter(self, name: str, *, config: Mapping[str, object]) -> None:
         """Set config keys of a topic. A value of None removes the key. Raises InvalidConfig."""
@@ -332,7 +300,7 @@ class Cluster:
     def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
         """For each partition the lowest offset whose record is at or after the time; None if there is none."""
         with self.connection.follower.current() as state:
-            indexes = [each.partition for each in state.partitions_of(topic_of(state, topic))]
+            indexes = [partition.partition for partition in state.partitions_of(topic_of(state, topic))]
         return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in indexes}
 
     def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:

@@ -1,7 +1,7 @@
-"""The commit of a write: submitted again, under the same id, while what refuses it may pass (P-09).
+"""The commit of a write: submit it again, under the same id, as long as the reason for the refusal may pass (P-09).
 
-An upload is never repeated. Which stores hold an object is a fact that no election changes, so a write that was fenced
-is submitted under the new leader epoch, after its objects were copied to the new leader's store if they are not there.
+An upload is never repeated, because no election changes which stores hold an object. A write that was fenced is
+submitted again under the new leader epoch. If the new leader's store lacks the objects, they are copied there first.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _MAY_PASS = (
 def commit_append(
     connection: Connection, plan: WritePlan, written: Sequence[TaskWritten], command: Append, timeout_ms: int
 ) -> CommandResult:
-    """Commit what tasks uploaded. Warns once of each store that did not take the write.
+    """Commit what tasks uploaded. Logs a warning for each store that did not take the write.
 
-    `timeout_ms` is for everything: tries, copies, pauses, and, with `acks=all` and `pull`, the wait until the records
-    are on every in-sync replica. Raises what `Committer.submit` raises; after that wait NotEnoughReplicasAfterAppend or
-    RequestTimedOut, both with `landed = yes`.
+    `timeout_ms` covers everything: tries, copies, pauses, and, with `acks=all` and `pull`, the wait until the records
+    are on every in-sync replica. Raises what `Committer.submit` raises. That wait may end with
+    NotEnoughReplicasAfterAppend or RequestTimedOut, both with `landed = yes`.
     """
     not_taken = {store: why for of_task in written for store, why in of_task.not_taken.items()}
     commit = _Commit(connection, plan, not_taken, timeout_ms)
@@ -68,7 +68,7 @@ def commit_append(
 
 
 class _Commit:
-    """One commit and its tries. `_reasons`: why stores lack objects, for messages."""
+    """One commit and its tries. `_reasons` says why stores lack objects, for messages."""
 
     def __init__(
         self, connection: Connection, plan: WritePlan, not_taken: Mapping[StoreId, str], timeout_ms: int
@@ -103,7 +103,7 @@ class _Commit:
             submission = replace(submission, command=self._adapted(command), in_doubt=in_doubt)
 
     def _adapted(self, command: Append) -> Append:
-        """The command under the present leader epochs, with its objects copied to where they are needed and missing."""
+        """The command under the present leader epochs, after copying its objects to the stores that lack them."""
         try:
             state = self._connection.follower.catch_up().state
         except StoreUnavailable:  # the next submission waits for the chain
@@ -120,7 +120,7 @@ class _Commit:
         return replace(command, epochs=_present_epochs(state, command), take_over=take_over)
 
     def _await_followers(self, result: CommandResult) -> None:
-        """Wait until HW has passed the records. They are in the log, whatever is raised."""
+        """Wait until HW has passed the records. They are in the log, even if this raises."""
         pause_ms = FIRST_PAUSE_MS
         follower = self._connection.follower
         while not is_replicated(follower.state, result.ranges):
@@ -168,7 +168,7 @@ def _warn_of_stores(plan: WritePlan, command: Append, not_taken: Mapping[StoreId
 
 
 def _partitions_without(plan: WritePlan, command: Append, store: StoreId) -> int:
-    """How many of the partitions written to were to be on the store, and are not wholly there."""
+    """How many of the partitions written to should be on the store and are not completely there."""
     topics = {topic.topic_id: topic for topic in plan.topics.values()}
     holders = [{holder.store for holder in named.holders} for named in command.objects]
     return len(

@@ -1,4 +1,4 @@
-"""Bring the objects of a write to stores that should have them and do not, before its commit is tried again."""
+"""Copy the objects of a write to stores that need them and lack them, before its commit is tried again."""
 
 from __future__ import annotations
 
@@ -23,29 +23,32 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def with_present_holders(state: ClusterState, command: Append) -> Append:
-    """The command with those holders of its objects that are registered as they were at the upload, and not fenced.
+    """The command without the holders that were fenced or registered again since the upload.
 
-    An object that has none keeps those it had: the chain refuses it then, by name.
+    An object without any other holder keeps them, so that the chain's error names them.
     """
     registrations = state.registrations()
     objects = []
     for named in command.objects:
-        present = tuple(each for each in named.holders if _is_present(each, registrations))
+        present = tuple(holder for holder in named.holders if _is_present(holder, registrations))
         objects.append(msgspec.structs.replace(named, holders=present or named.holders))
     return msgspec.structs.replace(command, objects=tuple(objects))
 
 
 def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
-    """The stores that the write needs and that lack objects of it, with the numbers of these objects.
+    """The stores that need objects of the write and lack them, with the indexes of these objects in the command.
 
-    It needs the leader's store of each partition, and the whole ISR where too few in-sync stores have all its objects.
+    The leader's store of each partition needs them. If too few in-sync stores have all objects of a partition, the
+    whole ISR needs them.
     """
     by_partition: dict[TopicPartition, set[int]] = {}
     for slice_ in command.slices:
         key = TopicPartition(slice_.topic_id, slice_.partition)
         by_partition.setdefault(key, set()).add(slice_.object_index)
     registrations = state.registrations()
-    holders = [{each.store for each in named.holders if _is_present(each, registrations)} for named in command.objects]
+    holders = [
+        {holder.store for holder in named.holders if _is_present(holder, registrations)} for named in command.objects
+    ]
     wanted: dict[StoreId, set[int]] = {}
     for key, numbers in by_partition.items():
         partition = state.partitions.get(key)
@@ -65,7 +68,7 @@ def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
 
 @dataclass(eq=False)
 class _Copying:
-    """What one store is to get. `done` are the numbers of the objects that it has."""
+    """The copies to one store: the indexes of its objects in the command, and in `done` those that are there."""
 
     lane: StoreLane
     numbers: list[int]
@@ -74,9 +77,9 @@ class _Copying:
 
 
 class HolderCopies:
-    """Copies objects of one command to stores, all stores at once, each in its own thread.
+    """Copies objects of one command to stores. The stores work at the same time, each in its own thread.
 
-    `failures`: why stores did not take a copy, the last time.
+    `failures` says why stores did not take a copy the last time.
     """
 
     def __init__(self, stores: Stores, state: ClusterState, names: Mapping[TopicId, str]) -> None:
@@ -86,7 +89,7 @@ class HolderCopies:
         self._names = names
 
     def bring(self, command: Append, wanted: Mapping[StoreId, list[int]], timeout_ms: int) -> Append:
-        """The command with the stores as holders that have their objects now. Waits at most `timeout_ms`."""
+        """The command with the new holders, after the copies. Waits at most `timeout_ms`."""
         incarnations = {store.store: store.incarnation for store in self._state.stores.values()}
         lanes = StoreLanes(self._stores, incarnations, timeout_ms)
         copies = [_Copying(lane, wanted[lane.store]) for lane in lanes.of(wanted)]
@@ -100,7 +103,7 @@ class HolderCopies:
             for copying in copies:
                 holder = Holder(copying.lane.store, registrations[copying.lane.store])
                 for number in copying.done if copying.ended else ():
-                    others = [each for each in objects[number].holders if each.store != holder.store]
+                    others = [other for other in objects[number].holders if other.store != holder.store]
                     objects[number] = msgspec.structs.replace(objects[number], holders=(*others, holder))
         lanes.abort()
         return msgspec.structs.replace(command, objects=tuple(objects))
@@ -115,7 +118,7 @@ class HolderCopies:
             lanes.changed.notify_all()
 
     def _copy_one(self, named: NewObject, target: ObjectStore) -> None:
-        """Copy from the first holder that has it."""
+        """Copy from the first holder that can provide the object."""
         key = data_key(named, self._names[named.topic_id])
         failures = []
         for holder in named.holders:

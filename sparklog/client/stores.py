@@ -1,4 +1,4 @@
-"""Adding a store to a cluster: opened, probed, marked with its INCARNATION, registered."""
+"""Add a store to a cluster: open it, probe it, mark it with its INCARNATION, and register it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ def add_store(
 ) -> Store:
     """Register a new store, or one that was fenced and is back. Returns it as registered.
 
-    If its INCARNATION is not the one it had, it was wiped while it was fenced. Then its loss is reported, and it is
-    empty under the INCARNATION that is there, or a new one. An add that died half-way is continued by the next one.
-    `zone`: by default that of before, or none. With `dry_run` everything is checked, and the store is neither marked
-    nor registered. Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's
-    errors.
+    If a fenced store comes back with another INCARNATION or none, it was wiped. Then its loss is reported, and it is
+    registered as empty. If an add dies half-way, the next one continues it. `zone` is by default the one it had, or
+    none. With `dry_run` everything is checked, but the store is neither marked nor registered.
+
+    Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
     """
     with connection.follower.current() as state:
         known, chain_id = state.stores.get(store), state.chain_id
-        others = [(each.store, join_url(connection.url, each.url)) for each in state.stores.values()]
+        others = [
+            (known_store.store, join_url(connection.url, known_store.url)) for known_store in state.stores.values()
+        ]
     target = connection.open_store(store, url)
     mark = read_incarnation(target)
     if mark is not None:
@@ -40,7 +42,7 @@ def add_store(
     wiped = known is not None and (mark is None or mark.incarnation != known.incarnation)
     if known is not None and wiped:
         _check_comes_back_empty(known, mark, target.url, join_url(connection.url, known.url), zone)
-    check_addresses(connection.follower.store, [*(each for each in others if each[0] != store), (store, target.url)])
+    check_addresses(connection.follower.store, [*(other for other in others if other[0] != store), (store, target.url)])
     zone = (known.zone if known is not None else "") if zone is None else zone
 
     def command(incarnation: str) -> RegisterStore | ReportLoss:
@@ -62,9 +64,9 @@ def add_store(
 
 
 def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:
-    """Refuse a store that lacks what it had, unless it was fenced and comes back where it was.
+    """Refuse a store that lost its data, unless it was fenced and comes back at its address and in its zone.
 
-    Its agent reports the loss of one that is not fenced. At another address it may be a mistake in the address.
+    If it is not fenced, its agent reports the loss. At another address, the address may be a mistake.
     """
     found = "none" if mark is None else mark.incarnation
     what = f"store {known.store} is registered with {INCARNATION} {known.incarnation}, found {found} at {url}"
@@ -81,7 +83,7 @@ def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, kn
 
 
 def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, str]]) -> None:
-    """Refuse two stores at one address, which would hold a single copy, and a store that ends with this process."""
+    """Refuse two stores at one address, which would hold a single copy, and a memory store in a lasting cluster."""
     seen: dict[str, StoreId] = {}
     for store, url in addresses:
         if url in seen:

@@ -34,7 +34,7 @@ from sparklog.log.stores import StorePlaces
 
 
 class Durability(msgspec.Struct, frozen=True):
-    """What a write waits for, and where it uploads: `pull` is to the leaders' stores only, from which others fetch."""
+    """What a write waits for, and where it uploads: with `pull`, only to the leaders' stores, so that others fetch."""
 
     acks: Acks = Acks.ALL
     pull: bool = False
@@ -43,8 +43,8 @@ class Durability(msgspec.Struct, frozen=True):
 class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
     """A topic to write to, as it was when the write began. `epochs[p]` is the leader epoch of partition p.
 
-    `store_sets` are the sets of stores that a partition may have to be written to, `set_of[p]` the one of partition p.
-    If all partitions have the same, `set_of` is empty.
+    `store_sets` are the different sets of stores that partitions are written to. `set_of[p]` is the index of partition
+    p's set. If all partitions have the same set, `set_of` is empty.
     """
 
     topic_id: TopicId
@@ -68,8 +68,9 @@ class WritePlan(msgspec.Struct, frozen=True):
     """Everything a task needs to know. `n0` and `command_id` are the same for all attempts and resubmissions.
 
     If `topic` is None, each row names its topic. `oldest_us` and `newest_us` of a topic are the limits of create times.
-    `incarnations`: of each store, as registered. `lag_time_max_ms`: how long a store may hold a task up in total.
-    `followers` are live stores that are in sync nowhere: tasks write to them too, but hardly wait for them.
+    `incarnations` has the registered INCARNATION of each store. `lag_time_max_ms` is how long a store may hold a task
+    up in total. `followers` are live stores that are in no ISR of these topics: tasks write to them, too, but hardly
+    wait for them.
     """
 
     places: StorePlaces
@@ -87,8 +88,8 @@ class WritePlan(msgspec.Struct, frozen=True):
 class TaskWritten(msgspec.Struct, frozen=True):
     """The uploads of one task. The `object_index` of a slice is an index into `objects`.
 
-    `keyless` are the topics to which the task wrote records without a key. `not_taken`: the stores that were to hold
-    objects and do not, and why not (a short text).
+    `keyless` are the topics to which the task wrote records without a key. `not_taken` are the stores that should hold
+    objects and do not, with the reason as a short text.
     """
 
     objects: tuple[NewObject, ...] = ()
@@ -161,7 +162,7 @@ def append_command(
         tuple(sorted(keyless)),
         acks,
         pull,
-        # Where the leader's store is the one that did not take the write, it goes on under another leader (rule E8).
+        # If the leader's store did not take the write, another replica may lead, in the entry of the write (rule E8).
         take_over=acks is Acks.ALL and not pull and any(of_task.not_taken for of_task in written),
     )
 
@@ -203,10 +204,11 @@ def _followers(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[Sto
 def _store_sets(
     replications: Sequence[Replication], registrations: Mapping[StoreId, int], live: Collection[StoreId], *, pull: bool
 ) -> tuple[tuple[tuple[Holder, ...], ...], tuple[int, ...]]:
-    """The sets of stores to write to, and which one is whose: see `PlannedTopic`.
+    """`store_sets` and `set_of` of a PlannedTopic.
 
-    A partition goes to its ISR, and to the `live` replicas that are catching up; or to its leader alone. Without a
-    leader it goes to those of its replicas that may be there: whichever leads next may have the objects then.
+    A partition is written to its ISR and to the `live` replicas that are catching up; with `pull`, to its leader alone.
+    A partition without a leader is written to all of its replicas that are registered and not fenced, so that the next
+    leader, whichever it is, has the objects.
     """
     store_sets: dict[tuple[Holder, ...], int] = {}
     known: dict[tuple[StoreId, ...], int] = {}  # few, for many partitions

@@ -1,4 +1,4 @@
-"""The part of a write that a task does: check its rows, and upload them to the stores that the plan names."""
+"""A task's part of a write: check its rows, and upload them to the stores that the plan names."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes,
 
 
 def _without(uploaded: NewObject, swapped: frozenset[StoreId], lanes: StoreLanes) -> NewObject:
-    """The object without the stores that lost what they held. Raises StoreUnavailable if no other has it."""
+    """The object without the holders that lost it. Raises StoreUnavailable if no other store holds it."""
     holders = tuple(holder for holder in uploaded.holders if holder.store not in swapped)
     if not holders:
         raise StoreUnavailable("; ".join(lanes.failures().values()))
@@ -128,11 +128,11 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
             f"without in a batch of {rows.num_rows}"
         )
     bounds = TimestampBounds(planned.oldest_us, planned.newest_us)
-    given = rows.column("timestamp")
-    if bounds == (None, None) or given.null_count == len(given):
+    timestamps = rows.column("timestamp")
+    if bounds == (None, None) or timestamps.null_count == len(timestamps):
         return
-    found = pc.min_max(given.cast(pa.int64()))
-    bounds.check(planned.name, found["min"].as_py(), found["max"].as_py())
+    extremes = pc.min_max(timestamps.cast(pa.int64()))
+    bounds.check(planned.name, extremes["min"].as_py(), extremes["max"].as_py())
 
 
 def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, task: int) -> TopicWriter:

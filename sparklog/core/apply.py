@@ -215,10 +215,10 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     _name_objects(state, record.objects, record.slices)
     state.slices.add(record.slices)
     after = {}
-    keys = [TopicPartition(each.topic_id, each.partition) for each in record.ranges]
-    for each, key, before in zip(record.ranges, keys, state.partitions.get_all(keys), strict=True):
-        replication = at_end(before.replication, each.end)
-        after[key] = Partition(key.topic_id, key.partition, replication, before.size_bytes + each.size_bytes)
+    keys = [TopicPartition(range_.topic_id, range_.partition) for range_ in record.ranges]
+    for range_, key, before in zip(record.ranges, keys, state.partitions.get_all(keys), strict=True):
+        replication = at_end(before.replication, range_.end)
+        after[key] = Partition(key.topic_id, key.partition, replication, before.size_bytes + range_.size_bytes)
     for change in record.changes:
         plain = after[change.topic_partition]
         after[change.topic_partition] = msgspec.structs.replace(
@@ -232,7 +232,7 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
 
 
 def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
-    records = sum(each.records for each in record.ranges)
+    records = sum(range_.records for range_ in record.ranges)
     return CommandResult(at.n, n0, at.time_ms, record.ranges, records, record.application, record.label)
 
 
@@ -245,9 +245,9 @@ def _hear_of_loss(state: ClusterState, record: LossReported) -> None:
 
 def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
     spans: dict[TopicPartition, list[ProducerSpan]] = {}
-    for each in record.slices:
-        if each.producer is not None:
-            spans.setdefault(TopicPartition(each.topic_id, each.partition), []).append(each.producer)
+    for slice_ in record.slices:
+        if slice_.producer is not None:
+            spans.setdefault(TopicPartition(slice_.topic_id, slice_.partition), []).append(slice_.producer)
     if not spans:
         return
     batches: dict[ProducerId, dict[TopicPartition, SequencedBatch]] = {}
@@ -277,10 +277,10 @@ def _name_objects(state: ClusterState, objects: tuple[NamedObject, ...], slices:
         state.objects.add(objects[0], len(slices))
         state.next_object_number = objects[0].number + 1
         return
-    named_by = Counter(each.object_number for each in slices)
-    for each in objects:
-        state.objects.add(each, named_by[each.number])
-        state.next_object_number = each.number + 1
+    named_by = Counter(slice_.object_number for slice_ in slices)
+    for named in objects:
+        state.objects.add(named, named_by[named.number])
+        state.next_object_number = named.number + 1
 
 
 def _swap(state: ClusterState, record: SlicesSwapped) -> None:
@@ -290,7 +290,7 @@ def _swap(state: ClusterState, record: SlicesSwapped) -> None:
     state.slices.add(record.slices)
     release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id])
     before = state.partitions[key]
-    size_bytes = before.size_bytes - stored_bytes(removed) + sum(each.length for each in record.slices)
+    size_bytes = before.size_bytes - stored_bytes(removed) + sum(slice_.length for slice_ in record.slices)
     replication = rewritten_everywhere(before.replication)
     if record.change is not None:
         replication = changed_by(record.change, replication)

@@ -1,4 +1,4 @@
-"""Which stores replicas are put on: spread over zones first, then evenly over stores (KIP-36, KIP-841).
+"""Which stores get replicas: spread over zones first, then evenly over stores (KIP-36, KIP-841).
 
 As in Kafka, zones are meant to be of about the same size: a store that is alone in its zone gets as many replicas as
 the zone needs. Stores without a zone form a zone of their own.
@@ -20,7 +20,7 @@ Assignment = tuple[tuple[StoreId, ...], ...]  # the stores of each partition, th
 
 
 class Home(msgspec.Struct, frozen=True):
-    """A store that may get replicas. Those on `silent` stores, whose agent is down, come last."""
+    """A store that may get replicas. A `silent` store, whose agent is down, gets them last."""
 
     store: StoreId
     zone: str = ""
@@ -33,9 +33,9 @@ def assign(
     """The stores of `partitions` new partitions. `replication_factor` is at most the number of `homes`.
 
     Replicas of a partition are in different zones as far as there are zones. Leaders go round the stores, beginning
-    with store number `first` of the ring; each round gives a leader's followers to other stores, so that if a store
-    fails its partitions find leaders on all others. Partitions added later continue after the `existing` ones of the
-    topic: the outcome is the same as if all had been created at once.
+    with store number `first` of the ring. In each round, a leader's followers are on other stores than in the round
+    before: if a store fails, its partitions find their next leaders on all the others. Partitions added later continue
+    after the `existing` ones of the topic: the outcome is the same as if all had been created at once.
     """
     ring = _ring(homes)
     size, others = len(ring), max(len(ring) - 1, 1)
@@ -59,7 +59,7 @@ def assign(
 def moved_off(
     leaving: StoreId, assignment: Iterable[tuple[StoreId, ...]], homes: Collection[Home], load: Mapping[StoreId, int]
 ) -> Assignment:
-    """Partitions that have a replica on the store `leaving`, with another store in its place.
+    """The assignment of partitions that have a replica on the store `leaving`, with another store in its place.
 
     `load` is the number of replicas that each store has now. Raises InvalidReplicationFactor if no other store is left
     for a partition.
@@ -93,7 +93,7 @@ def _ring(homes: Iterable[Home]) -> list[Home]:
 def _next(
     ring: Sequence[Home], replicas: Sequence[Home], load: Mapping[StoreId, int], ranks: Mapping[StoreId, int]
 ) -> Home:
-    """The store of the next replica: in a zone that has fewest of them, and there the one that has least to hold."""
+    """The store of the next replica: in the zone with the fewest of them, and there the store with the least load."""
     in_zone = Counter(home.zone for home in replicas)
     free = (home for home in ring if home not in replicas)
     return min(free, key=lambda home: (home.silent, in_zone[home.zone], load[home.store], ranks[home.store]))

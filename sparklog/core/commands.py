@@ -190,13 +190,13 @@ class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
 
 
 class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
-    """A new home of replicas; or, under a known id and with the INCARNATION it had, a fenced store that is back."""
+    """Register a new store; or, under its id and with its old INCARNATION, a fenced store that is back."""
 
     store: NewStore
 
 
 class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):
-    """The store takes part in nothing until it is registered again; where it led, another replica does."""
+    """Fence a store until it is registered again. Where it led, another replica is elected."""
 
     store: StoreId
 
@@ -216,10 +216,10 @@ class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
-    """Objects that the chain says a store holds are not there (rules F2, S1): `held` is where what is there ends.
+    """A store lacks objects that it should hold (rules F2, S1). `held` says up to where it still has each damaged log.
 
-    `incarnation` is the one in its INCARNATION now. If it is that of before, a partition that is not named lost
-    nothing; if it is another one, the store was wiped or swapped, and such a partition lost everything.
+    `incarnation` is what its INCARNATION says now. If it has not changed, partitions that are not in `held` lost
+    nothing. If it has changed, the store was wiped or swapped, and partitions that are not in `held` lost everything.
     """
 
     store: StoreId
@@ -238,7 +238,7 @@ class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
 class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
     """The agent of a store is silent, and no write has reached the store meanwhile either (rule E8).
 
-    `stopped`: the agent itself says so, because it was told to stop. That proves nothing about the store, which takes
+    With `stopped`, the agent itself says that somebody stopped it. That proves nothing about the store, which takes
     writes as before.
     """
 
@@ -258,7 +258,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
-    """What the replicas on a store hold. Partitions that changed since they were looked at are passed over."""
+    """What the replicas on a store hold. Partitions that changed since the agent looked are skipped."""
 
     store: StoreId
     registration: int
@@ -276,13 +276,13 @@ class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DropLagging(msgspec.Struct, frozen=True, tag="drop-lagging"):
-    """Take lagging replicas out of the ISR (rule I2). Partitions that changed meanwhile are passed over."""
+    """Take lagging replicas out of the ISR (rule I2). Partitions that changed meanwhile are skipped."""
 
     lagging: tuple[LaggingReplicas, ...]
 
 
 class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An election in one partition: of `store`, or of whoever is first by rule E1."""
+    """An election in one partition: of `store`, or of the first replica by rule E1."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -290,9 +290,9 @@ class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ElectLeaders(msgspec.Struct, frozen=True, tag="elect-leaders"):
-    """Elect leaders. Partitions where there is nothing to elect are passed over, unless none is left.
+    """Elect leaders. Partitions that refuse are skipped; if all refuse, the first error is raised.
 
-    `unclean`: a replica that lacks committed records may lead if no other can; they are lost.
+    With `unclean`, a replica that lacks committed records may lead if no other can. Those records are lost.
     """
 
     elections: tuple[Election, ...]
@@ -300,7 +300,7 @@ class ElectLeaders(msgspec.Struct, frozen=True, tag="elect-leaders"):
 
 
 class Move(msgspec.Struct, frozen=True, array_like=True):
-    """The stores that a partition is to have its replicas on, the preferred leader first."""
+    """The stores that the replicas of a partition move to, the preferred leader first."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -308,7 +308,7 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MoveReplicas(msgspec.Struct, frozen=True, tag="move-replicas"):
-    """Move replicas of partitions: all of these moves begin, or none."""
+    """Move replicas: all of these moves begin, or none."""
 
     moves: tuple[Move, ...]
 

@@ -115,7 +115,7 @@ class RecordTooLarge(InvalidInput):
 
 
 class InvalidRequiredAcks(InvalidInput):
-    """A write that is to land as a whole needs acks=all; nothing of it was appended."""
+    """A write that must be visible as a whole or not at all needs acks=all. Nothing was appended."""
 
     code = "INVALID_REQUIRED_ACKS"
 
@@ -259,13 +259,13 @@ class InvalidUpdateVersion(Conflict):
 
 
 class ElectionNotNeeded(Conflict):
-    """The partition already has the leader that was wanted, or one that lives."""
+    """The partition already has the wanted leader, or its leader can be reached."""
 
     code = "ELECTION_NOT_NEEDED"
 
 
 class NoReassignmentInProgress(Conflict):
-    """A move was to be cancelled where none is under way."""
+    """There is no move to cancel."""
 
     code = "NO_REASSIGNMENT_IN_PROGRESS"
 
@@ -305,7 +305,7 @@ class NotEnoughReplicas(TryAgain):
 
 
 class NotEnoughReplicasAfterAppend(TryAgain):
-    """It was written, but fewer stores are in sync by now than `min.insync.replicas`: readers do not see it yet."""
+    """The records are written, but now fewer than `min.insync.replicas` are in sync: readers do not see them yet."""
 
     code = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
 
@@ -314,7 +314,7 @@ class NotEnoughReplicasAfterAppend(TryAgain):
 
 
 class NotLeaderOrFollower(TryAgain):
-    """The leader's store does not hold what was to be written: upload it there, or find the new leader."""
+    """The leader's store does not hold the objects of this write: upload them there, or find the new leader."""
 
     code = "NOT_LEADER_OR_FOLLOWER"
 
@@ -338,7 +338,7 @@ class PreferredLeaderNotAvailable(TryAgain):
 
 
 class WriteLost(TryAgain):
-    """An election gave up records of this author that were written before; this call wrote nothing: do both again."""
+    """An unclean election gave up earlier records of this author, and this call wrote nothing: write both again."""
 
     code = "WRITE_LOST"
 

@@ -1,9 +1,9 @@
-"""What goes out of the state with slices: objects that no slice names any more, and whatever was remembered of a write.
+"""What leaves the state together with slices: objects that no slice names any more, and what was kept of the write.
 
-An election that makes a replica with less than all lead forgets the slices above its log end (rule E4). With them go
-the sequences, results and versions of what wrote them, so that a repeat is a first write again. After an unclean
-election, which may give up what was committed, results stay and say what is left (`losses.py`), and producers and
-applications remember what they lost until their authors have heard of it.
+If an election makes a replica the leader that lacks some slices, the log forgets them (rule E4). The sequences, results
+and versions of the writes go with them, so that a repeat counts as a first write. An unclean election may give up
+committed records. Then results stay and say what is left (`losses.py`), and producers and applications remember what
+they lost until they have been notified.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartitio
 
 
 def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[TopicPartition, int]:
-    """Forget the slices that elections gave up; returns the stored bytes of them, by partition.
+    """Forget the slices that elections gave up. Returns their stored bytes by partition.
 
-    An object that no slice names any more is an orphan from then on, as if it had never been named: a repeat of its
-    command, which is a first write again, may name it until FLOOR passes it.
+    An object that no slice names any more becomes an orphan, as if it had never been named. A repeat of its command
+    counts as a first write, and may name the object again until FLOOR passes it.
     """
     starts: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
@@ -84,9 +84,9 @@ def stored_bytes(slices: SliceColumns) -> int:
 
 
 def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> OffsetRange:
-    """From `start` to the end of the log; from the beginning of a slice that the log start cuts at `start`.
+    """The offsets from `start` to the end of the log. If the log start cuts a slice at `start`, from its beginning.
 
-    The new leader has nothing of that slice, and what lies below the log start was forgotten before.
+    The new leader has nothing of that slice, and its part below the log start was forgotten before.
     """
     behind = OffsetRange(start, state.partitions[key].next_offset)
     starts = state.slices.find(key, behind).columns["start"]
@@ -95,19 +95,19 @@ def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> Of
 
 def _released(state: ClusterState, numbers: Column) -> Column:
     """How many slices of each of these objects (ascending) were forgotten earlier."""
-    found = np.zeros(len(numbers), dtype=np.int64)
+    counts = np.zeros(len(numbers), dtype=np.int64)
     if len(numbers) <= len(state.released):
-        found[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]
+        counts[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]
     else:
         for number, count in state.released.items():
             at = int(numbers.searchsorted(number))
             if at < len(numbers) and numbers[at] == number:
-                found[at] = count
-    return found
+                counts[at] = count
+    return counts
 
 
 def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
-    """A producer goes on after the last batch of it that is left."""
+    """Let each producer continue after the last of its batches that is left."""
     for producer in list(state.producers.values()):
         batches = dict(producer.batches)
         for key in starts.keys() & producer.batches.keys():
@@ -129,7 +129,7 @@ def _cut(batch: SequencedBatch, end: Offset) -> SequencedBatch:
 
 
 def _last_batch(state: ClusterState, producer: Producer, key: TopicPartition) -> tuple[SequencedBatch, ...]:
-    """The last slice of a producer that the log still has, where more was forgotten than is remembered of it."""
+    """The last slice of a producer that the log still has, if all of its remembered batches were forgotten."""
     partition = state.partitions[key]
     columns = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
     own = (columns["producer_id"] == producer.producer_id) & (columns["producer_epoch"] == producer.producer_epoch)
@@ -142,7 +142,7 @@ def _last_batch(state: ClusterState, producer: Producer, key: TopicPartition) ->
 
 
 def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> None:
-    """Producers whose slices an unclean election gave up lost all between the first and the last of them."""
+    """Note what producers lost by an unclean election: everything from the first to the last slice given up."""
     producer_ids = removed.columns["producer_id"]
     for producer_id in np.unique(producer_ids[producer_ids >= 0]).tolist():
         producer = state.producers.get(producer_id)
@@ -154,14 +154,16 @@ def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> 
 
 
 def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetRange]) -> None:
-    """A version of which nothing is left may be written again. Older ones stay written.
+    """Let applications write a version again of which nothing is left. Older versions stay written.
 
-    `taken`: from the first slice that an unclean election gave up to the end of the last one. Other elections give up
-    nothing that an application wrote.
+    `taken` are the offsets of each partition that unclean elections gave up, from the first such slice to the end of
+    the last. Clean elections never give up what an application wrote.
     """
     for app_id, known in list(state.applications.items()):
         written = known.result.ranges
-        if not any(_overlaps(each, taken.get(TopicPartition(each.topic_id, each.partition))) for each in written):
+        if not any(
+            _overlaps(range_, taken.get(TopicPartition(range_.topic_id, range_.partition))) for range_ in written
+        ):
             continue
         lost, is_whole = given_up(state, written)
         version, result = known.version, known.result

@@ -1,6 +1,6 @@
-"""Objects that a store should hold: samples of them, those of a partition in order, and whether it still should (S1).
+"""Objects that a store should hold according to the chain (S1): samples of them, or all of a partition in order.
 
-The agent of a store looks for these objects. Everything is asked of a state; nothing here knows what is really there.
+The agent of a store looks for these objects. This file knows only the state, not what is really on the store.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, Sl
 
 
 class HeldObject(msgspec.Struct, frozen=True, array_like=True):
-    """An object that holds a slice of a replica below its log end; the slice begins at `start`."""
+    """An object with a slice below the log end of a replica. The slice begins at offset `start`."""
 
     topic_partition: TopicPartition
     start: Offset
@@ -25,16 +25,16 @@ class HeldObject(msgspec.Struct, frozen=True, array_like=True):
 
 
 def held_partitions(state: ClusterState, store: StoreId) -> list[TopicPartition]:
-    """The partitions of which the store is said to hold anything, ascending."""
+    """The partitions of which the store should hold anything, ascending."""
     return sorted(
-        TopicPartition(each.topic_id, each.partition)
-        for each in state.partitions.values()
-        if store in each.replication.replicas and each.log_start < each.replication.log_end(store)
+        TopicPartition(partition.topic_id, partition.partition)
+        for partition in state.partitions.values()
+        if store in partition.replication.replicas and partition.log_start < partition.replication.log_end(store)
     )
 
 
 def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> HeldObject | None:
-    """The object of the last slice of a partition that the store should hold completely; None if there is none."""
+    """The object of the last slice of a partition that the store should hold whole; None if there is none."""
     partition = state.partitions[key]
     log_end, width = partition.replication.log_end(store), 1
     while width < 2 * (log_end - partition.log_start):
@@ -63,16 +63,16 @@ def some_held(
 
 
 def all_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Iterator[HeldObject]:
-    """The objects of a partition that the store should hold, in the order of offsets, found as they are asked for."""
+    """The objects of a partition that the store should hold, in the order of offsets. Lazy: callers may stop early."""
     partition = state.partitions[key]
     held = OffsetRange(partition.log_start, partition.replication.log_end(store))
     return (_held(state, key, slice_) for slice_ in state.slices.walk(key, held))
 
 
 def is_still_held(state: ClusterState, store: StoreId, held: HeldObject) -> bool:
-    """Whether this state, too, says that the store holds the object at this offset.
+    """Whether the store should still hold the object at this offset according to this newer state.
 
-    False if retention, a rewrite, an election or a move came between: then the object may be gone rightly.
+    False if retention, a rewrite, an election or a move came in between: then it is right that the object is gone.
     """
     partition = state.partitions.get(held.topic_partition)
     if partition is None or store not in partition.replication.replicas:

@@ -1,4 +1,4 @@
-"""Who holds the slices of a partition, as the state says: what readers, rewrites, deletion and tables go by."""
+"""Which stores hold the slices of a partition, according to the state: `replication/holders.py` for many slices."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from sparklog.core.types import Holder, Offset, StoreId
 
 
 class Holding:
-    """The stores that hold slices of one partition. Made for many slices: nearly all are held by every replica."""
+    """The stores that hold slices of one partition. It is fast for many slices: nearly all are on every replica."""
 
     def __init__(self, state: ClusterState, partition: Partition) -> None:
         self._replicas = partition.replication
-        self._registrations = {each.store: each.registration for each in state.stores.values()}
-        self._unreachable = [each.store for each in state.stores.values() if not each.reachable]
+        self._registrations = {store.store: store.registration for store in state.stores.values()}
+        self._unreachable = [store.store for store in state.stores.values() if not store.reachable]
         self._level_up_to = min(self._replicas.log_ends)
         self._everywhere = self._of(self._level_up_to, ())
 
     def of(self, slice_end: Offset, named: Sequence[Holder]) -> tuple[StoreId, ...]:
-        """The stores that hold a slice up to `slice_end`, the first one to be tried first."""
+        """The stores that hold a slice up to `slice_end`, in the order in which a reader tries them."""
         return self._everywhere if slice_end <= self._level_up_to else self._of(slice_end, named)
 
     def _of(self, slice_end: Offset, named: Sequence[Holder]) -> tuple[StoreId, ...]:

@@ -78,14 +78,14 @@ def _topics(state: ClusterState) -> Iterator[str]:
         yield f"3: partitions {sorted(wanted ^ set(state.partitions))} are there and not of a topic, or the reverse"
 
 
-def _partition(state: ClusterState, each: Partition) -> Iterator[str]:
-    place, replicas = f"{each.topic_id}-{each.partition}", each.replication
+def _partition(state: ClusterState, partition: Partition) -> Iterator[str]:
+    place, replicas = f"{partition.topic_id}-{partition.partition}", partition.replication
     if not set(replicas.replicas) <= set(state.stores):
         yield f"4: {place} has replicas {replicas.replicas} of stores {list(state.stores)}"
     fenced = [store for store in replicas.isr if store in state.stores and state.stores[store].fenced]
     if fenced:
         yield f"4: {place} is in sync on {replicas.isr}, of which {fenced} are fenced"
-    topic = state.topics.get(each.topic_id)
+    topic = state.topics.get(partition.topic_id)
     if topic is not None:
         for line in broken(replicas, state.topic_config(topic).min_insync_replicas):
             yield f"5.{line} in {place}"
@@ -95,7 +95,8 @@ def _slices(state: ClusterState) -> Iterator[str]:
     columns = state.slices.everything().columns
     keys, starts, ends = columns["partition_key"], columns["start"], columns["end"]
     epoch_starts = {
-        partition_key(key): {start for _, start in each.replication.epochs} for key, each in state.partitions.items()
+        partition_key(key): {start for _, start in partition.replication.epochs}
+        for key, partition in state.partitions.items()
     }
     wrong = (columns["records"] < 1) | (columns["records"] > ends - starts)
     if wrong.any():
@@ -108,35 +109,38 @@ def _slices(state: ClusterState) -> Iterator[str]:
     torn[1:] = same & (starts[1:] != ends[:-1]) & ((starts[1:] < ends[:-1]) | ~begun[1:])
     if torn.any():
         yield f"7: slices {_shown(columns, torn)} do not begin where the one before ends"
-    for topic_partition, each in state.partitions.items():
+    for topic_partition, partition in state.partitions.items():
         of = slice(*np.searchsorted(keys, [partition_key(topic_partition), partition_key(topic_partition) + 1]))
-        for store, log_end in zip(each.replication.replicas, each.replication.log_ends, strict=True):
-            inside = (starts[of] < log_end) & (log_end < ends[of]) & (log_end != each.log_start)
+        for store, log_end in zip(partition.replication.replicas, partition.replication.log_ends, strict=True):
+            inside = (starts[of] < log_end) & (log_end < ends[of]) & (log_end != partition.log_start)
             if inside.any():
                 yield f"6: the LEO {log_end} of {store} in {topic_partition} lies inside a slice"
-            if log_end < each.next_offset and not ((starts[of] <= log_end) & (log_end < ends[of])).any():
+            if log_end < partition.next_offset and not ((starts[of] <= log_end) & (log_end < ends[of])).any():
                 yield f"6: no slice begins at the LEO {log_end} of {store} in {topic_partition}, a gap does"
     firsts = {int(key): row for row, key in reversed(list(enumerate(keys.tolist())))} if len(keys) else {}
     lasts = {int(key): row for row, key in enumerate(keys.tolist())}
     sums = {int(key): 0 for key in firsts}
     for key, length in zip(keys.tolist(), columns["length"].tolist(), strict=True):
         sums[key] += length
-    for topic_partition, each in state.partitions.items():
+    for topic_partition, partition in state.partitions.items():
         key = partition_key(topic_partition)
         first, last = firsts.pop(key, None), lasts.get(key)
-        if each.size_bytes != sums.get(key, 0):
-            yield f"11: {topic_partition} says {each.size_bytes} bytes, its slices have {sums.get(key, 0)}"
+        if partition.size_bytes != sums.get(key, 0):
+            yield f"11: {topic_partition} says {partition.size_bytes} bytes, its slices have {sums.get(key, 0)}"
         if first is None or last is None:
-            if each.log_start != each.next_offset and each.next_offset not in epoch_starts[key]:
-                yield f"7: {topic_partition} has no slice, log start {each.log_start}, next offset {each.next_offset}"
+            if partition.log_start != partition.next_offset and partition.next_offset not in epoch_starts[key]:
+                yield (
+                    f"7: {topic_partition} has no slice, log start {partition.log_start}, "
+                    f"next offset {partition.next_offset}"
+                )
         elif not (
-            each.log_start < ends[first]
-            and (starts[first] <= each.log_start or int(starts[first]) in epoch_starts[key])
-            and (ends[last] == each.next_offset or each.next_offset in epoch_starts[key])
+            partition.log_start < ends[first]
+            and (starts[first] <= partition.log_start or int(starts[first]) in epoch_starts[key])
+            and (ends[last] == partition.next_offset or partition.next_offset in epoch_starts[key])
         ):
             yield (
                 f"7: {topic_partition} has slices from [{starts[first]}, {ends[first]}) to {ends[last]}, "
-                f"log start {each.log_start}, next offset {each.next_offset}"
+                f"log start {partition.log_start}, next offset {partition.next_offset}"
             )
     if firsts:
         yield f"8: slices of partitions {sorted(firsts)} that are not there"
@@ -153,7 +157,7 @@ def _objects(state: ClusterState) -> Iterator[str]:
     if len(objects) != len(state.objects):
         yield f"10: {len(state.objects)} objects, {len(objects)} numbers"
     named_by = dict(
-        zip(*(each.tolist() for each in np.unique(columns["object_number"], return_counts=True)), strict=True)
+        zip(*(column.tolist() for column in np.unique(columns["object_number"], return_counts=True)), strict=True)
     )
     rows = zip(
         *(columns[name].tolist() for name in ("partition_key", "object_number", "position", "length")), strict=True
@@ -171,7 +175,7 @@ def _objects(state: ClusterState) -> Iterator[str]:
         first = state.objects.slices(number)
         if retired != (names == 0) or (released and retired) or (not retired and released + names != first):
             yield f"10: object {number}: first {first} slices, {released} released, {names} live, retired {retired}"
-    for number in {*state.released, *(each.number for each in state.retired)} - set(objects):
+    for number in {*state.released, *(object_.number for object_ in state.retired)} - set(objects):
         yield f"10: object {number} is released or retired, and not there"
 
 
@@ -187,9 +191,11 @@ def _producers(state: ClusterState) -> Iterator[str]:
             for before, after in pairwise(batches):
                 if sequence_after(before.last_sequence, 1) != after.first_sequence or before.end > after.start:
                     yield f"13: {place} has {before} and then {after}"
-            for each in batches:
-                if (each.last_sequence - each.first_sequence) % SEQUENCES + 1 != records_between(each.start, each.end):
-                    yield f"13: {place} has {each}: as many offsets as sequence numbers were wanted"
+            for batch in batches:
+                if (batch.last_sequence - batch.first_sequence) % SEQUENCES + 1 != records_between(
+                    batch.start, batch.end
+                ):
+                    yield f"13: {place} has {batch}: as many offsets as sequence numbers were wanted"
 
 
 def _shown(columns: Mapping[str, Column], rows: Column) -> list[tuple[int, int, int]]:

@@ -1,7 +1,7 @@
-"""Records that an election gave up after their authors were told that they are written, and who hears of it (rule E4).
+"""Acknowledged records that an unclean election gave up, and how their authors learn of it (rule E4).
 
-A producer is refused until it begins its next epoch. An application hears once, in place of a write: a record of the
-chain notes that it did. A command that is submitted again hears what is left of it.
+A producer is refused until it begins its next epoch. An application gets the error once, in place of its next write; a
+record in the chain says that it got it. A command that is submitted again gets an error that says what is left of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def listed(lost: Sequence[LostRecords]) -> str:
 
 
 def unheard_loss(state: ClusterState, application: Application | None) -> LossReported | None:
-    """The record by which the author of an application's next write hears of its loss; None if there is none."""
+    """The record that notifies an application of its loss in place of its next write; None if it lost nothing."""
     known = None if application is None else state.applications.get(application.app_id)
     if application is None or known is None or known.lost is None:
         return None
@@ -34,7 +34,7 @@ def version_lost(application: Application, lost: LostVersion) -> WriteLost:
     left = "write it again" if lost.is_whole else "its other records are left, and it counts as written"
     return WriteLost(
         f"version {lost.version} of {application.app_id} was lost in an unclean election: {listed(lost.records)}; "
-        f"{left}. Version {application.version} was not written now; this is said once, and the next write is made"
+        f"{left}. Version {application.version} was not written now. This error comes once: the next write will succeed"
     )
 
 
@@ -54,7 +54,7 @@ def check_left(state: ClusterState, result: CommandResult) -> None:
 
 
 def given_up(state: ClusterState, written: Sequence[AppendedRange]) -> tuple[tuple[LostRecords, ...], bool]:
-    """What elections gave up of the ranges of a write, and whether that is all of them."""
+    """The parts of a write's ranges that elections gave up, and whether that is the whole write."""
     gaps = tuple(gap for range_ in written for gap in _gaps(state, range_))
     return gaps, sum(gap.end - gap.start for gap in gaps) == sum(range_.end - range_.start for range_ in written)
 

@@ -29,7 +29,7 @@ def sampled_objects(state: ClusterState, most: int) -> list[ObjectSample]:
     while topics and len(chosen) < most:
         left = []
         for samples in topics:
-            sample = next((each for each in samples if each.object.number not in chosen), None)
+            sample = next((sample for sample in samples if sample.object.number not in chosen), None)
             if sample is not None and len(chosen) < most:
                 chosen[sample.object.number] = sample
                 left.append(samples)

@@ -1,7 +1,7 @@
-"""What an entry says of a partition's replicas: the fields that differ, as they are from then on.
+"""The change of a partition's replicas in a record: the fields that differ, with their new values.
 
-A record carries the outcome of a transition and not its reason, so that applying it repeats no rule. An append on all
-replicas and a rewrite change what follows from their offsets alone; only what differs from that is in the record.
+A record carries the outcome of a transition and not its reason, so that applying it repeats no rule. For an append or a
+rewrite, the usual outcome follows from the offsets: every replica has it. The record then has only what differs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
 
 
 class PartitionChange(msgspec.Struct, frozen=True):
-    """The fields of `Replication` that are other ones from now on; what is unset stays.
+    """New values for fields of `Replication`. Unset fields stay as they are.
 
-    The slices from `forgotten_from` on are forgotten, and whatever was remembered of them (rule E4).
+    The slices from `forgotten_from` on are forgotten, and everything that was remembered of them (rule E4).
     """
 
     topic_id: TopicId
@@ -39,7 +39,7 @@ class PartitionChange(msgspec.Struct, frozen=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Which partition it is."""
+        """The key of the partition."""
         return TopicPartition(self.topic_id, self.partition)
 
 
@@ -49,7 +49,7 @@ _FIELDS = tuple(name for name in Replication.__struct_fields__ if name in Partit
 def change_from(
     before: Replication, after: Replication, of: TopicPartition, forgotten: OffsetRange | None = None
 ) -> PartitionChange | None:
-    """The change that makes `after` of `before`; None if nothing is to be said."""
+    """The change that turns `before` into `after`; None if they are equal and nothing was forgotten."""
     if after == before and forgotten is None:
         return None
     differing = {name: getattr(after, name) for name in _FIELDS if getattr(after, name) != getattr(before, name)}
@@ -58,6 +58,6 @@ def change_from(
 
 
 def changed_by(change: PartitionChange, before: Replication) -> Replication:
-    """The replicas as the change says they are, where before they were as in `before`."""
-    given = {name: value for name in _FIELDS if (value := getattr(change, name)) is not UNSET}
-    return msgspec.structs.replace(before, **given)
+    """The replicas after the change."""
+    changed = {name: value for name in _FIELDS if (value := getattr(change, name)) is not UNSET}
+    return msgspec.structs.replace(before, **changed)

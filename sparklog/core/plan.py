@@ -134,19 +134,19 @@ def plan_range(state: ClusterState, topic: Topic, partition: int, offsets: Offse
 def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[Slice]) -> tuple[SliceToRead, ...]:
     """Slices of a partition with their objects, and where these can be read."""
     holding = Holding(state, partition)
-    found = []
-    for each in slices:
-        named = named_object(state, each)
-        found.append(SliceToRead(each, named, holding.of(each.end, named.object.holders)))
-    return tuple(found)
+    readable = []
+    for slice_ in slices:
+        named = named_object(state, slice_)
+        readable.append(SliceToRead(slice_, named, holding.of(slice_.end, named.object.holders)))
+    return tuple(readable)
 
 
-def named_object(state: ClusterState, each: Slice) -> NamedObject:
+def named_object(state: ClusterState, slice_: Slice) -> NamedObject:
     """The object that a slice of the state names."""
-    existing = state.objects.get(each.object_number)
+    existing = state.objects.get(slice_.object_number)
     if existing is None:
-        raise AssertionError(f"slice {each} names an object that the state does not have")
-    return NamedObject(each.object_number, existing)
+        raise AssertionError(f"slice {slice_} names an object that the state does not have")
+    return NamedObject(slice_.object_number, existing)
 
 
 def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:
@@ -178,56 +178,60 @@ def pack(
     Ranges come ordered by (topic, partition, start). A task holds at most `max_records` records. If there are
     fewer tasks than `min_tasks`, ranges are cut further in proportion to their records, as Spark's Kafka source does.
     """
-    ranges = [each for each in ranges if each.start < each.end]
-    cut = [part for each in ranges for part in _cut(each, _pieces(each, max_bytes, max_records))]
+    ranges = [range_ for range_ in ranges if range_.start < range_.end]
+    cut = [part for range_ in ranges for part in _cut(range_, _pieces(range_, max_bytes, max_records))]
     tasks = _packed(cut, max_bytes, max_records)
     if min_tasks is None or len(tasks) >= min_tasks or not ranges:
         return tasks
     return [
         [part]
-        for each, share in zip(ranges, _shares(ranges, min_tasks), strict=True)
-        for part in _cut(each, max(share, _pieces(each, max_bytes, max_records)))
+        for range_, share in zip(ranges, _shares(ranges, min_tasks), strict=True)
+        for part in _cut(range_, max(share, _pieces(range_, max_bytes, max_records)))
     ]
 
 
 def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
     """How many tasks each range gets: small ranges get one each, the others share the rest by their records."""
-    records = [records_between(each.start, each.end) for each in ranges]
+    records = [records_between(range_.start, range_.end) for range_ in ranges]
     total = sum(records)
-    small = [_share(each, total, tasks) == 1 for each in records]
-    others = sum(each for each, is_small in zip(records, small, strict=True) if not is_small)
+    small = [_share(count, total, tasks) == 1 for count in records]
+    others = sum(count for count, is_small in zip(records, small, strict=True) if not is_small)
     rest = max(1, tasks - sum(small))
-    return [1 if is_small else _share(each, others, rest) for each, is_small in zip(records, small, strict=True)]
+    return [1 if is_small else _share(count, others, rest) for count, is_small in zip(records, small, strict=True)]
 
 
 def _share(records: int, total: int, tasks: int) -> int:
     return max(1, (2 * records * tasks + total) // (2 * total))  # rounded half up, as Java does
 
 
-def _pieces(each: WeighedRange, max_bytes: int, max_records: int | None) -> int:
-    by_bytes = -(-each.size_bytes // max_bytes)
-    by_records = -(-records_between(each.start, each.end) // max_records) if max_records else 1
+def _pieces(range_: WeighedRange, max_bytes: int, max_records: int | None) -> int:
+    by_bytes = -(-range_.size_bytes // max_bytes)
+    by_records = -(-records_between(range_.start, range_.end) // max_records) if max_records else 1
     return max(1, by_bytes, by_records)
 
 
-def _cut(each: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
-    records = records_between(each.start, each.end)
+def _cut(range_: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
+    records = records_between(range_.start, range_.end)
     pieces = min(pieces, records)
     edges = [records * index // pieces for index in range(pieces + 1)]
     for low, high in pairwise(edges):
-        share = each.size_bytes * high // records - each.size_bytes * low // records  # the shares add up to the whole
-        yield WeighedRange(each.topic_id, each.partition, Offset(each.start + low), Offset(each.start + high), share)
+        share = (
+            range_.size_bytes * high // records - range_.size_bytes * low // records
+        )  # the shares add up to the whole
+        yield WeighedRange(
+            range_.topic_id, range_.partition, Offset(range_.start + low), Offset(range_.start + high), share
+        )
 
 
 def _packed(ranges: Iterable[WeighedRange], max_bytes: int, max_records: int | None) -> list[list[WeighedRange]]:
     tasks: list[list[WeighedRange]] = []
     size_bytes = records = 0
-    for each in ranges:
-        own = records_between(each.start, each.end)
-        full = size_bytes + each.size_bytes > max_bytes or (max_records is not None and records + own > max_records)
+    for range_ in ranges:
+        own = records_between(range_.start, range_.end)
+        full = size_bytes + range_.size_bytes > max_bytes or (max_records is not None and records + own > max_records)
         if not tasks or full:
             tasks.append([])
             size_bytes = records = 0
-        tasks[-1].append(each)
-        size_bytes, records = size_bytes + each.size_bytes, records + own
+        tasks[-1].append(range_)
+        size_bytes, records = size_bytes + range_.size_bytes, records + own
     return tasks

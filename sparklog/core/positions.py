@@ -1,4 +1,4 @@
-"""Positions that readers keep, and how far they are still right after elections (KIP-320, REPLICATION E5)."""
+"""Positions that readers keep, and up to where they are still right after elections (KIP-320, REPLICATION E5)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, To
 class Position(msgspec.Struct, frozen=True, array_like=True):
     """A reader has everything below `offset`, as the log was under `leader_epoch`.
 
-    That is the partition's epoch in the state that the reader planned with. (A Kafka client keeps the epoch of its last
-    record, which is checked in the same way.) A topic that is deleted and created again has another id.
+    `leader_epoch` is the partition's epoch in the state that the reader planned with. (A Kafka client keeps the epoch
+    of its last record, which is checked in the same way.) A topic that is deleted and created again has another id.
     """
 
     chain_id: str
@@ -26,10 +26,10 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 
 
 def right_up_to(state: ClusterState, position: Position) -> Offset:
-    """The largest offset, at most that of the position, up to which its reader has what the log had and still has.
+    """The largest offset, at most that of the position, below which the log still has what the reader has read.
 
-    It is below the position's offset if an unclean election gave up records there after the position was taken; where
-    the history no longer has the position's epoch, records that were given up a little earlier count too. Whether the
+    It is below the position's offset if an unclean election gave up records there after the position was taken. If the
+    history no longer has the position's epoch, records that were given up a little earlier count, too. Whether the
     offset is still above the log start is another question. Raises InconsistentClusterId (the position is of another
     cluster), UnknownTopicOrPartition (the topic was deleted, or created again), UnknownLeaderEpoch (the epoch is newer
     than this state).

@@ -42,22 +42,22 @@ class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
 
 
 class StoreFenced(msgspec.Struct, frozen=True, tag="store-fenced"):
-    """The store takes part in nothing until it is registered again; what names it by an older number is stale."""
+    """The store is fenced until it is registered again. Everything that names it by an older number is stale."""
 
     store: StoreId
     registration: int
 
 
 class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
-    """The store is no home of replicas any more."""
+    """The store is no longer registered."""
 
     store: StoreId
 
 
 class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
-    """The agent of a store came up, or fell silent. None: nobody says whether the store can be reached.
+    """The agent of a store came up (true) or fell silent (false). None: unknown, so the store counts as reachable.
 
-    That is so after a clean stop of the agent, and once a write has reached a store whose agent is silent.
+    It is None after a clean stop of the agent, and after a write has reached a store whose agent is silent.
     """
 
     store: StoreId
@@ -65,7 +65,7 @@ class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
 
 
 class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions-changed"):
-    """The replicas of these partitions are other ones from now on, each partition at most once."""
+    """Changes to the replicas of these partitions. Each partition is named at most once."""
 
     changes: tuple[PartitionChange, ...]
 
@@ -216,7 +216,7 @@ class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgo
 
 
 class LossReported(msgspec.Struct, frozen=True, tag="loss-reported"):
-    """The application's author hears what it lost, in place of a write; it hears so once (rule E4)."""
+    """The application was notified of what it lost, in place of a write. That happens only once (rule E4)."""
 
     application: Application
     lost: LostVersion

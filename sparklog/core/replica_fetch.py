@@ -1,7 +1,7 @@
-"""What the replicas on a store lack, whom to fetch it from, and what to report once it is there (rules F1, I1, N-07).
+"""What the replicas on a store lack, where to fetch it, and what to report once it is there (rules F1, I1, N-07).
 
-A replica is filled from its log end on, in the order of offsets. A plan is bounded by objects and bytes per source,
-whatever is missing altogether: slices are found a window at a time.
+A replica is filled from its log end on, in the order of offsets. However much is missing, a plan is bounded by objects
+and bytes per source, because slices are found a window at a time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, St
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """How much one plan takes: objects and bytes from each source.
+    """How large a plan may be: objects and bytes from each source.
 
-    `in_vain`: after looking at so many partitions whose sources are busy or have full batches, it ends.
+    The plan also ends after `in_vain` partitions whose sources are busy or already have a full batch.
     """
 
     objects: int = 128
@@ -32,9 +32,9 @@ class FetchLimits(msgspec.Struct, frozen=True):
 
 
 class ObjectToFetch(msgspec.Struct, frozen=True, array_like=True):
-    """An object that a replica of `topic_partition` needs, and the `sources` that hold it, the first to be asked first.
+    """An object that a replica of `topic_partition` needs, and the `sources` that hold it, in the order of asking.
 
-    Without sources the chain says that nobody but the store itself holds it: it is looked for there.
+    If there are no sources, only the store itself holds the object according to the chain: look for it there.
     """
 
     number: ObjectNumber
@@ -61,9 +61,9 @@ class FetchBatch(msgspec.Struct, frozen=True):
 class UnderWay:
     """What a plan works around.
 
-    `checked`: objects that are on the store and not reported yet. `copying`: objects on their way there. `partitions`
-    are part of an unfinished batch, or wait after an error. `busy` sources have a batch, `failing` ones wait after an
-    error. A plan starts behind the partition `after`, so that none has to wait for ever.
+    `checked` are objects that are on the store and not reported yet, `copying` are objects on their way there.
+    `partitions` are in an unfinished batch, or wait after an error. `busy` sources have a batch, `failing` sources wait
+    after an error. A plan starts behind the partition `after`, so that no partition waits for ever.
     """
 
     checked: Collection[ObjectNumber] = ()
@@ -83,7 +83,7 @@ class Standing:
 
 
 def standing(state: ClusterState, store: StoreId) -> Standing:
-    """Which replicas on the store lack something. One that is being removed counts until it is gone."""
+    """Which replicas on the store lack something. A replica that is being removed counts until it is gone."""
     behind: list[TopicPartition] = []
     joinable: list[TopicPartition] = []
     for partition in state.partitions.values():
@@ -114,7 +114,7 @@ def plan_fetch(
     under_way: UnderWay,
     limits: FetchLimits | None = None,
 ) -> tuple[list[FetchBatch], TopicPartition | None]:
-    """A batch for each source that has none, and the partition to go on behind: `after` of the next plan.
+    """A batch for each source that has none, and the partition behind which the next plan starts (its `after`).
 
     `behind` ascends. A partition is fetched from one source at a time: the first that holds its first missing slice. An
     object that several partitions need is fetched once.
@@ -149,10 +149,10 @@ def plan_fetch(
 def replica_reports(
     state: ClusterState, store: StoreId, at: Standing, checked: Collection[ObjectNumber]
 ) -> tuple[ReplicaReport, ...]:
-    """What the store's agent may report by this state, once these objects were checked to be there.
+    """The reports that the store's agent may make on this state, given the objects that are known to be there.
 
-    A log end rises over the contiguous slices whose objects are there. A replica that may join the ISR is reported
-    even if it does not rise.
+    A log end rises over the contiguous slices whose objects are there. A replica that may join the ISR is reported even
+    if its log end does not rise.
     """
     joinable = set(at.joinable)
     reports = []
@@ -205,7 +205,7 @@ class _Run:
         self.source = None if self._next is None else self._source_of(self._next)
 
     def objects(self, copying: Collection[ObjectNumber]) -> Iterator[ObjectToFetch]:
-        """Objects in order, up to one that the source does not hold."""
+        """The objects in order, up to the first one that the source does not hold."""
         next_ = self._next
         while next_ is not None and (self.source in next_.sources or self._source_of(next_) == self.source):
             others = tuple(store for store in next_.sources if store != self.source)
@@ -247,7 +247,7 @@ class _Batch:
         return len(self.objects) < self.limits.objects and self.size_bytes < self.limits.size_bytes
 
     def take(self, key: TopicPartition, run: _Run, copying: set[ObjectNumber]) -> None:
-        """Objects of a partition while there is room. They are `copying` from now on."""
+        """Add objects of a partition while there is room. They are `copying` from now on."""
         self.partitions.append(key)
         for wanted in run.objects(copying):
             self.objects.append(wanted)

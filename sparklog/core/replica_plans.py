@@ -1,4 +1,4 @@
-"""What an operator wishes for many partitions at once, as commands, and what a command would change in each of them."""
+"""Moves and elections of many partitions at once, for operators, and what such a command would change in each."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def partitions_named(state: ClusterState, topic: str | None, partition: int | No
     topics = [topic_of(state, name) for name in names]
     if partition is not None and topic is not None:
         return [partition_of(state, topics[0], partition)]
-    return [each for named in topics for each in state.partitions_of(named)]
+    return [partition for named in topics for partition in state.partitions_of(named)]
 
 
 def moves_to(partitions: Iterable[Partition], to: Sequence[StoreId]) -> tuple[Move, ...]:
     """The moves after which each partition has its replicas on these stores, the preferred leader first."""
-    return tuple(_move(each, tuple(to)) for each in partitions if each.replication.target != tuple(to))
+    return tuple(_move(partition, tuple(to)) for partition in partitions if partition.replication.target != tuple(to))
 
 
 def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partition]) -> tuple[Move, ...]:
@@ -56,47 +56,47 @@ def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partit
     Raises BrokerIdNotRegistered, InvalidReplicationFactor.
     """
     registered_store(state, leaving)
-    concerned = [each for each in partitions if leaving in each.replication.target]
+    concerned = [partition for partition in partitions if leaving in partition.replication.target]
     load = {store: use.replicas for store, use in store_uses(state).items()}
-    targets = moved_off(leaving, [each.replication.target for each in concerned], homes(state), load)
-    return tuple(_move(each, target) for each, target in zip(concerned, targets, strict=True))
+    targets = moved_off(leaving, [partition.replication.target for partition in concerned], homes(state), load)
+    return tuple(_move(partition, target) for partition, target in zip(concerned, targets, strict=True))
 
 
 def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
     """The moves that cancel those under way. Raises NoReassignmentInProgress if there is none."""
-    moving = [each for each in partitions if each.replication.adding or each.replication.removing]
+    moving = [partition for partition in partitions if partition.replication.adding or partition.replication.removing]
     if not moving:
         raise NoReassignmentInProgress("wanted to cancel moves of replicas, found none under way there")
-    return tuple(_move(each, each.replication.original) for each in moving)
+    return tuple(_move(partition, partition.replication.original) for partition in moving)
 
 
 def preferred_elections(state: ClusterState, partitions: Iterable[Partition]) -> tuple[Election, ...]:
-    """The elections that bring each lead to where the assignment wants it, or at least to a store that can be reached.
+    """The elections that make the preferred leader lead each partition, or at least a store that can be reached.
 
-    The preferred leader is the first replica, which may have to catch up before (rule E7).
+    The preferred leader is the first replica. It may have to catch up first (rule E7).
     """
     elections = []
-    for each in partitions:
-        value = each.replication
+    for partition in partitions:
+        value = partition.replication
         if value.leader is None or not state.stores[value.leader].reachable:
-            elections.append(Election(each.topic_id, each.partition))
+            elections.append(Election(partition.topic_id, partition.partition))
         elif value.leader != value.target[0]:
-            elections.append(Election(each.topic_id, each.partition, value.target[0]))
+            elections.append(Election(partition.topic_id, partition.partition, value.target[0]))
     return tuple(elections)
 
 
 def elections_of(store: StoreId, partitions: Iterable[Partition]) -> tuple[Election, ...]:
     """Elections that make the store lead each of these partitions."""
-    return tuple(Election(each.topic_id, each.partition, store) for each in partitions)
+    return tuple(Election(partition.topic_id, partition.partition, store) for partition in partitions)
 
 
 def outcomes(state: ClusterState, records: Iterable[Record]) -> list[Outcome]:
-    """The partitions that these records of a decision change, by topic name and number."""
+    """The partitions that these records change, by topic name and number."""
     changes = [change for record in records if isinstance(record, PartitionsChanged) for change in record.changes]
-    found = []
+    results = []
     for change in changes:
         before = state.partitions[change.topic_partition].replication
-        found.append(
+        results.append(
             Outcome(
                 topic=state.topics[change.topic_id].name,
                 partition=change.partition,
@@ -104,14 +104,14 @@ def outcomes(state: ClusterState, records: Iterable[Record]) -> list[Outcome]:
                 after=changed_by(change, before),
             )
         )
-    return sorted(found, key=lambda outcome: (outcome.topic, outcome.partition))
+    return sorted(results, key=lambda outcome: (outcome.topic, outcome.partition))
 
 
 def outcomes_of_elections(
     state: ClusterState, elections: Iterable[Election], *, unclean: bool = False
 ) -> list[Outcome]:
-    """What each election would lead to, also those that would be refused."""
-    found = []
+    """What each election would lead to, including those that would be refused."""
+    results = []
     for election in elections:
         try:
             records = decide_elect_leaders(state, ElectLeaders((election,), unclean))
@@ -120,10 +120,10 @@ def outcomes_of_elections(
             if partition is None:
                 raise
             name, value = state.topics[election.topic_id].name, partition.replication
-            found.append(Outcome(topic=name, partition=election.partition, before=value, after=value, refused=error))
+            results.append(Outcome(topic=name, partition=election.partition, before=value, after=value, refused=error))
         else:
-            found += outcomes(state, records)
-    return found
+            results += outcomes(state, records)
+    return results
 
 
 def _move(partition: Partition, to: tuple[StoreId, ...]) -> Move:
@@ -131,4 +131,4 @@ def _move(partition: Partition, to: tuple[StoreId, ...]) -> Move:
 
 
 def _length(ranges: Iterable[OffsetRange]) -> int:
-    return sum(each.end - each.start for each in ranges)
+    return sum(range_.end - range_.start for range_ in ranges)

@@ -1,4 +1,4 @@
-"""What is known of each replica: its part in the partition, and how far it is behind the leader's log."""
+"""The status of each replica: its role in the partition, and how far it is behind the end of the log."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A replica of a partition. `lag_records` and `lag_bytes` lie between its `log_end` and the end of the log.
 
-    `size_bytes` are stored batch bytes up to `log_end`. `may_lead`: it lacks nothing that is committed, and so may lead
-    if nobody before it can be reached. `reachable` is as far as the chain knows.
+    `size_bytes` are stored batch bytes up to `log_end`. `may_lead`: it has every committed record, so it may lead if no
+    replica before it can be reached. `reachable` is what the chain knows.
     """
 
     store: StoreId
@@ -36,7 +36,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreUse(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the cluster a store holds. `size_bytes` are stored batch bytes; older copies may be there, too."""
+    """How much of the cluster a store holds. `size_bytes` are stored batch bytes of its replicas, without orphans."""
 
     replicas: int
     leaders: int
@@ -68,7 +68,7 @@ def replica_statuses(state: ClusterState, partition: Partition) -> Iterator[Repl
 
 
 def store_uses(state: ClusterState) -> dict[StoreId, StoreUse]:
-    """What each store of the cluster has."""
+    """How much each store of the cluster holds."""
     replicas: Counter[StoreId] = Counter()
     leaders: Counter[StoreId] = Counter()
     sizes: Counter[StoreId] = Counter()

@@ -1,7 +1,7 @@
-"""What is wrong with the replicas of a cluster, in sentences for people.
+"""The health of the replicas of a cluster, in sentences for people.
 
-Wrong: a partition that nobody can write to or that can't take a write with acks=all. A remark: a partition that has
-fewer replicas in sync than it should, and a store that takes no part.
+Wrong is a partition without a leader, or one that can't take a write with acks=all. A partition that has fewer replicas
+in sync than it should is worth a remark. So is a store that is fenced or silent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHOWN = 5  # partitions of a topic that are named
 
 
 class ReplicationHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of partitions, and the sentences. A partition counts in the first that fits of the three."""
+    """Counts of partitions, and the sentences. A partition counts only once, in the first of the three that fits."""
 
     offline: int
     under_min_isr: int
@@ -70,7 +70,7 @@ def replication_health(state: ClusterState) -> ReplicationHealth:
 
 
 def min_isr_warning(topic: str, config: TopicConfig, replication_factor: int) -> str | None:
-    """A warning if a topic wants more replicas in sync than it has, which Kafka takes for as many as it has."""
+    """A warning if min.insync.replicas is more than a topic's replicas: as in Kafka, it then means all of them."""
     if config.min_insync_replicas <= replication_factor:
         return None
     return (

@@ -78,4 +78,4 @@ def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str]
     The delay began at the time of the entry that retired them. So `clock_ms` must be the machine's clock, never a time
     that a user passes in: readers were promised the whole delay.
     """
-    return [each for each in state.retired.due(clock_ms) if topics is None or each.topic in topics]
+    return [object_ for object_ in state.retired.due(clock_ms) if topics is None or object_.topic in topics]

@@ -79,7 +79,7 @@ _COLUMNS: tuple[tuple[str, np.dtype[Any], Callable[[Any], Any]], ...] = tuple(
 
 def slice_columns(slices: Sequence[Slice]) -> dict[str, Column]:
     """The slices as columns, one row each, in the order given."""
-    spans = [each.producer or _NO_SPAN for each in slices]
+    spans = [slice_.producer or _NO_SPAN for slice_ in slices]
     return {
         name: np.fromiter(map(value_in, spans if name in _SPAN_FIELDS else slices), dtype, len(slices))
         for name, dtype, value_in in _COLUMNS
@@ -148,9 +148,9 @@ class SliceTable:
             self._seal(added)
             return
         tail = self._tail
-        for each in added:
-            key = (each.topic_id << 32) | each.partition
-            tail[key] = _with(tail.get(key), each)
+        for slice_ in added:
+            key = (slice_.topic_id << 32) | slice_.partition
+            tail[key] = _with(tail.get(key), slice_)
         self._tail_rows += len(added)
 
     def seal(self) -> None:
@@ -233,10 +233,10 @@ class SliceTable:
         run = self._tail.get(key)
         if run:
             tail = _slices(run)
-            goes = [each for each in tail if each.start >= offsets.start and each.end <= offsets.end]
+            goes = [slice_ for slice_ in tail if slice_.start >= offsets.start and slice_.end <= offsets.end]
             if goes:
                 found.append(slice_columns(goes))
-                stays = [each for each in tail if each.start < offsets.start or each.end > offsets.end]
+                stays = [slice_ for slice_ in tail if slice_.start < offsets.start or slice_.end > offsets.end]
                 if stays:
                     self._tail[key] = (stays, len(stays))
                 else:
@@ -263,7 +263,7 @@ class SliceTable:
         for key in [key for key in self._tail if first <= key <= last]:
             slices = _slices(self._tail.pop(key))
             self._tail_rows -= len(slices)
-            numbers.append(np.array([each.object_number for each in slices], dtype=DTYPES["object_number"]))
+            numbers.append(np.array([slice_.object_number for slice_ in slices], dtype=DTYPES["object_number"]))
         return np.concatenate(numbers)
 
 
@@ -310,9 +310,9 @@ def _row_range(block: Block, key: int, start: int, end: int) -> tuple[int, int]:
     )
 
 
-def _start(each: Slice) -> Offset:
-    return each.start
+def _start(slice_: Slice) -> Offset:
+    return slice_.start
 
 
-def _end(each: Slice) -> Offset:
-    return each.end
+def _end(slice_: Slice) -> Offset:
+    return slice_.end

@@ -119,7 +119,7 @@ class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Producer(msgspec.Struct, frozen=True, array_like=True):
     """An idempotent producer: its epoch, and per partition its last five batches, oldest first.
 
-    `lost`: what unclean elections gave up of its records. It writes nothing more until it has begun its next epoch.
+    `lost` is what unclean elections gave up of its records. Its writes are then refused until it begins its next epoch.
     """
 
     producer_id: ProducerId
@@ -130,9 +130,9 @@ class Producer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
-    """The last version an application wrote, and what that write led to.
+    """The last version an application wrote, and the result of that write.
 
-    `lost`: what an unclean election gave up of it, until its author hears of that.
+    `lost` is what an unclean election gave up of it, until the application was notified.
     """
 
     version: int
@@ -140,7 +140,7 @@ class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     lost: LostVersion | None = None
 
     def has_written(self, version: int) -> bool:
-        """Whether a write of this version adds nothing. False as long as there is a loss to be heard of."""
+        """Whether a write of this version adds nothing. False until the application was notified of its loss."""
         return version <= self.version and self.lost is None
 
 
@@ -198,7 +198,7 @@ class ClusterState:
 
     def registrations(self) -> dict[StoreId, int]:
         """The numbers under which stores are registered that are not fenced."""
-        return {each.store: each.registration for each in self.stores.values() if not each.fenced}
+        return {store.store: store.registration for store in self.stores.values() if not store.fenced}
 
     def topic_config(self, topic: Topic) -> TopicConfig:
         """The config values in force for a topic."""

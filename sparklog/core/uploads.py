@@ -22,8 +22,8 @@ _RECORDS_END = 1 << 48  # of one command, so that offsets stay far below 2^63
 
 def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind: ObjectKind) -> None:
     """Check that the objects are of `kind` and named by slices that lie inside them. Raises InvalidInput."""
-    for each in objects:
-        _check_object(each, kind)
+    for object_ in objects:
+        _check_object(object_, kind)
     named = set()
     records = size_bytes = 0
     for new in slices:
@@ -40,24 +40,24 @@ def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind
         raise InvalidInput(f"{counted(len(objects), 'object')} of a command, but slices of only {len(named)}")
 
 
-def _check_object(each: NewObject, kind: ObjectKind) -> None:
-    sealed = ((each.partition, _INT32_END), (each.base_offset, _INT64_END), (each.leader_epoch, _INT32_END))
-    parts = each.partition is not None and all(part is not None and 0 <= part < end for part, end in sealed)
-    if each.kind is not kind or (parts if kind is ObjectKind.APPEND else not parts):
-        raise InvalidInput(f"wanted an object of kind {kind.name} with the name parts of one, found {each}")
-    if _UPLOAD_ID.fullmatch(each.upload_id) is None:
-        raise InvalidInput(f"an upload id is 32 lower-case hex digits, found {each.upload_id!r}")
-    if not each.holders or len({holder.store for holder in each.holders}) != len(each.holders):
-        raise InvalidInput(f"an object needs at least one holder, and each once, found {each}")
+def _check_object(object_: NewObject, kind: ObjectKind) -> None:
+    sealed = ((object_.partition, _INT32_END), (object_.base_offset, _INT64_END), (object_.leader_epoch, _INT32_END))
+    parts = object_.partition is not None and all(part is not None and 0 <= part < end for part, end in sealed)
+    if object_.kind is not kind or (parts if kind is ObjectKind.APPEND else not parts):
+        raise InvalidInput(f"wanted an object of kind {kind.name} with the name parts of one, found {object_}")
+    if _UPLOAD_ID.fullmatch(object_.upload_id) is None:
+        raise InvalidInput(f"an upload id is 32 lower-case hex digits, found {object_.upload_id!r}")
+    if not object_.holders or len({holder.store for holder in object_.holders}) != len(object_.holders):
+        raise InvalidInput(f"an object needs at least one holder, and each once, found {object_}")
     fits = (
-        0 <= each.n0 < _INT64_END
-        and 0 < each.size_bytes < _INT64_END
-        and 0 <= each.crc32c < _UINT32_END
-        and 0 < each.index_size_bytes < _INT32_END
-        and 0 <= each.index_crc32c < _UINT32_END
+        0 <= object_.n0 < _INT64_END
+        and 0 < object_.size_bytes < _INT64_END
+        and 0 <= object_.crc32c < _UINT32_END
+        and 0 < object_.index_size_bytes < _INT32_END
+        and 0 <= object_.index_crc32c < _UINT32_END
     )
     if not fits:
-        raise InvalidInput(f"an object needs a size, an index of less than 2 GiB and two CRC32C, found {each}")
+        raise InvalidInput(f"an object needs a size, an index of less than 2 GiB and two CRC32C, found {object_}")
 
 
 def _check_slice(new: NewSlice, owner: NewObject) -> None:

@@ -52,7 +52,7 @@ class NoHolderAnswers(Exception):
     @property
     def may_be_replaced(self) -> bool:
         """True if a holder lacks the object or has it damaged: the chain may name another object by now."""
-        return not self.failures or any(isinstance(each.error, KeyNotFound | Damaged) for each in self.failures)
+        return not self.failures or any(isinstance(failure.error, KeyNotFound | Damaged) for failure in self.failures)
 
     @property
     def telling(self) -> HolderFailure:
@@ -63,8 +63,8 @@ class NoHolderAnswers(Exception):
         if not self.failures:
             number = self.part.object.number
             return HolderFailure("no store", KeyNotFound(f"object {number} is on none of the cluster's stores"))
-        chosen = min(reversed(self.failures), key=lambda each: _hope(each.error))
-        others = [f"{each.store}: {each.error}" for each in self.failures if each is not chosen]
+        chosen = min(reversed(self.failures), key=lambda failure: _hope(failure.error))
+        others = [f"{failure.store}: {failure.error}" for failure in self.failures if failure is not chosen]
         if not others:
             return chosen
         error = chosen.error

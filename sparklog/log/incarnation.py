@@ -25,7 +25,7 @@ class Incarnation(msgspec.Struct, frozen=True):
 
 
 def read_incarnation(target: ObjectStore) -> Incarnation | None:
-    """The mark of the store, or None. Raises Conflict if it is not sparklog's, and the store's errors."""
+    """The mark of the store, or None. Raises Conflict if the file is not sparklog's, and the store's errors."""
     try:
         return msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
     except KeyNotFound:
@@ -35,7 +35,7 @@ def read_incarnation(target: ObjectStore) -> Incarnation | None:
 
 
 def begin_incarnation(target: ObjectStore, store: str, chain_id: str) -> tuple[Incarnation, bool]:
-    """Begin the store's life: (its mark, whether this call put it there). A mark of the same chain stays as it is.
+    """Mark the store. Returns its mark, and whether this call put it there: an earlier mark of this chain stays.
 
     Raises InconsistentClusterId for a mark of another chain.
     """
@@ -67,17 +67,19 @@ def of_another_cluster(mark: Incarnation, target: ObjectStore, store: str) -> In
 
 
 class AnotherLife(StoreUnavailable):
-    """The store is not in the life that the chain knows: what was written to it before may be gone."""
+    """The store's INCARNATION is not the registered one: everything written to it before may be gone."""
 
 
 def check_incarnation(target: ObjectStore, registered: str) -> None:
-    """Check that the store is still in the life it was registered with (rule S1).
+    """Check that the store's INCARNATION is still the registered one (rule S1).
 
     Raises AnotherLife, and the store's errors.
     """
     wanted = f"wanted {INCARNATION} {registered} at {target.url}"
     try:
-        existing = read_incarnation(target) or read_incarnation(target)  # an answer that it is not there may be wrong
+        existing = read_incarnation(target) or read_incarnation(
+            target
+        )  # the first answer that there is none may be wrong
     except Conflict as error:
         raise AnotherLife(f"{wanted}, found something else: {error.message}") from error
     if existing is None:

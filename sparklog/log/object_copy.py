@@ -32,11 +32,11 @@ READ_BYTES: Final = 8 << 20  # of one ranged read, and so what a streamed copy h
 
 
 class SourceFailed(StoreUnavailable):
-    """The source of a copy does not have the object as the chain says, or does not answer: another holder may."""
+    """The source of a copy lacks the object, has it damaged, or does not answer: another holder may have it."""
 
 
 class SourceFailure(msgspec.Struct, frozen=True):
-    """Why a source could not provide an object. `lacks_it`: it answers, and has no such object, or a damaged one."""
+    """Why a source could not provide an object. `lacks_it`: the source answered, and lacks it or has it damaged."""
 
     source: StoreId
     lacks_it: bool
@@ -44,7 +44,7 @@ class SourceFailure(msgspec.Struct, frozen=True):
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """Where a copy came from: None if no source could provide the object. `failures` are in the order of asking."""
+    """Which store provided a copy, or None if none could. `failures` are in the order of asking."""
 
     source: StoreId | None
     failures: tuple[SourceFailure, ...] = ()
@@ -79,10 +79,10 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
 
 
 def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewObject) -> None:
-    """Put the object under `key` and its index into `target`, durably. What is there already is not copied again.
+    """Copy the object under `key` and its index to `target`, durably, unless they are already there.
 
-    Raises SourceFailed if another source may help; Damaged if `target` has something else under one of the names; the
-    errors of `ObjectStore.put_if_absent` of `target`, but KeyExists.
+    Raises SourceFailed if another source may help; Damaged if `target` has something else under one of the names; and
+    the errors of `put_if_absent` of `target`, except KeyExists.
     """
     if not _is_there(target, key, named.size_bytes):
         _certainly(lambda: _copy(source, target, key, named.size_bytes, named.crc32c), target, key, named.size_bytes)
@@ -94,13 +94,13 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewOb
 def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
     """Whether the object is there. Raises Damaged if it has another length: nothing is ever overwritten."""
     try:
-        found = target.size(key)
+        existing_bytes = target.size(key)
     except KeyNotFound:
         return False
-    if found != size_bytes:
+    if existing_bytes != size_bytes:
         raise Damaged(
-            f"wanted to copy {key} ({exact_amount(size_bytes)}), found {exact_amount(found)} there at {target.url}: "
-            "if nothing else needs it, remove it"
+            f"wanted to copy {key} ({exact_amount(size_bytes)}), found {exact_amount(existing_bytes)} there at "
+            f"{target.url}: if nothing else needs it, remove it"
         )
     return True
 
@@ -117,7 +117,7 @@ def _put(put: Callable[[], object], target: ObjectStore, key: str, size_bytes: i
         put()
     except KeyExists:
         if not _is_there(target, key, size_bytes):
-            raise StoreUnavailable(f"wanted {key} at {target.url}, it was there and is gone") from None
+            raise StoreUnavailable(f"wanted {key} at {target.url}, found it there and then gone") from None
 
 
 def _copy(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int, crc32c: int) -> None:
@@ -133,12 +133,15 @@ def _same_kind(source: ObjectStore, target: ObjectStore) -> bool:
 
 
 def _copied_by_the_stores(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int) -> bool:
-    """A copy whose bytes do not pass by. Its length is checked before, as a short one would keep its name for ever."""
+    """Let the stores copy, so that the bytes do not pass through this process. Returns False if they can't.
+
+    The length is checked first: a short copy would keep its name for ever.
+    """
     if not _same_kind(source, target):
         return False
-    found = _asked(source, key, lambda: source.size(key))
-    if found != size_bytes:
-        raise _failed(source, key, Damaged(f"it has {exact_amount(found)}, wanted {exact_amount(size_bytes)}"))
+    source_bytes = _asked(source, key, lambda: source.size(key))
+    if source_bytes != size_bytes:
+        raise _failed(source, key, Damaged(f"it has {exact_amount(source_bytes)}, wanted {exact_amount(size_bytes)}"))
     try:
         if not target.copy_from(source, key, key):
             return False

@@ -1,6 +1,6 @@
-"""One object on its way to several stores at once: the same bytes, encoded once, with its index behind it.
+"""Upload one object to several stores at the same time: the same bytes, encoded once, and then its index.
 
-A store holds the object once it has published both and is still in the life that it was registered with.
+A store holds the object once it has published both and its INCARNATION is still the registered one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from sparklog.storage.object_store import Bytes, ObjectStore, Upload
 
 @dataclass(slots=True, eq=False)
 class _Copy:
-    """The object on one store. `waiting_bytes` are those that the store has not taken yet.
+    """The object on one store. `waiting_bytes` are bytes that the store has not taken yet.
 
-    `doubt`: it may be there or not. Then the object is not named by this key, unless another store has it for sure.
+    `doubt` is the error after which the object may or may not be there. Unless another store has it for sure, it must
+    then be uploaded under another key.
     """
 
     lane: StoreLane
@@ -34,8 +35,8 @@ class _Copy:
 class ReplicatedUpload:
     """Order of calls: `write` any number of times, then `publish`, then `holders`; or `abort` at any time.
 
-    With `here`, which is only for a single store, everything happens in the calling thread. Otherwise `write` and
-    `publish` return at once, but `write` waits as long as a store that is alive has more than `backlog_bytes` to take.
+    With `here`, which is only for a single store, everything happens in the calling thread. Otherwise `publish` returns
+    at once, and `write` waits only while a store that was not given up has more than `backlog_bytes` to take.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class ReplicatedUpload:
         self._here = False
 
     def write(self, body: Bytes) -> None:
-        """Append bytes. They must not change before every store has taken them. Raises what `holders` does."""
+        """Append bytes. They must not change until every store has taken them. Raises what `holders` raises."""
         size_bytes = memoryview(body).nbytes
         for copy in self._live():
             with self._lanes.changed:
@@ -78,8 +79,8 @@ class ReplicatedUpload:
     def holders(self) -> frozenset[StoreId]:
         """Wait for the stores, and return those that hold the object: at least one.
 
-        Raises OutcomeUnknown or KeyExists if some store may have it and none has it for sure: upload it under another
-        key. Else, if no store has it, the most hopeful of their errors.
+        Raises OutcomeUnknown or KeyExists if a store may have the object and none has it for sure: upload it under
+        another key. Raises the most hopeful of the stores' errors if no store can have it.
         """
         self._lanes.wait(self._copies, _is_settled, _is_done)
         with self._lanes.changed:

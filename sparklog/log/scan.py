@@ -157,7 +157,7 @@ def _read(
 
 
 def _lost(plan: RangeToRead) -> DataLoss:
-    shown = ", ".join(f"[{each.start}, {each.end})" for each in plan.lost)
+    shown = ", ".join(f"[{range_.start}, {range_.end})" for range_ in plan.lost)
     return DataLoss(
         f"{plan.topic}-{plan.partition}: records {shown} were lost in an unclean election; "
         "set failOnDataLoss=false to go on with those that are left"

@@ -1,11 +1,11 @@
 """The stores that one task writes to: a thread for each, so that all get the same bytes at the same time.
 
-A store that fails is given up for the rest of the task. So is one that the task has waited for, beyond the time that
-the others needed, for longer than `replica.lag.time.max.ms` in total. The write goes on with the others; whoever names
-its objects says which stores have them.
+A store that fails is given up for the rest of the task. So is a store for which the task has waited, after the others
+were done, for longer than `replica.lag.time.max.ms` in total. The write goes on with the other stores, and its commit
+names those that hold the objects.
 
-A follower is a live store that is catching up. It gets what is written meanwhile, so that it can be level with the
-others at last, but it may hold the task up for FOLLOWER_WAIT_MS only.
+A follower here is a live store that is catching up. It gets what is written meanwhile, because otherwise it could never
+catch up, but it may hold the task up for FOLLOWER_WAIT_MS only.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class OpensStores(Protocol):
 
 
 class StoreLane:
-    """One store of a task. Performs steps one after the other; after a failure it performs no more of them.
+    """One store of a task. It performs steps one after the other, and none after a failure.
 
     `failure` is why the store was given up, or None. `held_up_ms` is how long the task has waited for this store alone,
-    `limit_ms` how long it may. `incarnation` is the one that the store was registered with.
+    and `limit_ms` is the most that it may. `incarnation` is the registered one.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class StoreLane:
         self._closed = False
 
     def perform(self, step: Step, *, here: bool) -> None:
-        """Perform a step: at once in the calling thread, or in the lane's own after the steps before it.
+        """Perform a step `here`, at once in the calling thread; or in the lane's own thread, without waiting for it.
 
-        The latter is not waited for. What the step raises becomes the lane's failure.
+        If the step raises an error, that becomes the lane's failure.
         """
         if here:
             if self.failure is None:
@@ -102,7 +102,7 @@ class StoreLane:
                 uploads[:] = [other for other in uploads if other is not upload]
 
     def give_up(self, failure: BaseException) -> None:
-        """Perform no more steps. What the store has of unfinished uploads is dropped in the background."""
+        """Perform no more steps. Unfinished uploads are dropped in the background."""
         with self._changed:
             if self.failure is None:
                 self.failure = failure
@@ -144,7 +144,7 @@ class StoreLane:
 
 
 class Part(Protocol):
-    """What one store does in something that several do at once."""
+    """One store's part of an operation on several stores, such as a copy of an object."""
 
     lane: StoreLane
 
@@ -153,10 +153,10 @@ P = TypeVar("P", bound=Part)
 
 
 class StoreLanes:
-    """The lanes of one task, each begun on first use. Order of calls: anything, then `close`, from one thread.
+    """The lanes of one task. A lane begins on first use. Call the methods from one thread, `close` or `abort` last.
 
-    `incarnations`: of each store, as registered. `lag_time_max_ms`: how long a store may hold the task up in total,
-    unless it is one of the `followers`.
+    `incarnations` has the registered INCARNATION of each store. `lag_time_max_ms` is how long a store may hold the task
+    up in total; for `followers` it is FOLLOWER_WAIT_MS.
     """
 
     def __init__(
@@ -183,8 +183,8 @@ class StoreLanes:
     def wait(self, parts: Sequence[P], is_done: Callable[[P], bool], is_ahead: Callable[[P], bool]) -> None:
         """Wait until each part is done or its store is given up.
 
-        While any part is ahead, the time counts against the stores whose parts are not done. While none is, all are
-        equally slow, and nobody holds the task up.
+        While some part is ahead, the time counts against the stores whose parts are not done. While none is ahead, all
+        stores are equally slow, and no store holds the task up.
         """
         with self.changed:
             while late := [part.lane for part in parts if part.lane.failure is None and not is_done(part)]:
@@ -204,20 +204,20 @@ class StoreLanes:
                     lane.held_up_ms += waited_ms
 
     def failures(self) -> dict[StoreId, str]:
-        """Why each store that was given up was: a short text."""
+        """Why each store was given up that was, as a short text."""
         return {lane.store: reason(lane.failure) for lane in self._lanes.values() if lane.failure is not None}
 
     def in_another_life(self) -> frozenset[StoreId]:
-        """The stores that were wiped or swapped: they hold nothing of what was written, whatever they said before."""
+        """The stores that were wiped or swapped during the task: they hold none of its objects, not even early ones."""
         return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherLife))
 
     def close(self) -> None:
-        """Let the threads end, and drop what is unfinished. Never waits for a store."""
+        """Let the threads end, and drop unfinished uploads. Never waits for a store."""
         for lane in self._lanes.values():
             lane.close()
 
     def abort(self) -> None:
-        """Give up all stores, as nobody wants the rest. Never waits for a store that has its own thread."""
+        """Give up all stores: the write failed, or its result is known. Never waits for a store with its own thread."""
         for lane in self._lanes.values():
             lane.give_up(StoreUnavailable("the write was given up"))
             lane.close()
@@ -247,17 +247,18 @@ def reason(failure: BaseException) -> str:
 
 
 def most_hopeful(failures: Sequence[tuple[StoreId, BaseException]]) -> BaseException:
-    """One error for a write that every store has failed: the one that a repeat may help most, naming all.
+    """One error for a write that failed on every store. Its type is that of the error that is most likely to pass.
 
-    A single store's error is unchanged. So is one that is no `Exception`, such as an interrupt.
+    Its message names all stores. The error of a single store is unchanged. So is an interrupt, and whatever else is not
+    an `Exception`.
     """
     for _, failure in failures:
         if len(failures) == 1 or not isinstance(failure, Exception):
             return failure
     chosen = min((failure for _, failure in failures), key=_hope)
-    told = "; ".join(f"store {store}: {reason(failure)}" for store, failure in failures)
+    reasons = "; ".join(f"store {store}: {reason(failure)}" for store, failure in failures)
     kind = type(chosen) if isinstance(chosen, SparklogError) else StoreUnavailable
-    error = kind(f"wanted to write to {len(failures)} stores, found none that takes it ({told})")
+    error = kind(f"wanted to write to {len(failures)} stores, found none that takes it ({reasons})")
     error.__cause__ = chosen
     return error
 

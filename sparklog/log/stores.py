@@ -103,14 +103,14 @@ class Stores:
     def holding(self, part: SliceToRead) -> list[StoreId]:
         """The stores that hold the slice and are known here, in the order to try them.
 
-        Those of the reader's zone come first, otherwise it is the order of the plan. Stores that failed lately in this
-        process come last.
+        Stores in the reader's zone come first, and stores that failed lately in this process come last. Otherwise the
+        order is that of the plan.
         """
         known = (store for store in part.stores if store in self.places.urls)
         return sorted(known, key=lambda store: (self.has_failed(store), not self._is_near(store)))
 
     def note_failure(self, store: StoreId, error: SparklogError) -> None:
-        """A read from this store ended with `error`: ask it last for a while, unless it was only about one object."""
+        """A read from this store ended with `error`: ask it last for a while, unless only one object was at fault."""
         self._failures.note(self._address(store), error)
 
     def has_failed(self, store: StoreId) -> bool:

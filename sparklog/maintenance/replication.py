@@ -1,10 +1,10 @@
-"""The replication job: bulk catch-up of every replica that lacks something, by many tasks at once.
+"""The replication job: catch up every replica that lacks something, with many tasks at once.
 
     plan: a row per replica that is behind -> print -> (--dry-run stops here)
     -> per store: a batch from each source -> copied in tasks -> INCARNATION read -> ReportReplicas -> the next batches
 
-It does what the agents do, with more hands; both may work at the same time, and so may two runs. What is there already
-is not copied again. A store whose INCARNATION is not the registered one is left to its agent.
+It does the work of the agents in more tasks. Agents and several runs may work at the same time: an object that is there
+already is not copied again. A store whose INCARNATION is not the registered one is left to its agent.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ReplicationJob:
         ]
 
     def _fill(self, frame: JobFrame, store: StoreId) -> None:
-        """Fill the replicas on one store until they lack nothing, or nothing more can be had."""
+        """Fill the replicas on one store until they lack nothing, or no source has more."""
         failing: set[StoreId] = set()
         vain = 0
         while True:
@@ -115,7 +115,10 @@ class ReplicationJob:
         wanted: Sequence[ObjectToFetch],
         failing: set[StoreId],
     ) -> set[ObjectNumber]:
-        """Copy these objects in tasks. Replicas whose objects could not be had are given up; `failing` may grow."""
+        """Copy these objects in tasks, and return those that are there. Gives up replicas whose objects failed.
+
+        Adds sources that did not answer to `failing`.
+        """
         places = frame.connection.places(state)
         checked: set[ObjectNumber] = set()
         for round_ in chunks(list(_packed(wanted)), frame.tasks.tasks_at_once):
@@ -135,9 +138,9 @@ class ReplicationJob:
     def _reported(
         self, frame: JobFrame, before: ClusterState, store: StoreId, checked: Collection[ObjectNumber]
     ) -> bool:
-        """Report what is there by the newest state, and count it. False if other changes overtook all of it.
+        """Report the copies on the newest state, and count them. Returns False if other changes overtook all of them.
 
-        The mark is read after the copies: they are in this life of the store.
+        INCARNATION is read after the copies, which proves that they are in this life of the store.
         """
         with frame.connection.follower.current() as state:
             registration = _check_store(frame, state, store)
@@ -180,7 +183,7 @@ class ReplicationJob:
     def _standing(
         self, frame: JobFrame, state: ClusterState, store: StoreId, but: Collection[_Replica] | None = None
     ) -> Standing:
-        """The replicas of the chosen topics that are not done, but for some: by default those that were given up."""
+        """The replicas of the chosen topics that are not done, except `but`: by default those that were given up."""
         topics = {topic.topic_id for topic in frame.chosen_topics(state)}
         at, left_out = standing(state, store), self._gave_up if but is None else but
 
@@ -229,7 +232,7 @@ def fetch_objects(payload: bytes) -> bytes:
 def _wanted(
     state: ClusterState, store: StoreId, behind: Sequence[TopicPartition], failing: set[StoreId], tasks: int
 ) -> list[ObjectToFetch]:
-    """Objects for about so many tasks from each source."""
+    """Objects to fetch, for about `tasks` tasks from each source."""
     limits = FetchLimits(TASK_OBJECTS * tasks, TASK_BYTES * tasks)
     batches, _ = plan_fetch(state, store, behind, UnderWay(failing=failing), limits)
     return [object_ for batch in batches for object_ in batch.objects]

@@ -215,7 +215,7 @@ def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
     if outcome.rewritten is None:
         return outcome
     objects = [
-        msgspec.structs.replace(named, holders=tuple(each for each in named.holders if each.store not in stores))
+        msgspec.structs.replace(named, holders=tuple(holder for holder in named.holders if holder.store not in stores))
         for named in outcome.rewritten.objects
     ]
     if not all(named.holders for named in objects):

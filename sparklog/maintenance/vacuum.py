@@ -172,7 +172,7 @@ def _old_row(old: Old) -> PartitionResult:
     text = f"{counted(len(old.manifests), 'snapshot')}, {counted(len(old.chunks), 'chunk')} and "
     text += f"{counted(len(old.bodies), 'large command')} that nothing reads any more"
     count = len(old.in_order())
-    planned = Work(count, 0, sum(each.size_bytes for each in old.in_order()), count)
+    planned = Work(count, 0, sum(block.size_bytes for block in old.in_order()), count)
     return PartitionResult("metadata:old", None, None, text, planned)
 
 

@@ -226,7 +226,6 @@ def test_an_unclean_election_is_a_persons_decision(replicated: Cli, monkeypatch:
     [
         ("replica elect t --store d", 2, "INELIGIBLE_REPLICA: t-0: store d has no replica of the partition"),
         ("replica elect t --store a", 4, "ELECTION_NOT_NEEDED: t-0: store a leads the partition already"),
-        ("replica elect t --store a --preferred", 2, "--store and --preferred: give one of them"),
         ("replica elect --store a", 2, "--store: of which topic? give TOPIC, too"),
         ("replica elect --unclean", 2, "--unclean: of which topic? give TOPIC, too"),
         ("replica elect nope", 3, "UNKNOWN_TOPIC_OR_PARTITION"),

@@ -331,7 +331,7 @@ def test_an_application_hears_once_what_it_lost_and_then_goes_on(log: Replicated
     assert log.submit_again(first) == heard  # the same command hears the same
     assert str(version_lost(Application("job", version), heard.lost)) == (
         "WRITE_LOST: version 7 of job was lost in an unclean election: orders-0 [4, 6); write it again. "
-        f"Version {version} was not written now; this is said once, and the next write is made"
+        f"Version {version} was not written now. This error comes once: the next write will succeed"
     )
     written = log.write("b", 1, application=Application("job", version))
     assert written.lost is None
@@ -366,7 +366,7 @@ def test_a_version_of_which_a_part_is_left_stays_written() -> None:
     assert reported.lost is not None
     assert str(version_lost(Application("job", 3), reported.lost)) == (
         "WRITE_LOST: version 3 of job was lost in an unclean election: orders-1 [0, 1); its other records are left, "
-        "and it counts as written. Version 3 was not written now; this is said once, and the next write is made"
+        "and it counts as written. Version 3 was not written now. This error comes once: the next write will succeed"
     )
     before = log.state.n
     assert log.write("b", 1, 0, application=Application("job", 3)).n < before  # as it was written

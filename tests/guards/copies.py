@@ -19,7 +19,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "holding-unreachable",
         "Readers try stores that can't be reached last.",
         "sparklog/core/held_slices.py",
-        "if not each.reachable]",
+        "if not store.reachable]",
         "if False]",
         ("tests/core/test_held_slices.py::test_fenced_and_silent_stores_are_tried_last",),
     ),

@@ -127,8 +127,8 @@ GUARDS: Final = (
         "append-producer",
         "The slices of an idempotent producer keep its sequences.",
         "sparklog/core/decide/append.py",
-        "        slices.append(made if new.producer is None else replace(made, producer=new.producer))",
-        "        slices.append(made)",
+        "        slices.append(slice_ if new.producer is None else replace(slice_, producer=new.producer))",
+        "        slices.append(slice_)",
         ("tests/core/decide/test_append.py::test_a_slice_keeps_what_its_author_said_field_by_field",),
     ),
     Guard(
@@ -151,8 +151,8 @@ GUARDS: Final = (
         "level-replicas",
         "The short way of an append is for replicas that all have the whole log.",
         "sparklog/core/decide/append.py",
-        "for key, replicas in found.items() if not is_level(replicas)}",
-        "for key, replicas in found.items() if False}",
+        "for key, replicas in replicas_of.items() if not is_level(replicas)}",
+        "for key, replicas in replicas_of.items() if False}",
         (
             "tests/core/decide/test_append.py::test_acks_1_is_durable_on_the_leader_and_readable_once_the_others_have_it",
         ),
@@ -161,7 +161,7 @@ GUARDS: Final = (
         "level-holders",
         "The short way of an append is for objects that all replicas hold.",
         "sparklog/core/decide/append.py",
-        "    if not all(everywhere.issuperset(each) for",
+        "    if not all(everywhere.issuperset(stores) for",
         "    if not all(True for",
         (
             "tests/core/decide/test_append.py::test_an_append_that_does_not_fit_is_refused",

@@ -81,25 +81,25 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
         return None
     if len(repeats) < len(spans):
         raise InvalidInput("an append repeats batches of its producer in some partitions and is new in others")
-    records = sum(each.records for each in repeats)
+    records = sum(range_.records for range_ in repeats)
     at = EntryNumber(state.n)
     return CommandResult(at, at, state.time_ms, tuple(repeats), records)
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appended | AgentChanged, ...]:
-    """The append, with the offsets assigned to its slices and the changes to its replicas; and who lives (rule E8).
+    """The append, with offsets for its slices and the changes to the replicas; and the stores that are back (rule E8).
 
-    A store that holds an object of the write can be reached, whatever was said of its agent.
+    A store that holds an object of the write can be reached, even if its agent was reported as down.
     """
     _check_shape(command)
-    found = _partitions(state, command)
+    replicas_of = _partitions(state, command)
     silent = [
         store.store
-        for each in command.objects
-        for holder in each.holders
+        for object_ in command.objects
+        for holder in object_.holders
         if (store := check_holder(state, holder)).agent_up is False
     ]
-    changes = _replicas_after(state, command, found)
+    changes = _replicas_after(state, command, replicas_of)
     _check_keys(state, command)
     appended = assign_offsets(state, command, at, changes)
     last = max((written.end for written in appended.ranges), default=0)
@@ -113,11 +113,12 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
 def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[PartitionChange, ...] = ()) -> Appended:
     """Assign offsets to the slices: dense from each partition's next offset on, in the order of the command.
 
-    `changes`: of the partitions whose replicas are not all at its end. One may name a leader that took over.
+    `changes` are those of the partitions that not all replicas have up to their end. A change may name a leader that
+    took over, and then its epoch.
     """
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     before: dict[TopicPartition, Replication] = {}
-    epochs = {each.topic_partition: each.leader_epoch for each in changes if each.leader_epoch is not UNSET}
+    epochs = {change.topic_partition: change.leader_epoch for change in changes if change.leader_epoch is not UNSET}
     ends: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
     sources: dict[int, TimestampSource] = {}
@@ -139,7 +140,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
         end = ends[topic_partition] = offset_behind(start, new.records)
         sizes[topic_partition] = sizes.get(topic_partition, 0) + new.length
         # The producer is set later: a call with more than fifteen keywords passes a dict and costs four times as much.
-        made = Slice(
+        slice_ = Slice(
             topic_id=new.topic_id,
             partition=new.partition,
             start=start,
@@ -156,9 +157,9 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
             timestamp_source=source,
             leader_epoch=epochs.get(topic_partition, replicas.leader_epoch) if epochs else replicas.leader_epoch,
         )
-        slices.append(made if new.producer is None else replace(made, producer=new.producer))
+        slices.append(slice_ if new.producer is None else replace(slice_, producer=new.producer))
     return Appended(
-        tuple(NamedObject(number, each) for number, each in zip(numbers, command.objects, strict=True)),
+        tuple(NamedObject(number, object_) for number, object_ in zip(numbers, command.objects, strict=True)),
         tuple(slices),
         tuple(
             AppendedRange(key.topic_id, key.partition, replicas.next_offset, ends[key], sizes[key])
@@ -172,16 +173,16 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
 
 def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[ProducerSpan]]:
     spans: dict[TopicPartition, list[ProducerSpan]] = {}
-    for each in slices:
-        if each.producer is not None:
-            spans.setdefault(TopicPartition(each.topic_id, each.partition), []).append(each.producer)
-    if spans and any(each.producer is None for each in slices):
+    for slice_ in slices:
+        if slice_.producer is not None:
+            spans.setdefault(TopicPartition(slice_.topic_id, slice_.partition), []).append(slice_.producer)
+    if spans and any(slice_.producer is None for slice_ in slices):
         raise InvalidInput("an append comes from a producer or from none: some of its slices have sequences, some not")
     return spans
 
 
 def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: Offset, place: str) -> None:
-    """Refuse to call a batch written with acks=all that is not on every in-sync replica yet."""
+    """Refuse a repeat with acks=all of a batch that is not on every in-sync replica yet."""
     replicas = state.partitions[topic_partition].replication
     with placed(place):
         if not committed(replicas, end, min_isr_of(state, topic_partition.topic_id), named=True):
@@ -193,9 +194,9 @@ def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: 
 
 
 def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
-    """Whether what a write with `acks=all` and `pull` appended is on every in-sync replica; False: wait.
+    """Whether the records of a write with `acks=all` and `pull` are on every in-sync replica. If not, wait.
 
-    Raises NotEnoughReplicasAfterAppend, NotLeaderOrFollower (an election forgot it), and UnknownTopicOrPartition.
+    Raises NotEnoughReplicasAfterAppend, NotLeaderOrFollower (an election forgot them), UnknownTopicOrPartition.
     """
     replicated = True
     for written in ranges:
@@ -219,7 +220,7 @@ def _check_shape(command: Append) -> None:
 
 
 def check_holder(state: ClusterState, holder: Holder) -> Store:
-    """The holder's store. Refuses one that is not registered under the number that the object gives (rule F1)."""
+    """The holder's store. Raises StaleBrokerEpoch unless it is registered under the holder's number (rule F1)."""
     store = state.stores.get(holder.store)
     if store is None or store.registration != holder.registration or store.fenced:
         found = "not registered" if store is None else f"registered as {store.registration}"
@@ -229,40 +230,43 @@ def check_holder(state: ClusterState, holder: Holder) -> Store:
 
 
 def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Replication]:
-    """The replicas of the partitions written to. Check that each exists, and that its leader epoch is current."""
-    epochs = {TopicPartition(each.topic_id, each.partition): each.leader_epoch for each in command.epochs}
-    found: dict[TopicPartition, Replication] = {}
-    for each in command.slices:
-        topic_partition = TopicPartition(each.topic_id, each.partition)
-        if topic_partition in found:
+    """The replicas of the partitions written to. Checks that they exist and that the command's epochs are current."""
+    epochs = {TopicPartition(begun.topic_id, begun.partition): begun.leader_epoch for begun in command.epochs}
+    replicas_of: dict[TopicPartition, Replication] = {}
+    for slice_ in command.slices:
+        topic_partition = TopicPartition(slice_.topic_id, slice_.partition)
+        if topic_partition in replicas_of:
             continue
-        replicas = found[topic_partition] = existing_partition(state, topic_partition).replication
+        replicas = replicas_of[topic_partition] = existing_partition(state, topic_partition).replication
         epoch = epochs.get(topic_partition)
         if epoch is None:
             raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")
         if epoch != replicas.leader_epoch:
             with placed(where(state, topic_partition)):
                 check_epoch(replicas, epoch)
-    return found
+    return replicas_of
 
 
 def _replicas_after(
-    state: ClusterState, command: Append, found: Mapping[TopicPartition, Replication]
+    state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
-    """What differs from all replicas at the end of their partition, in order. Raises if one does not take the write."""
-    if (command.acks is not Acks.ALL or command.pull) and (command.application is not None or len(found) > 1):
+    """What differs from the usual outcome, in which every replica of a partition has the write. In the write's order.
+
+    Raises the error of the first partition that refuses the write.
+    """
+    if (command.acks is not Acks.ALL or command.pull) and (command.application is not None or len(replicas_of) > 1):
         raise InvalidRequiredAcks(
             "a write with txnAppId, or to several partitions at once, needs acks=all on every in-sync store, so that "
             f"an election can't undo a part of it; found acks={command.acks.name.lower()}"
             + (" with replication=pull" if command.pull else "")
         )
-    holders = [frozenset(holder.store for holder in each.holders) for each in command.objects]
-    unusual = {key: None for key, replicas in found.items() if not is_level(replicas)}
+    holders = [frozenset(holder.store for holder in object_.holders) for object_ in command.objects]
+    unusual = {key: None for key, replicas in replicas_of.items() if not is_level(replicas)}
     everywhere = frozenset.intersection(*holders) if holders else frozenset()
-    if not all(everywhere.issuperset(each) for each in {replicas.replicas for replicas in found.values()}):
+    if not all(everywhere.issuperset(stores) for stores in {replicas.replicas for replicas in replicas_of.values()}):
         for new in command.slices:  # slow, so only if some object is not everywhere
             topic_partition = TopicPartition(new.topic_id, new.partition)
-            if not holders[new.object_index].issuperset(found[topic_partition].replicas):
+            if not holders[new.object_index].issuperset(replicas_of[topic_partition].replicas):
                 unusual[topic_partition] = None
     held: dict[TopicPartition, list[HeldSlice]] = {topic_partition: [] for topic_partition in unusual}
     if unusual:
@@ -272,7 +276,7 @@ def _replicas_after(
                 of_partition.append(HeldSlice(new.records, holders[new.object_index]))
     changes = []
     for topic_partition, slices in held.items():
-        before = found[topic_partition]
+        before = replicas_of[topic_partition]
         with placed(where(state, topic_partition)):
             after = _appended(command, before, slices, min_isr_of(state, topic_partition.topic_id))
         change = change_from(at_end(before, after.next_offset), after, topic_partition)
@@ -282,7 +286,7 @@ def _replicas_after(
 
 def _appended(command: Append, before: Replication, held: Sequence[HeldSlice], min_isr: int) -> Replication:
     """The replicas of one partition after its slices, by the rules."""
-    everywhere = frozenset.intersection(*(each.holders for each in held))
+    everywhere = frozenset.intersection(*(slice_.holders for slice_ in held))
     if command.take_over and before.leader not in everywhere:
         before = take_over(before, everywhere, min_isr)
     return append(before, held, command.acks, before.leader_epoch, min_isr, pull=command.pull)
@@ -320,7 +324,7 @@ def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> 
 
 @contextmanager
 def placed(place: str) -> Iterator[None]:
-    """Say of which partition an error of its replicas speaks."""
+    """Put the partition's name in front of the errors of its replicas."""
     try:
         yield
     except SparklogError as error:

@@ -1,4 +1,4 @@
-"""From transitions of single partitions to records: which partitions a store concerns, and what changed in them."""
+"""Apply transitions to the partitions they concern, and turn what changed into records."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from sparklog.core.types import ObjectNumber, Offset, OffsetRange, StoreId, Topi
 PARTITIONS_PER_RECORD = 1_000
 
 T = TypeVar("T")
-# The replicas of a partition after a transition, given those of before and the config of its topic.
+# A transition: the replicas of a partition before it, and the config of the topic -> the replicas after it.
 Transition = Callable[[TopicPartition, Replication, TopicConfig], Change | Replication]
 
 
 def of_store(state: ClusterState, store: StoreId, transition: Transition) -> tuple[PartitionsChanged, ...]:
-    """The same transition in each partition that has a replica on the store."""
+    """Apply the same transition to each partition that has a replica on the store."""
     changes: list[PartitionChange] = []
     for topic in state.topics.values():
         config = state.topic_config(topic)
-        for each in state.partitions_of(topic):
-            if store in each.replication.replicas:
-                key = TopicPartition(each.topic_id, each.partition)
-                changes += _change(key, each.replication, transition(key, each.replication, config))
+        for partition in state.partitions_of(topic):
+            if store in partition.replication.replicas:
+                key = TopicPartition(partition.topic_id, partition.partition)
+                changes += _change(key, partition.replication, transition(key, partition.replication, config))
     return in_records(changes)
 
 
@@ -42,21 +42,20 @@ def of_each(
     *,
     together: bool = False,
 ) -> tuple[PartitionsChanged, ...]:
-    """A transition in each of these partitions.
+    """Apply a transition to each of these partitions, each with its own request.
 
-    One that is refused is passed over, and its error raised only if nothing else is left to do; `together`: all happen
-    or none.
+    A refused one is skipped; if all are refused, the first error is raised. With `together`, all happen or none.
     """
     if len({key for key, _ in wanted}) < len(wanted):
         raise InvalidInput("a command names each partition once, one is named twice")
     changes: list[PartitionChange] = []
     refused: list[SparklogError] = []
-    for key, each in wanted:
+    for key, request in wanted:
         try:
             before = existing_partition(state, key).replication
             config = state.topic_config(state.topics[key.topic_id])
             with placed(where(state, key)):
-                changes += _change(key, before, transition(each, before, config))
+                changes += _change(key, before, transition(request, before, config))
         except SparklogError as error:
             if together:
                 raise
@@ -67,35 +66,35 @@ def of_each(
 
 
 def reachable_stores(state: ClusterState, but: StoreId | None = None) -> list[StoreId]:
-    """The stores whose replicas may lead, without one of them."""
-    return [each.store for each in state.stores.values() if each.reachable and each.store != but]
+    """The stores whose replicas may lead, except the store `but`."""
+    return [store.store for store in state.stores.values() if store.reachable and store.store != but]
 
 
 def homes(state: ClusterState) -> list[Home]:
     """The stores that new replicas may be put on: those that are not fenced."""
-    return [Home(each.store, each.zone, not each.reachable) for each in state.stores.values() if not each.fenced]
+    return [Home(store.store, store.zone, not store.reachable) for store in state.stores.values() if not store.fenced]
 
 
 def silent_stores(state: ClusterState) -> list[StoreId]:
     """The stores that can't be reached, as far as the chain knows."""
-    return [each.store for each in state.stores.values() if not each.reachable]
+    return [store.store for store in state.stores.values() if not store.reachable]
 
 
 def delay_begins_ms(state: ClusterState, at: At) -> int:
-    """When a deletion delay begins: now, but not before the time of the previous entry, should this clock be slow."""
+    """When a deletion delay begins: now, but never before the time of the previous entry (this clock may be slow)."""
     return max(at.time_ms, state.time_ms)
 
 
 def empty_end(state: ClusterState, key: TopicPartition) -> Offset:
-    """LEO of a replica that holds no object of a partition: the log start, or the end of a gap that begins there."""
+    """The LEO of a replica that holds nothing: the log start, or the end of a gap that begins there."""
     log_start = state.partitions[key].log_start
     return max(log_start, held_end(state, key, log_start))
 
 
 def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
-    """Where a log ends whose contiguous part goes up to `end`: a gap behind it counts as held, half a slice does not.
+    """The LEO of a replica that has the log up to `end`, which is at most the next offset.
 
-    `end` is at most the next offset.
+    If a gap follows, it counts as held. If `end` lies inside a slice, that slice does not count.
     """
     next_offset = state.partitions[key].next_offset
     if end == next_offset:
@@ -108,17 +107,18 @@ def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
 
 
 def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: StoreId) -> Offset:
-    """Where the log of a store ends that holds everything up to `end`: from there on, it holds what names it.
+    """The LEO of a replica that has the log up to `end`, counting the slices behind it whose objects name the store.
 
-    Writers also upload to a live store that is catching up. Else it could not become level while they go on.
+    Writers also upload to a live store that is catching up. If these uploads did not count, it could never catch up
+    while they go on.
     """
     value, registrations = state.partitions[key].replication, state.registrations()
     while end < value.next_offset:
-        found = state.slices.find(key, OffsetRange(end, Offset(end + 1))).columns
-        if not len(found["end"]):
+        columns = state.slices.find(key, OffsetRange(end, Offset(end + 1))).columns
+        if not len(columns["end"]):
             return end
-        slice_end = Offset(found["end"].item(0))
-        named = state.objects.get(ObjectNumber(found["object_number"].item(0)))
+        slice_end = Offset(columns["end"].item(0))
+        named = state.objects.get(ObjectNumber(columns["object_number"].item(0)))
         if named is None or store not in stores_holding(slice_end, named.holders, value, registrations):
             return end
         end = held_end(state, key, slice_end)
@@ -132,8 +132,8 @@ def _change(key: TopicPartition, before: Replication, outcome: Change | Replicat
 
 
 def in_records(changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, ...]:
-    """The changes in records of at most PARTITIONS_PER_RECORD, all of one entry."""
+    """The changes as records of at most PARTITIONS_PER_RECORD partitions. All of them go into one entry."""
     chunks = (
         tuple(changes[low : low + PARTITIONS_PER_RECORD]) for low in range(0, len(changes), PARTITIONS_PER_RECORD)
     )
-    return tuple(PartitionsChanged(each) for each in chunks)
+    return tuple(PartitionsChanged(chunk) for chunk in chunks)

@@ -1,4 +1,4 @@
-"""`decide`: state and command -> records, an earlier result or its place, or an error. It never changes the state.
+"""`decide`: state and command -> records, an earlier result or where to read it, or an error. Never changes the state.
 
 Order of the checks: command id known -> the entry that has its result; producer or application duplicate ->
 success; FLOOR; then the rest. No clock and no dice: the time of the entry and all ids are arguments.
@@ -174,7 +174,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
 def _check_floor(floor: EntryNumber, submission: Submission) -> None:
     """Refuse a command that was begun, or has objects uploaded, before FLOOR: they may have been deleted already."""
     objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
-    oldest = min((submission.n0, *(each.n0 for each in objects)))
+    oldest = min((submission.n0, *(object_.n0 for object_ in objects)))
     if oldest < floor:
         raise WriteExpired(
             f"a command needs to be begun at chain position {floor} (FLOOR) or later, command "

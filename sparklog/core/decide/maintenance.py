@@ -1,4 +1,4 @@
-"""Rewrites, retention, deletion and FLOOR: what the maintenance jobs ask for."""
+"""Commands of the maintenance jobs: rewrites, retention, deletion and FLOOR."""
 
 from __future__ import annotations
 
@@ -45,10 +45,12 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
             f"the slices of {place} [{command.start}, {command.end}) are not those the rewrite read: plan it again"
         )
     _check_rewritten(command, replaced, partition)
-    for each in command.objects:
-        for holder in each.holders:
+    for object_ in command.objects:
+        for holder in object_.holders:
             check_holder(state, holder)
-    holders = frozenset.intersection(*(frozenset(holder.store for holder in each.holders) for each in command.objects))
+    holders = frozenset.intersection(
+        *(frozenset(holder.store for holder in object_.holders) for object_ in command.objects)
+    )
     topic = state.topics[command.topic_id]
     with placed(place):
         after = swap(
@@ -63,27 +65,27 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
         command.partition,
         command.start,
         command.end,
-        tuple(NamedObject(number, each) for number, each in zip(numbers, command.objects, strict=True)),
+        tuple(NamedObject(number, object_) for number, object_ in zip(numbers, command.objects, strict=True)),
         tuple(
             Slice(
                 topic_id=command.topic_id,
                 partition=command.partition,
-                start=each.start,
-                end=each.end,
-                records=each.new.records,
-                object_number=numbers[each.new.object_index],
-                position=each.new.position,
-                length=each.new.length,
-                first_batch=each.new.first_batch,
-                batches=each.new.batches,
-                min_timestamp_us=each.new.min_timestamp_us,
-                max_timestamp_us=each.new.max_timestamp_us,
-                append_time_ms=each.append_time_ms,
-                timestamp_source=each.timestamp_source,
-                leader_epoch=each.leader_epoch,
-                producer=each.new.producer,
+                start=rewritten.start,
+                end=rewritten.end,
+                records=rewritten.new.records,
+                object_number=numbers[rewritten.new.object_index],
+                position=rewritten.new.position,
+                length=rewritten.new.length,
+                first_batch=rewritten.new.first_batch,
+                batches=rewritten.new.batches,
+                min_timestamp_us=rewritten.new.min_timestamp_us,
+                max_timestamp_us=rewritten.new.max_timestamp_us,
+                append_time_ms=rewritten.append_time_ms,
+                timestamp_source=rewritten.timestamp_source,
+                leader_epoch=rewritten.leader_epoch,
+                producer=rewritten.new.producer,
             )
-            for each in command.slices
+            for rewritten in command.slices
         ),
         delay_begins_ms(state, at) + state.topic_config(topic).rewrite_delete_delay_ms,
         change_from(rewritten_everywhere(partition.replication), after, key),
@@ -96,25 +98,29 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
     if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
         found = f"[{starts[0]}, {ends[-1]})" if len(replaced) else "nothing"
         raise InvalidInput(f"a rewrite replaces whole slices: wanted [{command.start}, {command.end}), found {found}")
-    check_uploads(command.objects, [each.new for each in command.slices], ObjectKind.SEGMENT)
+    check_uploads(command.objects, [rewritten.new for rewritten in command.slices], ObjectKind.SEGMENT)
     before = command.start
-    for each in command.slices:
-        most = records_between(each.start, each.end)
-        if each.start != before or not each.start < each.end <= command.end or each.new.records > most:
+    for rewritten in command.slices:
+        most = records_between(rewritten.start, rewritten.end)
+        if (
+            rewritten.start != before
+            or not rewritten.start < rewritten.end <= command.end
+            or rewritten.new.records > most
+        ):
             raise InvalidInput(
-                f"rewritten slices cover [{command.start}, {command.end}) in order and without a gap, found {each}"
+                f"rewritten slices cover [{command.start}, {command.end}) in order and without a gap, found {rewritten}"
             )
-        ours = (each.new.topic_id, each.new.partition) == (command.topic_id, command.partition)
-        known_epoch = 0 <= each.leader_epoch <= partition.replication.leader_epoch
-        if not ours or not known_epoch or not 0 <= each.append_time_ms < 1 << 53:
-            raise InvalidInput(f"a rewritten slice is one of its partition, found {each}")
-        before = each.end
+        ours = (rewritten.new.topic_id, rewritten.new.partition) == (command.topic_id, command.partition)
+        known_epoch = 0 <= rewritten.leader_epoch <= partition.replication.leader_epoch
+        if not ours or not known_epoch or not 0 <= rewritten.append_time_ms < 1 << 53:
+            raise InvalidInput(f"a rewritten slice is one of its partition, found {rewritten}")
+        before = rewritten.end
     if before != command.end:
         raise InvalidInput(f"rewritten slices cover [{command.start}, {command.end}), found that they end at {before}")
 
 
 def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[Record, ...]:
-    """Raise the log start, at most to HW. Nothing happens if it is there already."""
+    """Raise the log start, at most to HW. Does nothing if it is already there."""
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
     if command.to > partition.high_watermark:

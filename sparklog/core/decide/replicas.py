@@ -1,4 +1,4 @@
-"""Replicas: what agents report of them, who lags, who leads and where they are to be (KIP-455, KIP-460, KIP-497)."""
+"""Replicas: reports of agents, replicas that lag, elections and moves (KIP-455, KIP-460, KIP-497)."""
 
 from __future__ import annotations
 
@@ -26,64 +26,64 @@ from sparklog.core.types import TopicPartition
 
 
 def decide_report_replicas(state: ClusterState, command: ReportReplicas) -> tuple[Record, ...]:
-    """Log ends rise, and replicas that may join the ISR."""
+    """Raise log ends, and let replicas join the ISR that may."""
     store = registered_store(state, command.store)
     registrations, silent = state.registrations(), silent_stores(state)
     if registrations.get(store.store) != command.registration:
         raise StaleBrokerEpoch(
             f"store {store.store} is registered as {store.registration}{' and fenced' if store.fenced else ''}, its "
-            f"agent speaks for {command.registration}"
+            f"agent reports for {command.registration}"
         )
 
-    def reported(each: ReplicaReport, before: Replication, config: TopicConfig) -> Change:
+    def reported(replica: ReplicaReport, before: Replication, config: TopicConfig) -> Change:
         before.log_end(store.store)
-        if not 0 <= each.log_end <= before.next_offset:
+        if not 0 <= replica.log_end <= before.next_offset:
             raise OffsetOutOfRange(
-                f"store {store.store} reports a log end of {each.log_end}, the next offset is {before.next_offset}"
+                f"store {store.store} reports a log end of {replica.log_end}, the next offset is {before.next_offset}"
             )
-        end = named_end(state, _key(each), held_end(state, _key(each), each.log_end), store.store)
-        said = Report(store.store, command.registration, each.leader_epoch, each.version, end)
+        end = named_end(state, _key(replica), held_end(state, _key(replica), replica.log_end), store.store)
+        said = Report(store.store, command.registration, replica.leader_epoch, replica.version, end)
         return report(before, said, registrations, config.min_insync_replicas, silent=silent)
 
-    return of_each(state, [(_key(each), each) for each in command.replicas], reported)
+    return of_each(state, [(_key(replica), replica) for replica in command.replicas], reported)
 
 
 def decide_drop_lagging(state: ClusterState, command: DropLagging) -> tuple[Record, ...]:
-    """Replicas that lag leave the ISR."""
+    """Remove lagging replicas from the ISR."""
 
-    def dropped(each: LaggingReplicas, before: Replication, config: TopicConfig) -> Replication:
-        for store in each.stores:
+    def dropped(lagging: LaggingReplicas, before: Replication, config: TopicConfig) -> Replication:
+        for store in lagging.stores:
             before.log_end(store)
-        return drop_lagging(before, each.stores, each.leader_epoch, each.version, config.min_insync_replicas)
+        return drop_lagging(before, lagging.stores, lagging.leader_epoch, lagging.version, config.min_insync_replicas)
 
-    return of_each(state, [(_key(each), each) for each in command.lagging], dropped)
+    return of_each(state, [(_key(lagging), lagging) for lagging in command.lagging], dropped)
 
 
 def decide_elect_leaders(state: ClusterState, command: ElectLeaders) -> tuple[Record, ...]:
-    """New leaders, and what the log forgets with the old ones."""
+    """Elect leaders, and forget the slices that the new ones lack."""
     reachable = reachable_stores(state)
 
-    def elected(each: Election, before: Replication, config: TopicConfig) -> Change:
-        if each.store is None:
+    def elected(election: Election, before: Replication, config: TopicConfig) -> Change:
+        if election.store is None:
             return elect(before, reachable, config.min_insync_replicas, unclean=command.unclean)
-        return elect_store(before, each.store, reachable, config.min_insync_replicas, unclean=command.unclean)
+        return elect_store(before, election.store, reachable, config.min_insync_replicas, unclean=command.unclean)
 
-    return of_each(state, [(_key(each), each) for each in command.elections], elected)
+    return of_each(state, [(_key(election), election) for election in command.elections], elected)
 
 
 def decide_move_replicas(state: ClusterState, command: MoveReplicas) -> tuple[Record, ...]:
-    """Partitions get other replicas; the old ones stay until the new ones are in sync."""
+    """Begin moves. The old replicas stay until the new ones are in sync."""
     usable, silent = list(state.registrations()), silent_stores(state)
 
-    def moved(each: Move, before: Replication, config: TopicConfig) -> Replication:
-        unknown = [store for store in each.replicas if store not in state.stores]
+    def moved(wanted: Move, before: Replication, config: TopicConfig) -> Replication:
+        unknown = [store for store in wanted.replicas if store not in state.stores]
         if unknown:
             raise InvalidReplicaAssignment(f"wanted stores of {sorted(state.stores)}, found {unknown}")
-        end = empty_end(state, _key(each))
-        return move(before, each.replicas, usable, config.min_insync_replicas, end, silent=silent)
+        end = empty_end(state, _key(wanted))
+        return move(before, wanted.replicas, usable, config.min_insync_replicas, end, silent=silent)
 
-    return of_each(state, [(_key(each), each) for each in command.moves], moved, together=True)
+    return of_each(state, [(_key(wanted), wanted) for wanted in command.moves], moved, together=True)
 
 
-def _key(each: ReplicaReport | LaggingReplicas | Election | Move) -> TopicPartition:
-    return TopicPartition(each.topic_id, each.partition)
+def _key(named: ReplicaReport | LaggingReplicas | Election | Move) -> TopicPartition:
+    return TopicPartition(named.topic_id, named.partition)

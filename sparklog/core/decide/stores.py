@@ -1,4 +1,4 @@
-"""Stores: registered, fenced, lost in part, back, removed; and whether their agents are at work (KIP-631, KIP-841)."""
+"""Stores: register, fence and remove them, report what they lost, and say if their agents are up (KIP-631, KIP-841)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sparklog.core.types import Offset, StoreId, TopicPartition
 
 
 def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[Record, ...]:
-    """A new store, or one that was fenced and has what it had: where nobody leads, it may."""
+    """Register a new store, or a fenced one that is back with its data. It may lead partitions that have no leader."""
     new = command.store
     known = state.stores.get(new.store)
     check_zone(new.zone)
@@ -44,7 +44,7 @@ def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[
     if known.incarnation != new.incarnation:
         raise DuplicateBrokerRegistration(
             f"store {new.store} is registered with INCARNATION {known.incarnation}, found {new.incarnation}: if it was "
-            "wiped, its loss is to be reported; another store needs another id"
+            "wiped, report its loss; another store needs another id"
         )
     if not known.fenced:
         raise DuplicateBrokerRegistration(f"store {new.store} is registered already, and not fenced")
@@ -52,7 +52,7 @@ def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[
 
 
 def decide_fence_store(state: ClusterState, command: FenceStore) -> tuple[Record, ...]:
-    """The store leaves every ISR, and others lead where it led."""
+    """Fence a store: it leaves every ISR, and other replicas lead where it led."""
     store = registered_store(state, command.store)
     if store.fenced:
         return ()
@@ -67,9 +67,9 @@ def decide_fence_store(state: ClusterState, command: FenceStore) -> tuple[Record
 
 
 def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Record, ...]:
-    """A store without replicas is forgotten."""
+    """Forget a store that has no replicas."""
     store = registered_store(state, command.store)
-    replicas = sum(store.store in each.replication.replicas for each in state.partitions.values())
+    replicas = sum(store.store in partition.replication.replicas for partition in state.partitions.values())
     if replicas:
         raise Conflict(
             f"store {store.store} has {counted(replicas, 'replica')}: move them to other stores first "
@@ -81,18 +81,20 @@ def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Reco
 
 
 def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record, ...]:
-    """The store is registered under a new number, and its log ends are where they really are."""
+    """Register the store under a new number, and lower its log ends to what it really holds."""
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
     _check_incarnation(state, store.store, store.url, command.incarnation)
     wiped = command.incarnation != store.incarnation
     held: dict[TopicPartition, Offset] = {}
-    for each in command.held:
-        key = TopicPartition(each.topic_id, each.partition)
+    for replica in command.held:
+        key = TopicPartition(replica.topic_id, replica.partition)
         partition = existing_partition(state, key)
-        if not 0 <= each.end <= partition.next_offset:
-            raise OffsetOutOfRange(f"{store.store} is said to hold {key} up to {each.end} of {partition.next_offset}")
-        held[key] = held_end(state, key, each.end)
+        if not 0 <= replica.end <= partition.next_offset:
+            raise OffsetOutOfRange(
+                f"store {store.store} reports {key} up to {replica.end}, the log ends at {partition.next_offset}"
+            )
+        held[key] = held_end(state, key, replica.end)
     reachable = [*reachable_stores(state, but=store.store), store.store]
 
     def lost(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
@@ -109,7 +111,7 @@ def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record
 
 
 def decide_agent_up(state: ClusterState, command: AgentUp) -> tuple[Record, ...]:
-    """The store can be reached: where nobody leads, it may."""
+    """The store can be reached: it may lead partitions that have no leader."""
     store = _with_agent(state, command)
     if store.agent_up:
         return ()
@@ -118,9 +120,9 @@ def decide_agent_up(state: ClusterState, command: AgentUp) -> tuple[Record, ...]
 
 
 def decide_agent_down(state: ClusterState, command: AgentDown) -> tuple[Record, ...]:
-    """The store can't be reached: where it leads, another replica does if it may. It stays in sync until it lags.
+    """The store can't be reached: where it leads, elect another replica that may lead. It stays in sync until it lags.
 
-    An agent that was stopped starts no election: that could forget what no follower has yet.
+    If the agent was stopped on purpose, there is no election: that could forget records that no follower has yet.
     """
     store = _with_agent(state, command)
     if command.stopped:
@@ -132,37 +134,39 @@ def decide_agent_down(state: ClusterState, command: AgentDown) -> tuple[Record, 
 
 
 def leaders_for(state: ClusterState, command: Append, records: Collection[Record]) -> tuple[PartitionsChanged, ...]:
-    """Leaders where nobody leads, now that a write has reached silent stores.
+    """Elect leaders for partitions that have none, now that a write has reached stores that were silent.
 
-    Nobody is deposed, and nothing changes in the partitions of the write itself.
+    No leader is deposed, and nothing changes in the partitions of the write itself.
     """
-    back = [each.store for each in records if isinstance(each, AgentChanged)]
+    back = [record.store for record in records if isinstance(record, AgentChanged)]
     reachable = [*reachable_stores(state), *back]
-    written = {TopicPartition(each.topic_id, each.partition) for each in command.slices}
+    written = {TopicPartition(slice_.topic_id, slice_.partition) for slice_ in command.slices}
     led_by_nobody = sorted(
-        key for key, each in state.partitions.items() if each.replication.leader is None and key not in written
+        key
+        for key, partition in state.partitions.items()
+        if partition.replication.leader is None and key not in written
     )
     return of_each(state, [(key, key) for key in led_by_nobody], _search_among(reachable))
 
 
 def registered_store(state: ClusterState, store: StoreId) -> Store:
     """The store of this id. Raises BrokerIdNotRegistered."""
-    found = state.stores.get(store)
-    if found is None:
+    known = state.stores.get(store)
+    if known is None:
         raise BrokerIdNotRegistered(f"wanted store {store!r}, the cluster has {', '.join(sorted(state.stores))}")
-    return found
+    return known
 
 
 def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
     if store.fenced:
-        raise StaleBrokerEpoch(f"store {store.store} is fenced: it is to be registered again before its agent works")
+        raise StaleBrokerEpoch(f"store {store.store} is fenced: register it again before its agent goes on")
     return store
 
 
 def _check_incarnation(state: ClusterState, store: StoreId, url: str, incarnation: str) -> None:
-    """Refuse one place as two stores: what is there once would count as two replicas."""
+    """Refuse to register one place as two stores: a single copy there would count as two replicas."""
     for other in state.stores.values():
         if other.incarnation == incarnation and other.store != store:
             raise DuplicateBrokerRegistration(
@@ -173,7 +177,7 @@ def _check_incarnation(state: ClusterState, store: StoreId, url: str, incarnatio
 def _check_registration(store: Store, registration: int) -> None:
     if store.registration != registration:
         raise StaleBrokerEpoch(
-            f"store {store.store} is registered as {store.registration}, its agent speaks for {registration}"
+            f"store {store.store} is registered as {store.registration}, its agent reports for {registration}"
         )
 
 

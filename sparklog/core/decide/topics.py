@@ -51,14 +51,14 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
         raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {state.chain_id} at the address")
     if not command.stores:
         raise InvalidInput("a cluster needs at least one store, found none")
-    check_store_ids(each.store for each in command.stores)
-    for each in command.stores:
-        check_zone(each.zone)
+    check_store_ids(store.store for store in command.stores)
+    for store in command.stores:
+        check_zone(store.zone)
     _check_lives(command.stores)
     created: Record = ClusterCreated(command.chain_id, parse_cluster_config(command.config))
     registered = (
-        StoreRegistered(each.store, number, each.url, each.incarnation, each.zone)
-        for number, each in enumerate(command.stores)
+        StoreRegistered(store.store, number, store.url, store.incarnation, store.zone)
+        for number, store in enumerate(command.stores)
     )
     return (created, *registered)
 
@@ -102,7 +102,9 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record
     record = TopicAltered(topic.topic_id, altered.config)
     if config.min_insync_replicas == before.min_insync_replicas and not becomes_unclean:
         return (record,)
-    partitions = [(TopicPartition(each.topic_id, each.partition), None) for each in state.partitions_of(topic)]
+    partitions = [
+        (TopicPartition(partition.topic_id, partition.partition), None) for partition in state.partitions_of(topic)
+    ]
     return (record, *of_each(state, partitions, settled))
 
 
@@ -116,7 +118,7 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[
         )
     _check_count(command.total)
     more = command.total - topic.partitions
-    existing = tuple(each.replication.target for each in state.partitions_of(topic))
+    existing = tuple(partition.replication.target for partition in state.partitions_of(topic))
     factor = len(existing[0])
     if command.assignment is not None:
         _check_assignment(state, command.assignment)
@@ -140,7 +142,7 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[
 def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> TopicDeleted:
     """Forget the topic at once; its objects are deleted after `file.delete.delay.ms`. Raises Conflict."""
     topic = existing_topic(state, command.topic_id)
-    if command.if_never_written and any(each.next_offset for each in state.partitions_of(topic)):
+    if command.if_never_written and any(partition.next_offset for partition in state.partitions_of(topic)):
         raise Conflict(f"wanted to delete topic {topic.name} if nothing was ever written to it, found records")
     return TopicDeleted(topic.topic_id, delay_begins_ms(state, at) + state.topic_config(topic).file_delete_delay_ms)
 

@@ -44,9 +44,10 @@ class HeldSlice(msgspec.Struct, frozen=True):
 
 
 def is_level(value: Replication) -> bool:
-    """Whether all replicas are in sync and have the whole log, under a leader, to stay: nearly always they are.
+    """Whether all replicas are in sync and have the whole log, under a leader, with no move under way.
 
-    An append on all of them then leads to `at_end`, whatever its acks; during a move it may end the move.
+    This is the usual case. If all replicas hold an append, it then leads to `at_end`, whatever its acks. (During a
+    move, an append may also end the move.)
     """
     return (
         value.high_watermark == value.next_offset
@@ -57,7 +58,7 @@ def is_level(value: Replication) -> bool:
 
 
 def at_end(value: Replication, end: Offset) -> Replication:
-    """The log goes up to `end`, and every member of the ISR has all of it."""
+    """The value once the log goes up to `end` and every member of the ISR has all of it."""
     if value.isr == value.replicas:
         log_ends = (end,) * len(value.replicas)
     else:
@@ -75,17 +76,18 @@ def append(
     *,
     pull: bool = False,
 ) -> Replication:
-    """The slices follow at the next offset. With `acks=all` HW passes them at once (step 4).
+    """Append the slices at the next offset. With `acks=all`, HW passes them at once (step 4).
 
-    `pull`: the writer reached only the leader's store, so that its records become visible as the followers fetch them;
-    with `acks=all` it then waits until they are `committed`.
+    With `pull` the writer uploaded to the leader's store alone: its records become visible as the followers fetch them.
+    With `acks=all` and `pull` it waits until they are `committed`. Raises FencedLeaderEpoch, UnknownLeaderEpoch,
+    NoReplicaOnline, NotLeaderOrFollower, NotEnoughReplicas.
     """
     check_epoch(value, leader_epoch)
     if value.leader is None:
         raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")
-    if any(value.leader not in each.holders for each in slices):
-        raise NotLeaderOrFollower(f"a write must be on the leader's store {value.leader}, it is not")
-    end = Offset(value.next_offset + sum(each.records for each in slices))
+    if any(value.leader not in slice_.holders for slice_ in slices):
+        raise NotLeaderOrFollower(f"a write must be on the leader's store {value.leader}, found slices that are not")
+    end = Offset(value.next_offset + sum(slice_.records for slice_ in slices))
     log_ends = tuple(
         _log_end(store, log_end, slices) if log_end == value.next_offset else log_end
         for store, log_end in zip(value.replicas, value.log_ends, strict=True)
@@ -97,14 +99,15 @@ def append(
             isr = tuple(store for store in isr if store in at_end)
         _check_enough(value, isr, min_isr)
     changed = msgspec.structs.replace(value, next_offset=end, isr=isr, log_ends=log_ends)
-    # The slices belong to one epoch, so nobody follows the leader here: a move that needs it waits for a report.
+    # All slices belong to one epoch, so there can be no election here: a move that needs one ends with a report.
     return with_move_completed(value, changed, min_isr, silent=value.replicas)
 
 
 def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:
-    """Whether records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica; False: wait.
+    """Whether records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica. If not, wait.
 
-    `named`: the slices are still in the log. Where an election forgot them, HW passes their offsets without them.
+    `named` says that the slices are still in the log. If an election forgot them, HW passes their offsets all the same,
+    so HW alone proves nothing. Raises NotLeaderOrFollower (they are forgotten), NotEnoughReplicasAfterAppend.
     """
     if not named:
         raise NotLeaderOrFollower(
@@ -121,11 +124,11 @@ def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> 
 
 
 def _log_end(store: StoreId, log_end: Offset, slices: Sequence[HeldSlice]) -> Offset:
-    """LEO after the append of a replica that had everything before it: it ends at the first slice it does not hold."""
-    for each in slices:
-        if store not in each.holders:
+    """The LEO after the append of a replica that had the whole log: the start of the first slice that it lacks."""
+    for slice_ in slices:
+        if store not in slice_.holders:
             break
-        log_end = Offset(log_end + each.records)
+        log_end = Offset(log_end + slice_.records)
     return log_end
 
 

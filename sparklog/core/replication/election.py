@@ -1,4 +1,4 @@
-"""Elections: who may lead, and when."""
+"""Elections: which replica may lead, and when."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def with_leader(
     unclean: bool = False,
     rewritten: bool = False,
 ) -> Change:
-    """`changed`, settled, under a leader that can be reached, if there is one (rule E1).
+    """`changed`, settled, under a leader that can be reached if there is such a replica (rule E1).
 
-    A leader that is in sync and reachable stays. One that left the ISR does not: without a successor the partition is
-    offline. One that is in sync and silent stays until somebody else may lead. A move that waited for the change ends
-    with it. There is at most one election in it.
+    A leader that is in sync and reachable stays. A leader that left the ISR does not stay: without a successor the
+    partition is offline. A leader that is in sync but silent stays until another replica may lead.
+    A move that waited for the change ends with it. There is at most one election in a change.
     """
     leader = changed.leader if changed.leader in changed.isr else None
     changed = msgspec.structs.replace(changed, leader=leader)
@@ -55,7 +55,10 @@ def with_leader(
 
 
 def elect(value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False) -> Change:
-    """A leader by rule E1 for a partition whose leader is none or can't be reached."""
+    """Elect a leader by rule E1 for a partition that has none, or whose leader can't be reached.
+
+    Raises ElectionNotNeeded, EligibleLeadersNotAvailable.
+    """
     if value.leader is not None and value.leader in reachable:
         raise ElectionNotNeeded(f"store {value.leader} leads the partition and can be reached")
     change = with_leader(value, value, reachable, min_isr, unclean=unclean)
@@ -70,12 +73,15 @@ def elect(value: Replication, reachable: Collection[StoreId], min_isr: int, *, u
 def elect_store(
     value: Replication, store: StoreId, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> Change:
-    """This store leads from now on: an operator's wish, also the preferred leader's return.
+    """Make this store the leader: an operator asked for it, perhaps to bring the preferred leader back.
 
-    While the present leader lives, only a replica that lacks nothing of it may follow it (rule E7).
+    While the present leader can be reached, its successor must have all of its records (rule E7). Raises
+    IneligibleReplica, ElectionNotNeeded, PreferredLeaderNotAvailable, EligibleLeadersNotAvailable.
     """
     if store not in value.replicas:
-        raise IneligibleReplica(f"store {store} has no replica of the partition, {list(value.replicas)} have")
+        raise IneligibleReplica(
+            f"store {store} has no replica of the partition, its replicas are on {list(value.replicas)}"
+        )
     if store == value.leader:
         raise ElectionNotNeeded(f"store {store} leads the partition already")
     if store not in reachable:
@@ -92,16 +98,17 @@ def elect_store(
 
 
 def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) -> Replication:
-    """A leader among the holders of a write that did not reach the present one, for the same entry (rule E8).
+    """Elect one of the holders of a write that did not reach the present leader, in the entry of that write (rule E8).
 
-    Nobody watches the stores of an embedded cluster, so the old leader may be alive: nothing may be forgotten.
+    Nobody watches the stores of an embedded cluster. So the old leader may be alive, and nothing may be forgotten.
+    Raises NotEnoughReplicas.
     """
     for store in value.isr:
         if store in holders and store != value.leader and value.log_end(store) == value.next_offset:
             return settled(value, led_by(value, store).after, min_isr)
     raise NotEnoughReplicas(
-        f"the write is not on the leader's store {value.leader}, and of {sorted(holders)} none is in sync up to offset "
-        f"{value.next_offset}: a leader that forgets records is elected by a person (sparklog replica elect)"
+        f"the write is not on the leader's store {value.leader}, and none of {sorted(holders)} is in sync up to "
+        f"offset {value.next_offset}: only a person may elect a leader that lacks records (sparklog replica elect)"
     )
 
 
@@ -126,10 +133,10 @@ def _with_move_ended(before: Replication, change: Change, reachable: Collection[
 
 
 def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
-    """First reachable member of the ISR, else of the ELR, else any replica; never one below HW, whatever it is.
+    """The first reachable member of the ISR, else of the ELR, else any reachable replica; never one below HW.
 
-    The chain knows every LEO, so a replica at HW or above lacks no acknowledged record, even if it was away for long.
-    Kafka's controller knows only who was in sync, which is why it stops at the ELR (KIP-966).
+    The chain knows every LEO. So a replica at HW or above lacks no acknowledged record, however long it was away.
+    Kafka's controller knows only which replicas were in sync, and so it stops at the ELR (KIP-966).
     """
     for store in (*value.isr, *value.elr, *value.replicas):
         if store in reachable and store in value.whole:
@@ -138,6 +145,6 @@ def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> Stor
 
 
 def _longest(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
-    """The reachable replica with the largest LEO, and so with the largest epoch: all hold a part of one log."""
+    """The reachable replica with the largest LEO, and so the largest epoch: all replicas are prefixes of one log."""
     candidates = [store for store in value.replicas if store in reachable]
     return max(candidates, key=value.log_end, default=None)

@@ -17,32 +17,32 @@ class EpochEnd(NamedTuple):
 
 
 def trimmed_from_start(history: EpochHistory, log_start: Offset) -> EpochHistory:
-    """The history after the log start moved: of the entries at or below it only the last stays, and starts there."""
+    """The history after the log start moved: of the entries at or below it, the last one stays, and starts there."""
     dropped = [entry for entry in history if entry[1] <= log_start]
     kept = tuple(entry for entry in history if entry[1] > log_start)
     return ((dropped[-1][0], log_start), *kept) if dropped else kept
 
 
 def truncated(history: EpochHistory, end: Offset) -> EpochHistory:
-    """The history of a log that ends at `end`: epochs that begin there or later have no record left (rule E6)."""
+    """The history of a log cut at `end`: an epoch that begins there or later has no record left (rule E6)."""
     return tuple(entry for entry in history if entry[1] < end)
 
 
 def opened(history: EpochHistory, epoch: LeaderEpoch, start: Offset) -> EpochHistory:
-    """The history once `epoch` writes from `start` on. An epoch that wrote nothing before it is left out (rule E3)."""
+    """The history once `epoch` begins at `start` (rule E3). An earlier epoch that wrote nothing is left out."""
     return (*truncated(history, start), (epoch, start))
 
 
 def end_of_epoch(history: EpochHistory, log_end: Offset, epoch: LeaderEpoch) -> EpochEnd | None:
-    """Which epoch, at most `epoch`, wrote last, and where it ends: Kafka's `OffsetsForLeaderEpoch` (rule E5).
+    """The greatest epoch up to `epoch` that wrote, and where it ends: Kafka's `OffsetsForLeaderEpoch` (rule E5).
 
-    None for an epoch that is still to come. For one older than the history, its own number and where the history
-    starts.
+    None for an epoch that is still to come. For an epoch older than the history: that epoch, and the start of the
+    history.
     """
     newest, _ = history[-1]
     if epoch > newest:
         return None
     if epoch == newest:
         return EpochEnd(epoch, log_end)
-    later = next(index for index, (each, _) in enumerate(history) if each > epoch)
+    later = next(index for index, (begun, _) in enumerate(history) if begun > epoch)
     return EpochEnd(history[later - 1][0] if later else epoch, history[later][1])

@@ -1,4 +1,4 @@
-"""Who holds what: the one answer that readers, rewrites, deletion and the metadata tables go by."""
+"""Which stores hold a slice: the single answer for readers, rewrites, deletion and the metadata tables."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ def stores_holding(
 ) -> tuple[StoreId, ...]:
     """The stores that hold a slice of the partition, in the order in which a reader tries them.
 
-    A replica whose LEO is at or above the slice's end holds it, whoever copied it there. Above its LEO it holds what
-    names it, under the registration it still has. A store without a replica holds nothing: its copies may be deleted at
-    any time, so what named a store before its replica arrived counts for nothing either.
+    A replica holds the slice if its LEO is at or above the slice's end, no matter how the bytes got there. Above its
+    LEO, it holds the slice if the slice's object names it (`named`), under the registration that it still has. A store
+    without a replica holds nothing, because its copies may be deleted at any time. For the same reason, an object that
+    named a store before its replica arrived there does not count.
 
-    `registrations` are the present numbers of all registered stores. The leader comes first, then the ISR and the rest;
-    fenced or `unreachable` ones come last. A reader that knows its zone asks the stores there before the others.
+    `registrations` are the present numbers of all registered stores. The leader comes first, then the ISR, then the
+    others; `unreachable` stores come last. A reader that knows its zone asks the stores there before the others.
     """
     arrived = dict(value.arrived)
     by_name = {
-        each.store
-        for each in named
-        if registrations.get(each.store) == each.registration and slice_end > arrived.get(each.store, 0)
+        holder.store
+        for holder in named
+        if registrations.get(holder.store) == holder.registration and slice_end > arrived.get(holder.store, 0)
     }
     holding = [
         store

@@ -1,7 +1,7 @@
-"""What is true of the replicas of every partition, and of every step from one value to the next. Tests check it.
+"""Invariants of the replicas of a partition, and of every step from one value to the next. Tests check them.
 
- 1. Replicas are different stores, one LEO for each. ISR and ELR are parts of them, in their order, and disjoint; so are
-    `adding` and `removing`. Arrived are replicas that lack something from before.
+ 1. Replicas are different stores, and each has a LEO. ISR and ELR are disjoint subsets of them, in their order.
+    `adding` and `removing` are disjoint subsets, too. `arrived` are replicas that lack something from before they came.
  2. A leader is in the ISR, and its LEO is the next offset.
  3. Log start <= HW <= next offset, and log start <= LEO <= next offset for every replica.
  4. Every member of the ISR and of the ELR has LEO >= HW.
@@ -13,9 +13,9 @@
 Steps:
 
  9. HW, next offset, log start, version and leader epoch never go back. HW moves only if the ISR is as large as min ISR.
-10. A leader that was none or another store opens exactly the next epoch, at the next offset of before.
-11. The version is the next one if replicas, ISR or `adding` and `removing` changed or a LEO fell, and at most that.
-12. The epochs that are left of the history are those of before, and at most one new one.
+10. A new leader opens exactly the next epoch, at the next offset that the partition had before.
+11. The version rises by one if the replicas, the ISR, `adding` or `removing` changed or a LEO fell; never by more.
+12. The history has no epoch that it did not have before, except the one that a new leader opened.
 
 Rewrites:
 
@@ -60,9 +60,9 @@ def broken(value: Replication, min_isr: int) -> Iterator[str]:
     for name, stores in (("ISR", value.isr), ("ELR", value.elr)):
         if stores != tuple(store for store in replicas if store in stores):
             yield f"1: {name} {stores} of replicas {replicas}"
-    for one, other in ((value.isr, value.elr), (value.adding, value.removing)):
-        if set(one) & set(other) or not {*one, *other} <= set(replicas):
-            yield f"1: {one} and {other} of replicas {replicas}"
+    for first, second in ((value.isr, value.elr), (value.adding, value.removing)):
+        if set(first) & set(second) or not {*first, *second} <= set(replicas):
+            yield f"1: {first} and {second} of replicas {replicas}"
     if any(store not in replicas or value.log_end(store) >= end for store, end in value.arrived):
         yield f"1: arrived {value.arrived}, LEOs {value.log_ends} of replicas {replicas}"
     if value.leader is not None and (value.leader not in value.isr or value.log_end(value.leader) != value.next_offset):
@@ -79,8 +79,8 @@ def broken(value: Replication, min_isr: int) -> Iterator[str]:
         if value.high_watermark != min(_log_ends(value, value.isr)):
             yield f"6: HW {value.high_watermark}, ISR {value.isr}, LEOs {value.log_ends} of {replicas}"
     yield from _history(value)
-    if any(a.end >= b.start for a, b in pairwise(value.lost)) or any(
-        not value.log_start <= each.start < each.end <= value.high_watermark for each in value.lost
+    if any(lower.end >= upper.start for lower, upper in pairwise(value.lost)) or any(
+        not value.log_start <= range_.start < range_.end <= value.high_watermark for range_ in value.lost
     ):
         yield f"8: lost {value.lost} between {value.log_start} and {value.high_watermark}"
 
@@ -122,7 +122,7 @@ def _stores(value: Replication) -> tuple[object, ...]:
     return value.replicas, value.isr, value.adding, value.removing
 
 
-def _raise_if_any(found: Iterator[str], where: str) -> None:
-    lines = list(found)
+def _raise_if_any(messages: Iterator[str], where: str) -> None:
+    lines = list(messages)
     if lines:
         raise AssertionError("\n".join([*lines, where]))

@@ -14,9 +14,9 @@ from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
 class Report(msgspec.Struct, frozen=True):
-    """An agent checked that its store holds the log up to `log_end`, as the log was at this epoch and version.
+    """An agent's report: its store holds the log up to `log_end`, as the log was at this epoch and version.
 
-    `log_end` lies at the end of a slice; if a gap follows there, at the end of the gap.
+    `log_end` is the end of a slice, or the end of the gap that follows the slice.
     """
 
     store: StoreId
@@ -34,23 +34,27 @@ def report(
     *,
     silent: Collection[StoreId] = (),
 ) -> Change:
-    """The replica has at least this much (rules F1, F2), and joins the ISR if it may (I1).
+    """Raise the LEO of a replica (rules F1, F2), and let it join the ISR if it may (I1).
 
-    If nobody leads the partition, somebody may now (E1). `registrations` are the numbers of the stores that are
-    registered and not fenced. A `silent` one does not begin to lead. A report never lowers a LEO, so one that comes
-    late or twice changes nothing.
+    If the partition has no leader, the report may lead to an election (E1). `registrations` are the numbers of the
+    stores that are registered and not fenced. A `silent` store is not elected. A report never lowers a LEO, so a late
+    or repeated one changes nothing. Raises FencedLeaderEpoch, UnknownLeaderEpoch, InvalidUpdateVersion,
+    StaleBrokerEpoch, OffsetOutOfRange.
     """
     check_view(value, reported.leader_epoch, reported.version)
     store = reported.store
     if registrations.get(store) != reported.registration:
         raise StaleBrokerEpoch(
-            f"store {store} reports under registration {reported.registration}, valid is {registrations.get(store)}"
+            f"store {store} reports under registration {reported.registration}, its registration is "
+            f"{registrations.get(store)}"
         )
     if reported.log_end > value.next_offset:
-        raise OffsetOutOfRange(f"store {store} reports a log end of {reported.log_end}, it is {value.next_offset}")
+        raise OffsetOutOfRange(
+            f"store {store} reports a log end of {reported.log_end}, the next offset is {value.next_offset}"
+        )
     risen = with_log_ends(value, {store: max(value.log_end(store), reported.log_end)})
     if value.leader is None:
-        reachable = [each for each in registrations if each not in silent]
+        reachable = [known for known in registrations if known not in silent]
         return with_leader(value, risen, reachable, min_isr)
     if may_join(risen, store):
         risen = msgspec.structs.replace(risen, isr=(*risen.isr, store))
@@ -58,10 +62,10 @@ def report(
 
 
 def may_join(value: Replication, store: StoreId) -> bool:
-    """Whether a live replica joins the ISR: it has all that is committed and that came before this leader (rule I1).
+    """Whether a live replica may join the ISR: it has everything below HW and below this leader's epoch (rule I1).
 
-    So does one that is being removed, until it is gone: where the old replicas were away for a moment, a long move
-    would otherwise stop writes with `acks=all` until the new ones have caught up.
+    A replica that a move removes may join, too, until it is gone. Otherwise, if the old replicas were away for a moment
+    during a long move, writes with `acks=all` would fail until the new replicas have caught up.
     """
     if value.leader is None or store in value.isr:
         return False
@@ -72,9 +76,10 @@ def may_join(value: Replication, store: StoreId) -> bool:
 def drop_lagging(
     value: Replication, lagging: Collection[StoreId], leader_epoch: LeaderEpoch, version: int, min_isr: int
 ) -> Replication:
-    """Replicas that were not caught up for `replica.lag.time.max.ms` leave the ISR (rule I2).
+    """Remove the replicas from the ISR that were not caught up for `replica.lag.time.max.ms` (rule I2).
 
-    Neither the leader leaves this way, nor one that has all the leader has, however long it was silent.
+    The leader never leaves this way. A replica that has all of the leader's records stays, too, however long it was
+    silent. Raises FencedLeaderEpoch, UnknownLeaderEpoch, InvalidUpdateVersion.
     """
     check_view(value, leader_epoch, version)
     leave = {store for store in lagging if store != value.leader and value.log_end(store) < value.next_offset}

@@ -1,4 +1,4 @@
-"""A replica begins to lead: it opens its epoch, and the log forgets what it lacks."""
+"""What changes when a replica becomes the leader: a new epoch, and the log forgets what that replica lacks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 
 
 def led_by(value: Replication, leader: StoreId) -> Change:
-    """`leader` opens the next epoch at the next offset (rule E3); the slices above its LEO are forgotten (E4).
+    """`leader` opens the next epoch at the next offset (rule E3), and the slices above its LEO are forgotten (E4).
 
-    Their offsets are never used again, so every replica that had what the leader has is as far as the leader now. The
-    result is not settled yet: ELR, HW and version are still those of before.
+    Their offsets are never used again. So every replica that has as much as the leader gets the same LEO: the next
+    offset. The result is not settled yet: its ELR, HW and version are still the old ones.
     """
     end, next_offset = value.log_end(leader), value.next_offset
     epoch = LeaderEpoch(value.leader_epoch + 1)
@@ -21,7 +21,7 @@ def led_by(value: Replication, leader: StoreId) -> Change:
         value,
         leader=leader,
         leader_epoch=epoch,
-        log_ends=tuple(next_offset if each >= end else each for each in value.log_ends),
+        log_ends=tuple(next_offset if log_end >= end else log_end for log_end in value.log_ends),
         epochs=opened(truncated(value.epochs, end), epoch, next_offset),
         lost=_with_lost(value.lost, end, value.high_watermark),
     )
@@ -29,9 +29,9 @@ def led_by(value: Replication, leader: StoreId) -> Change:
 
 
 def _with_lost(lost: tuple[OffsetRange, ...], end: Offset, high_watermark: Offset) -> tuple[OffsetRange, ...]:
-    """The lost ranges after [end, HW) became one of them, ascending and disjoint."""
+    """The lost ranges with [end, HW) added, ascending and disjoint."""
     if end >= high_watermark:
         return lost
-    below = tuple(each for each in lost if each.end < end)
-    touched = [each.start for each in lost if each.start <= end <= each.end]
+    below = tuple(range_ for range_ in lost if range_.end < end)
+    touched = [range_.start for range_ in lost if range_.start <= end <= range_.end]
     return (*below, OffsetRange(min([end, *touched]), high_watermark))

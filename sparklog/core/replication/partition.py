@@ -1,4 +1,4 @@
-"""The replicas of one partition as a value, and how each of its changes ends: ELR, HW and version follow from it."""
+"""The replicas of one partition as a value, and `settled`, with which every change of it ends: ELR, HW and version."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 
 
 class Replication(msgspec.Struct, frozen=True, array_like=True):
-    """Who holds a partition, under which epoch, and how far.
+    """The replicas of a partition: their stores, their leader and its epoch, and how much of the log each one has.
 
-    `replicas` are in order of preference for the lead; `log_ends[i]` is the LEO of `replicas[i]`: the end of the
-    contiguous part of the log that this store holds, where a gap in the offsets counts as held. `leader` is None while
-    no replica may lead. `isr` and `elr` are in the order of `replicas`. `version` rises at every swap, truncation,
-    loss, assignment or ISR change. During a move, `replicas` are the new ones and then those that are `removing`.
-    `lost`: ranges below HW that an unclean election gave up; reads there are DATA_LOSS. `arrived`: replicas that came
-    by a move, with the next offset of then, until they have all below it.
+    `replicas` are in order of preference for the lead. `log_ends[i]` is the LEO of `replicas[i]`: the end of the
+    contiguous part of the log that this store holds; a gap in the offsets counts as held. `leader` is None while no
+    replica may lead. `isr` and `elr` are in the order of `replicas`. `version` rises at every swap, truncation, loss,
+    assignment or ISR change. During a move, `replicas` are the new ones followed by those that are `removing`. `lost`
+    are ranges below HW that an unclean election gave up: a read there is DATA_LOSS. `arrived` are replicas that a move
+    added, each with the next offset at that time, until they have everything below it.
     """
 
     replicas: tuple[StoreId, ...]
@@ -39,19 +39,21 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
     arrived: tuple[tuple[StoreId, Offset], ...] = ()
 
     def log_end(self, store: StoreId) -> Offset:
-        """LEO of one replica. Raises NotLeaderOrFollower if the store has none."""
+        """The LEO of the replica on this store. Raises NotLeaderOrFollower if there is none."""
         if store not in self.replicas:
-            raise NotLeaderOrFollower(f"store {store} has no replica of the partition, {list(self.replicas)} have")
+            raise NotLeaderOrFollower(
+                f"store {store} has no replica of the partition, its replicas are on {list(self.replicas)}"
+            )
         return self.log_ends[self.replicas.index(store)]
 
     @property
     def original(self) -> tuple[StoreId, ...]:
-        """The replicas of before the move that is under way, to which a cancelled one goes back; without one, all."""
+        """The replicas before the move under way, which a cancelled move brings back. Without a move, all replicas."""
         return tuple(store for store in self.replicas if store not in self.adding) if self.adding else self.replicas
 
     @property
     def target(self) -> tuple[StoreId, ...]:
-        """The replicas after the move that is under way; without one, all."""
+        """The replicas after the move that is under way. Without a move, all replicas."""
         return tuple(store for store in self.replicas if store not in self.removing) if self.removing else self.replicas
 
     @property
@@ -60,9 +62,9 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
         return [store for store, end in zip(self.replicas, self.log_ends, strict=True) if end >= self.high_watermark]
 
     def enough(self, min_isr: int) -> int:
-        """How large the ISR must be for HW to move and `acks=all` to write: at most the replication factor.
+        """How large the ISR must be for HW to move and for writes with `acks=all`: at most the replication factor.
 
-        A move does not count until it is done, so that it neither stops writes nor weakens them.
+        Replicas that a move adds do not count until it is done, so a move neither stops writes nor weakens them.
         """
         return min(min_isr, len(self.replicas) - len(self.adding))
 
@@ -92,8 +94,8 @@ def settled(
 ) -> Replication:
     """`changed` with the ELR, HW and version that follow from `before` and its ISR. Every transition ends here.
 
-    `ineligible` may have lost records and can't be in the ELR. `rewritten`: the version rises even if no member of the
-    ISR and no replica changed.
+    `ineligible` stores may have lost records, so they can't be in the ELR. With `rewritten`, the version rises even if
+    neither the ISR nor the replicas changed.
     """
     isr = tuple(store for store in changed.replicas if store in changed.isr)
     if len(isr) >= changed.enough(min_isr):  # rule E2, and H1: below that size HW stays
@@ -115,7 +117,7 @@ def settled(
 
 
 def still_arriving(value: Replication) -> tuple[tuple[StoreId, Offset], ...]:
-    """The arrived replicas that lack something from before they came."""
+    """The arrived replicas that still lack something from before they came."""
     return tuple((store, end) for store, end in value.arrived if store in value.replicas and value.log_end(store) < end)
 
 
@@ -126,7 +128,7 @@ def with_log_ends(value: Replication, log_ends: dict[StoreId, Offset]) -> Replic
 
 
 def check_epoch(value: Replication, epoch: LeaderEpoch) -> None:
-    """Refuse what was begun under another leader epoch (rule F1)."""
+    """Refuse a request that was begun under another leader epoch (rule F1)."""
     if epoch < value.leader_epoch:
         raise FencedLeaderEpoch(f"it was begun under epoch {epoch}, the partition is at epoch {value.leader_epoch}")
     if epoch > value.leader_epoch:
@@ -134,7 +136,7 @@ def check_epoch(value: Replication, epoch: LeaderEpoch) -> None:
 
 
 def check_view(value: Replication, epoch: LeaderEpoch, version: int) -> None:
-    """Refuse what was planned on another leader epoch or version of the partition (rule F1)."""
+    """Refuse a request that was planned on another leader epoch or version of the partition (rule F1)."""
     check_epoch(value, epoch)
     if version != value.version:
         raise InvalidUpdateVersion(f"it was planned on version {version}, the partition is at version {value.version}")

@@ -21,13 +21,14 @@ def move(
     *,
     silent: Collection[StoreId] = (),
 ) -> Replication:
-    """Begin a move to `target`, in place of one under way. New replicas hold nothing: their LEO is `empty_end`.
+    """Begin a move to `target`. It replaces a move that is under way. A new replica is empty: its LEO is `empty_end`.
 
-    The old replicas stay until the new ones are in sync. A move to the replicas of before cancels one; a move to the
-    same replicas in another order is done at once. A store that is `silent` does not follow a leader that goes.
+    The old replicas stay until the new ones are in sync. A move back to the original replicas cancels the move under
+    way. A move to the same replicas in another order is done at once. A `silent` store does not become the leader.
+    Raises InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable.
     """
     if not target or len(set(target)) != len(target):
-        raise InvalidReplicaAssignment(f"a partition needs different stores, found {list(target)}")
+        raise InvalidReplicaAssignment(f"a partition needs different stores for its replicas, found {list(target)}")
     original = value.original
     unusable = [store for store in target if store not in original and store not in usable]
     if unusable:
@@ -46,13 +47,13 @@ def move(
     )
     if len(changed.isr) < min(len(value.isr), changed.enough(min_isr)):
         raise NotEnoughReplicas(
-            f"of the stores in sync, {list(value.isr)}, only {list(changed.isr)} would stay; "
-            f"the topic wants {changed.enough(min_isr)} (min.insync.replicas)"
+            f"in sync are {list(value.isr)}, of which only {list(changed.isr)} would stay; "
+            f"the topic wants {changed.enough(min_isr)} in sync (min.insync.replicas)"
         )
     if max(changed.log_ends) < value.high_watermark <= max(value.log_ends):
         raise InvalidReplicaAssignment(
             f"only {value.whole} may lead without a loss, and none of them would stay: "
-            "it would take an unclean election"
+            "the partition would need an unclean election"
         )
     if value.leader is not None and value.leader not in replicas:
         changed = led_by(changed, _successor(changed, changed.isr, silent)).after
@@ -62,10 +63,10 @@ def move(
 def with_move_completed(
     before: Replication, changed: Replication, min_isr: int, *, silent: Collection[StoreId] = ()
 ) -> Replication:
-    """`changed`, settled, and without its old replicas if those it moves to can do without them.
+    """`changed`, settled, and without its old replicas if the move can end now.
 
-    That needs every new replica in sync, min ISR of the target in sync, and a leader that stays or one that lacks
-    nothing of the leader that goes (rule E7) and is not `silent`.
+    It can end if every new replica is in sync, if at least min ISR of the target are in sync, and if the leader stays
+    or has a successor that is not `silent` and has all of its records (rule E7).
     """
     if not (changed.adding or changed.removing):
         return settled(before, changed, min_isr)
@@ -90,15 +91,15 @@ def with_move_completed(
 
 
 def _successor(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> StoreId:
-    """The first of these replicas that may follow the leader."""
+    """The first of these replicas that may succeed the leader."""
     for store in _successors(value, among, silent):
         return store
     raise PreferredLeaderNotAvailable(
-        f"the leader goes, and none of {list(among)} that can be reached has its records up to offset "
+        f"the leader goes, and no store of {list(among)} that can be reached has its records up to offset "
         f"{value.next_offset} yet"
     )
 
 
 def _successors(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> list[StoreId]:
-    """Those of these replicas that lack nothing of the leader (rule E7) and can be reached."""
+    """Those of these replicas that have all of the leader's records (rule E7) and can be reached."""
     return [store for store in among if value.log_end(store) == value.next_offset and store not in silent]

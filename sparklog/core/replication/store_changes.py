@@ -15,12 +15,12 @@ from sparklog.core.types import Offset, StoreId
 def fence(
     value: Replication, store: StoreId, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> Change:
-    """The store takes part no more: it leaves the ISR, and another one leads if it did.
+    """Fence the store: it leaves the ISR, and if it led, another replica is elected.
 
-    It keeps what it has, so where too few are in sync it stays eligible to lead (rule E2) for when it is back.
+    It keeps its data. So where too few replicas are in sync, it stays eligible to lead once it is back (rule E2).
     """
-    isr = tuple(each for each in value.isr if each != store)
-    others = [each for each in reachable if each != store]
+    isr = tuple(member for member in value.isr if member != store)
+    others = [other for other in reachable if other != store]
     return with_leader(value, msgspec.structs.replace(value, isr=isr), others, min_isr, unclean=unclean)
 
 
@@ -35,11 +35,11 @@ def lose(
 ) -> Change:
     """The store was wiped, or lacks objects that the chain says it holds: its log ends at `held_end` (rules F2, S1).
 
-    It leaves ISR and ELR, and its LEO falls, in the same entry; the state gives it a new registration. A `held_end`
-    above its LEO raises nothing.
+    In one entry it leaves the ISR and the ELR, its LEO falls, and it gets a new registration. A `held_end` above its
+    LEO does not raise it.
     """
     held = max(value.log_start, min(held_end, value.log_end(store)))
-    isr = tuple(each for each in value.isr if each != store)
+    isr = tuple(member for member in value.isr if member != store)
     changed = with_log_ends(msgspec.structs.replace(value, isr=isr), {store: held})
     return with_leader(value, changed, reachable, min_isr, ineligible=(store,), unclean=unclean, rewritten=True)
 
@@ -47,16 +47,16 @@ def lose(
 def reachable_changed(
     value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> Change:
-    """A store is back, or an agent came up or fell silent: a leader that can't be reached is replaced if it can be.
+    """A store is back, or an agent came up or fell silent: replace a leader that can't be reached, if possible.
 
-    A store that is silent stays in the ISR until it lags, and leads until somebody else may (rules E1, I2).
+    A silent store stays in the ISR until it lags, and leads until another replica may lead (rules E1, I2).
     """
     return with_leader(value, value, reachable, min_isr, unclean=unclean)
 
 
 def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[StoreId] = ()) -> Replication:
-    """`min.insync.replicas` of the topic was altered: HW may move, and nobody needs the ELR if enough are in sync.
+    """`min.insync.replicas` of the topic was altered: HW may move, and the ELR is cleared if enough are in sync.
 
-    If that ends a move, no `silent` store follows the leader.
+    If that ends a move, no `silent` store becomes the leader.
     """
     return with_move_completed(value, value, min_isr, silent=silent)

@@ -123,7 +123,7 @@ def of(command: ReportReplicas, **changes: Any) -> ReportReplicas:
 
 def test_a_fenced_store_reports_nothing(log: ReplicatedLog) -> None:
     log.fence("b")
-    with pytest.raises(StaleBrokerEpoch, match="store b is registered as 3 and fenced, its agent speaks for 3"):
+    with pytest.raises(StaleBrokerEpoch, match="store b is registered as 3 and fenced, its agent reports for 3"):
         log.submit(log.report_of("b", 4))
 
 
@@ -191,7 +191,12 @@ def test_a_store_that_has_no_replica_can_not_lag(log: ReplicatedLog) -> None:
         ("a", False, ElectionNotNeeded, "store a leads the partition already"),
         ("b", False, PreferredLeaderNotAvailable, "store b ends at offset 0 of 4"),
         ("b", True, PreferredLeaderNotAvailable, "store a leads and lives"),
-        ("z", False, IneligibleReplica, r"store z has no replica of the partition, \['a', 'b', 'c'\] have"),
+        (
+            "z",
+            False,
+            IneligibleReplica,
+            r"store z has no replica of the partition, its replicas are on \['a', 'b', 'c'\]",
+        ),
     ],
 )
 def test_an_election_that_is_not_to_be_is_refused(

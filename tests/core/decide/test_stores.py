@@ -54,7 +54,7 @@ def test_a_new_store_gets_the_next_registration(log: ReplicatedLog) -> None:
     ("store", "incarnation", "text"),
     [
         ("a", "i-a", "store a is registered already, and not fenced"),
-        ("a", "other", "registered with INCARNATION i-a, found other: if it was wiped, its loss is to be reported"),
+        ("a", "other", "registered with INCARNATION i-a, found other: if it was wiped, report its loss"),
         ("d", "i-b", "with INCARNATION i-b is registered as b, not as d"),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_store_is_registered_once(log: ReplicatedLog, store: str, incarnation:
 
 def test_a_wiped_store_that_is_fenced_does_not_come_back_as_if_it_had_everything(log: ReplicatedLog) -> None:
     log.fence("a")
-    with pytest.raises(DuplicateBrokerRegistration, match="its loss is to be reported"):
+    with pytest.raises(DuplicateBrokerRegistration, match="report its loss"):
         log.register("a", "other")
 
 
@@ -242,7 +242,7 @@ def test_of_a_slice_that_is_there_in_part_nothing_is_held(log: ReplicatedLog) ->
 
 
 def test_a_loss_is_reported_by_who_speaks_for_the_store_now(log: ReplicatedLog) -> None:
-    with pytest.raises(StaleBrokerEpoch, match="store a is registered as 0, its agent speaks for 9"):
+    with pytest.raises(StaleBrokerEpoch, match="store a is registered as 0, its agent reports for 9"):
         log.submit(ReportLoss(A, 9, "i-a"))
 
 
@@ -260,7 +260,7 @@ def test_of_another_life_of_a_store_only_what_was_found_again_is_held() -> None:
 
 
 def test_no_more_than_the_log_can_be_held(log: ReplicatedLog) -> None:
-    with pytest.raises(OffsetOutOfRange, match="up to 1 of 0"):
+    with pytest.raises(OffsetOutOfRange, match="up to 1, the log ends at 0"):
         log.lose("a", (0, 1))
 
 
@@ -300,10 +300,10 @@ def test_where_nobody_else_may_a_silent_store_leads_on(log: ReplicatedLog) -> No
 
 def test_an_agent_speaks_for_the_registration_that_its_store_has(log: ReplicatedLog) -> None:
     for command in (AgentUp(A, 7), AgentDown(A, 7)):
-        with pytest.raises(StaleBrokerEpoch, match="store a is registered as 0, its agent speaks for 7"):
+        with pytest.raises(StaleBrokerEpoch, match="store a is registered as 0, its agent reports for 7"):
             log.submit(command)
     log.fence("a")
-    with pytest.raises(StaleBrokerEpoch, match="store a is fenced: it is to be registered again"):
+    with pytest.raises(StaleBrokerEpoch, match="store a is fenced: register it again"):
         log.submit(AgentUp(A, log.registration("a")))
 
 

@@ -208,5 +208,5 @@ def test_e8_a_holder_that_lacks_nothing_takes_over_in_the_entry_of_a_write() -> 
 
 @pytest.mark.parametrize(("isr", "holders"), [("abc", "b"), ("ab", "bc"), ("abc", "d"), ("abc", "a")])
 def test_e8_nobody_takes_over_if_something_would_be_forgotten(isr: str, holders: str) -> None:
-    with pytest.raises(NotEnoughReplicas, match="elected by a person"):
+    with pytest.raises(NotEnoughReplicas, match="only a person may elect"):
         take_over(partition({"a": 9, "b": 7, "c": 9}, isr, hw=7), stores(*holders), 1)
