@@ -79,8 +79,7 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
             failures.append(SourceFailure(source_id, lacks_it, failed.message))
         else:
             return Fetched(source_id, tuple(failures))
-    source = store if _index_is_rebuilt(target, key, wanted.object) else None
-    return Fetched(source, tuple(failures))
+    return Fetched(store if _index_is_rebuilt(target, key, wanted.object) else None, tuple(failures))
 
 
 def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewObject) -> None:
