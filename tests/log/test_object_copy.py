@@ -224,6 +224,13 @@ def test_if_no_source_has_it_each_says_why(stores: Stores, monkeypatch: pytest.M
     assert [(each.source, each.lacks_it) for each in fetched.failures] == [("a", True), ("b", False)]
 
 
+def test_a_source_that_was_removed_from_the_cluster_is_passed_over(stores: Stores) -> None:
+    fill(stores.get(StoreId("b")))
+    wanted = msgspec.structs.replace(WANTED, sources=(StoreId("gone"), StoreId("b")))
+    fetched = fetch_object(wanted, StoreId("c"), stores)
+    assert (fetched.source, [(each.source, each.lacks_it) for each in fetched.failures]) == ("b", [("gone", True)])
+
+
 def test_an_error_of_the_target_is_no_failure_of_a_source(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(stores.get(StoreId("a")))
 
