@@ -67,11 +67,11 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
         lacks = f"{key} is not at {target.url}, and the chain knows no other holder"
         return Fetched(None, (SourceFailure(store, True, lacks),))
     for source_id in wanted.sources:
-        if source_id not in stores.places.urls:
-            failures.append(SourceFailure(source_id, True, f"store {source_id} is not in the cluster any more"))
-            continue
         try:
             source = stores.get(source_id)
+        except KeyError:
+            failures.append(SourceFailure(source_id, True, f"store {source_id} is not in the cluster any more"))
+            continue
         except SparklogError as error:
             failures.append(SourceFailure(source_id, False, str(error)))
             continue
