@@ -263,7 +263,7 @@ def real() -> tuple[ObjectToFetch, str, bytes, bytes]:
 
 
 @pytest.mark.parametrize("left", [None, b"", b"damaged"])
-def test_an_index_that_no_source_has_is_rebuilt_from_the_copy(  # M: F-05
+def test_an_index_that_no_source_has_is_rebuilt_from_the_copy(
     stores: Stores, real: tuple[ObjectToFetch, str, bytes, bytes], left: bytes | None
 ) -> None:
     wanted, key, body, index = real
