@@ -51,6 +51,7 @@ class Fetchers:
         self._asked: dict[Fetch, StoreId] = {}
         self._sources: dict[StoreId, Backoff] = {}
         self._partitions: dict[TopicPartition, Backoff] = {}
+        self._stopped_at: dict[TopicPartition, ObjectNumber] = {}  # which object it was that could not be had
         self._own = Backoff()
         self._after: TopicPartition | None = None
 
@@ -77,7 +78,8 @@ class Fetchers:
         """Begin a batch from each source that has none, where something is missing."""
         self._config = effective_cluster(state.config)
         lagging = set(behind)
-        self._partitions = {key: backoff for key, backoff in self._partitions.items() if key in lagging}
+        for key in [key for key in self._partitions if key not in lagging]:
+            del self._partitions[key], self._stopped_at[key]
         if self._own.waits(now_ms):
             return
         batches, self._after = plan_fetch(state, self.store, behind, self._under_way(now_ms), self._limits)
@@ -115,14 +117,15 @@ class Fetchers:
                 self.lost_something |= not request.wanted.sources
                 for failure in reply.failures:
                     if failure.lacks_it:
-                        notes += self._failed(self._partitions, key, failure.error, now_ms)
+                        notes += self._stopped(batch, request.wanted, failure.error, now_ms)
             case Fetched():
                 batch.there.add(number)
                 self._own = Backoff()
-                self._partitions.pop(key, None)
+                if self._stopped_at.get(key) == number:
+                    del self._partitions[key], self._stopped_at[key]
                 self._sources.pop(reply.source or self.store, None)
             case Damaged():
-                notes += self._failed(self._partitions, key, str(reply), now_ms)
+                notes += self._stopped(batch, request.wanted, str(reply), now_ms)
             case SparklogError():
                 notes += self._own_failed(str(reply), now_ms)
             case _:
@@ -159,6 +162,15 @@ class Fetchers:
         if batch is not None and not batch.waiting and not batch.copied:
             self.unreported |= batch.there
             del self._batches[source]
+
+    def _stopped(self, batch: _Batch, wanted: ObjectToFetch, error: str, now_ms: int) -> list[Note]:
+        """Leave a partition alone: without this object its log end can't rise, whatever comes behind it."""
+        key = wanted.topic_partition
+        batch.waiting = deque(other for other in batch.waiting if other.topic_partition != key)
+        if self._stopped_at.get(key) != wanted.number:
+            self._stopped_at[key] = wanted.number
+            self._partitions.pop(key, None)
+        return self._failed(self._partitions, key, error, now_ms)
 
     def _failed(self, backoffs: dict[K, Backoff], key: K, error: str, now_ms: int) -> list[Note]:
         """Leave a source or a partition alone for a while. The first of several failures is worth a note."""

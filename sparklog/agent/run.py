@@ -13,6 +13,7 @@ from sparklog.agent.agent import Agent
 from sparklog.agent.requests import Fetch, Follow, Look, Note, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.client.connection import Connection
 from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
 from sparklog.core.held_objects import HeldObject
 from sparklog.core.types import StoreId
@@ -105,12 +106,15 @@ def perform(request: Request, store: StoreId, connection: Connection) -> Reply:
 
 
 def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
-    stores = connection.stores(connection.follower.state)
     match request:
         case Follow():
             return connection.follower.catch_up().state
         case Submit():
             return connection.committer.submit(connection.committer.begin(request.command))
+    state = connection.follower.state
+    stores = connection.stores(state)
+    registered_store(state, store)  # it may have been removed since the agent asked
+    match request:
         case ReadMark():
             return read_incarnation(stores.get(store))
         case PutMark():

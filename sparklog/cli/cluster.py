@@ -123,14 +123,20 @@ def doctor(
     log would lose writes. A probe lets writers race under probe/ and removes what it wrote. The packages of the driver
     are compared with those of the executors. Exit 5 if something fails.
     """
+    from sparklog.core.errors import SparklogError
+
+    rows: list[dict[str, Any]] = []
     with connect() as cluster, cluster.connection.follower.current() as state:
         opened = cluster.connection.stores(state)
         stores = {"metadata": cluster.connection.follower.store}
-        stores |= {str(registered): opened.get(registered) for registered in state.stores}
+        for store_id in state.stores:
+            try:
+                stores[str(store_id)] = opened.get(store_id)
+            except SparklogError as error:  # the others are probed all the same
+                rows.append({"what": str(store_id), "check": "it can be opened", "found": str(error)})
     places: dict[str, list[str]] = {}
     for name, store in stores.items():
         places.setdefault(store.url, []).append(name)
-    rows: list[dict[str, Any]] = []
     for url, names in places.items():
         rows += _probed(" and ".join(names), stores[names[0]], url)
     if spark:

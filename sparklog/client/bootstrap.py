@@ -8,7 +8,7 @@ from sparklog.chain.committer import Committer
 from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.client.connection import default_author
-from sparklog.client.stores import check_addresses
+from sparklog.client.stores import check_addresses, check_apart
 from sparklog.core.commands import CreateCluster, NewStore
 from sparklog.core.config.cluster import parse_cluster_config
 from sparklog.core.config.storage import storage_settings
@@ -16,7 +16,7 @@ from sparklog.core.errors import ClusterAlreadyExists
 from sparklog.core.store_ids import check_store_ids, check_zone
 from sparklog.core.types import StoreId
 from sparklog.host.dice import new_id
-from sparklog.log.incarnation import begin_incarnation, of_another_cluster, read_incarnation
+from sparklog.log.incarnation import begin_incarnation, check_owner, of_another_cluster, read_incarnation
 from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import INCARNATION, PROBES
@@ -42,7 +42,7 @@ def init_cluster(
     cluster's own root. `zones` maps store ids to zones. `storage`: see `sparklog.client.cluster.connect`.
     Probes every store first, and the place of the chain. Continues an earlier init at the same address that died.
     Raises ClusterAlreadyExists, InconsistentClusterId (a store belongs to another cluster), InvalidInput,
-    DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error.
+    DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error. What was refused left no mark.
     """
     root = absolute_url(url)
     reached = settings_here(storage_settings(storage or {}))
@@ -60,6 +60,9 @@ def init_cluster(
     check_addresses(follower.store, [(store, target.url) for store, target in targets.items()])
     for target in {target.url: target for target in (follower.store, *targets.values())}.values():
         check_store(target, new_id())
+    for store, target in targets.items():  # all of them before the first is marked: an init that is refused marks none
+        _check_free(target, store, chain_id)
+    check_apart(targets)
     registered = tuple(
         NewStore(store, named[store], _mark(target, store, chain_id), (zones or {}).get(store, ""))
         for store, target in targets.items()
@@ -80,14 +83,23 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
     return None if mark is None else mark.chain_id
 
 
+def _check_free(target: ObjectStore, store: StoreId, chain_id: str) -> None:
+    """Refuse a store of another cluster, or one that holds data of a chain that was lost."""
+    mark = read_incarnation(target)
+    if mark is not None:
+        check_owner(mark, target, store, chain_id)
+        if _holds_more_than_a_mark(target):
+            raise of_another_cluster(mark, target, store)
+
+
 def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
     """Begin a store's life, and return its uuid.
 
     A mark of this chain that is already there comes from an earlier init, if there is nothing else.
     """
     mark, is_new = begin_incarnation(target, store, chain_id)
-    if not is_new and _holds_more_than_a_mark(target):
-        raise of_another_cluster(mark, target, store)
+    if not is_new:
+        _check_free(target, store, chain_id)
     return mark.incarnation
 
 

@@ -34,8 +34,9 @@ from sparklog.core.commands import (
 )
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.config.topic import parse_topic_config
-from sparklog.core.errors import InvalidInput, NoReplicaOnline
+from sparklog.core.errors import InvalidInput, NoReplicaOnline, RequestTimedOut
 from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
+from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
 from sparklog.core.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
 from sparklog.core.replication.append import Acks
@@ -68,7 +69,7 @@ class Cluster:
 
     def close(self) -> None:
         """Wait for background writes to finish."""
-        self._unawaited.wait()
+        self._unawaited.close()
         self.connection.close()
 
     # ---- topics ---------------------------------------------------------------------------------
@@ -198,9 +199,9 @@ class Cluster:
         `replication`: "push" uploads to all in-sync stores, "pull" to the leaders' stores, from which the others fetch.
         Without acks="all" or with "pull", a call writes to one partition and has no `application`.
 
-        While a partition has no leader or too few replicas in sync, it is tried again for up to `timeout_ms`. Raises
-        InvalidInput and its subclasses (nothing was written), NotEnoughReplicasAfterAppend and RequestTimedOut (see
-        `landed`), OutcomeUnknown, and the stores' errors.
+        While a partition has no leader or too few replicas in sync, it is tried again for up to `timeout_ms`; the time
+        of uploads does not count. Raises InvalidInput and its subclasses (nothing was written),
+        NotEnoughReplicasAfterAppend and RequestTimedOut (see `landed`), OutcomeUnknown, and the stores' errors.
         """
         durability = Durability(Acks.of(acks), _is_pull(replication))
         if producer is not None:
@@ -209,7 +210,7 @@ class Cluster:
         warning = left_out_warning(rows.schema.names)
         if warning is not None:
             log.warning("%s", warning)
-        plan, written = self._upload(topic, batches, compression, durability, timeout_ms)
+        plan, written, spent_ms = self._upload(topic, batches, compression, durability, timeout_ms)
         named = None if application is None else Application(*application)
         command = append_command(plan, [written], application=named, label=write_id)
         nothing = CommandResult(plan.n0, plan.n0, 0)
@@ -219,10 +220,14 @@ class Cluster:
             command = msgspec.structs.replace(command, slices=producer_slices(command.slices, producer))
         commit = partial(commit_append, self.connection, plan, [written], command, timeout_ms)
         if durability.acks is Acks.NONE:
-            self._unawaited.begin(commit)
+            self._unawaited.begin(partial(commit, spent_ms=spent_ms))
             return nothing
-        self._unawaited.wait()
-        return commit()
+        deadline = Deadline(timeout_ms - spent_ms)
+        if not self._unawaited.wait(deadline.left_s()):
+            raise RequestTimedOut(
+                f"nothing was written: earlier writes with acks=0 were not done within {duration(timeout_ms)}"
+            )
+        return commit(spent_ms=spent_ms + deadline.spent_ms())
 
     def _upload(
         self,
@@ -231,8 +236,11 @@ class Cluster:
         compression: str | None,
         durability: Durability,
         timeout_ms: int,
-    ) -> tuple[WritePlan, TaskWritten]:
-        """Plan the write and upload its rows; again while a partition has no store to upload to."""
+    ) -> tuple[WritePlan, TaskWritten, int]:
+        """Plan the write and upload its rows; again while a partition has no store to upload to.
+
+        The last value is how much of `timeout_ms` went by before the upload that succeeded, in ms.
+        """
         command_id = new_command_id()
         deadline = Deadline(timeout_ms)
         for _ in tries(deadline):
@@ -247,8 +255,9 @@ class Cluster:
                     durability=durability,
                 )
                 stores = self.connection.stores(state)  # with the secrets, which a plan does not carry
+            spent_ms = deadline.spent_ms()
             try:
-                return plan, write_rows(plan, batches, task=int(command_id[:4], 16), stores=stores)
+                return plan, write_rows(plan, batches, task=int(command_id[:4], 16), stores=stores), spent_ms
             except NoReplicaOnline as error:
                 offline = error
         raise offline

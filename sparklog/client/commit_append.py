@@ -52,16 +52,22 @@ _MAY_PASS = (
 
 
 def commit_append(
-    connection: Connection, plan: WritePlan, written: Sequence[TaskWritten], command: Append, timeout_ms: int
+    connection: Connection,
+    plan: WritePlan,
+    written: Sequence[TaskWritten],
+    command: Append,
+    timeout_ms: int,
+    *,
+    spent_ms: int = 0,
 ) -> CommandResult:
     """Commit what tasks uploaded. Logs a warning for each store that did not take the write.
 
     `timeout_ms` covers everything: tries, copies, pauses, and, with `acks=all` and `pull`, the wait until the records
-    are on every in-sync replica. Raises what `Committer.submit` raises. That wait may end with
-    NotEnoughReplicasAfterAppend or RequestTimedOut, both with `landed = yes`.
+    are on every in-sync replica; `spent_ms` of it have passed already. Raises what `Committer.submit` raises. That wait
+    may end with NotEnoughReplicasAfterAppend or RequestTimedOut, both with `landed = yes`.
     """
     not_taken = {store: why for of_task in written for store, why in of_task.not_taken.items()}
-    commit = _Commit(connection, plan, not_taken, timeout_ms)
+    commit = _Commit(connection, plan, not_taken, timeout_ms, spent_ms)
     result = commit.run(Submission(plan.command_id, plan.n0, command))
     _warn_of_stores(plan, command, not_taken)
     return result
@@ -71,14 +77,19 @@ class _Commit:
     """One commit and its tries. `_reasons` says why stores lack objects, for messages."""
 
     def __init__(
-        self, connection: Connection, plan: WritePlan, not_taken: Mapping[StoreId, str], timeout_ms: int
+        self,
+        connection: Connection,
+        plan: WritePlan,
+        not_taken: Mapping[StoreId, str],
+        timeout_ms: int,
+        spent_ms: int,
     ) -> None:
         self._connection = connection
         self._plan = plan
         self._reasons = dict(not_taken)
         self._timeout_ms = timeout_ms
         self._clock = connection.committer.clock
-        self._deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        self._deadline_ms = self._clock.monotonic_ms() + timeout_ms - spent_ms
         self._names = {topic.topic_id: topic.name for topic in plan.topics.values()}
 
     def run(self, submission: Submission) -> CommandResult:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from sparklog.client.connection import Connection
 from sparklog.core.commands import NewStore, RegisterStore, ReportLoss
-from sparklog.core.errors import DuplicateBrokerRegistration, InvalidInput
+from sparklog.core.errors import (
+    DuplicateBrokerRegistration,
+    InvalidInput,
+    KeyExists,
+    OutcomeUnknown,
+    SparklogError,
+)
 from sparklog.core.state import Store
 from sparklog.core.types import StoreId
 from sparklog.host.dice import new_id
 from sparklog.log.incarnation import Incarnation, begin_incarnation, check_owner, read_incarnation
-from sparklog.storage.keys import INCARNATION
+from sparklog.storage.keys import INCARNATION, PROBES
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url
 from sparklog.storage.probe import check_store
@@ -93,3 +100,32 @@ def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, st
         seen[url] = store
         if url.startswith(_MEMORY) and not metadata.url.startswith(_MEMORY):
             raise InvalidInput(f"store {store} at {url} would end with this process, the cluster at {metadata.url} not")
+
+
+def check_apart(targets: Mapping[StoreId, ObjectStore]) -> None:
+    """Refuse two ids for one place, which links and mounts can hide from `check_addresses`.
+
+    A key that is put into one store must not be in the others. It is removed again.
+    """
+    key = f"{PROBES}{new_id()}-apart"
+    put: list[ObjectStore] = []
+    try:
+        for store, target in targets.items():
+            put.append(target)
+            with suppress(OutcomeUnknown):
+                _put_own(target, key, store)
+    finally:
+        for target in put:
+            with suppress(SparklogError):
+                target.delete(key)
+
+
+def _put_own(target: ObjectStore, key: str, store: StoreId) -> None:
+    try:
+        target.put_if_absent(key, store.encode())
+    except KeyExists:
+        other = bytes(target.get(key)).decode()
+        if other != store:
+            raise DuplicateBrokerRegistration(
+                f"wanted stores at places of their own, found that {other} and {store} are one, at {target.url}"
+            ) from None

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 log = logging.getLogger("sparklog")
 
 
 class UnawaitedCommits:
-    """Runs commits one after the other in a thread that ends with the process, once they are done. For one process."""
+    """Runs commits one after the other in a thread of its own. Safe for threads; for one process.
+
+    The process does not end before they are done.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._last: Future[None] | None = None
 
     def begin(self, commit: Callable[[], object]) -> None:
         """Run it after those before it. Its error is only logged."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-acks-0")
-        self._last = self._executor.submit(_run, commit)
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-acks-0")
+            self._last = self._executor.submit(_run, commit)
 
-    def wait(self) -> None:
-        """Wait for all that were begun."""
-        if self._last is not None:
-            self._last.result()
-            self._last = None
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for all that were begun. Returns whether they are done; without `timeout_s` they are."""
+        last = self._last
+        return last is None or not wait([last], timeout_s).not_done
+
+    def close(self) -> None:
+        """Wait for all that were begun, and end the thread. A later `begin` starts another."""
+        with self._lock:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown()
 
 
 def _run(commit: Callable[[], object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -15,6 +16,7 @@ from sparklog.core.errors import (
     InvalidRecord,
     KeyExists,
     OutcomeUnknown,
+    RequestTimedOut,
     StoreUnavailable,
     UnknownTopicOrPartition,
 )
@@ -26,10 +28,13 @@ from sparklog.host.dice import new_id
 from sparklog.log.object_writer import WriteTarget
 from sparklog.log.records_schema import canonical
 from sparklog.log.routing import by_topic
+from sparklog.log.store_failures import StoreFailures
 from sparklog.log.store_lanes import OpensStores, StoreLanes
 from sparklog.log.stores import Stores
 from sparklog.log.task_objects import TaskObjects
 from sparklog.log.topic_writer import TopicWriter
+
+SLOW_HERE: Final = StoreFailures(SystemClock().monotonic_ms)  # followers that were too slow for writes of this process
 
 
 def write_rows(
@@ -52,6 +57,7 @@ def write_rows(
         plan.lag_time_max_ms,
         clock or SystemClock(),
         followers=plan.followers,
+        left_out=_slow_followers(plan),
     )
     objects = TaskObjects(lanes)
     writers: dict[str, TopicWriter] = {}
@@ -75,7 +81,23 @@ def write_rows(
         # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
         raise StoreUnavailable(f"wanted to upload rows, found it in doubt: {error.message}") from error
     finally:
+        for store in lanes.too_slow().intersection(plan.followers):
+            SLOW_HERE.note(_address(plan, store), RequestTimedOut("it was given up"))
         objects.abort()
+
+
+def _slow_followers(plan: WritePlan) -> frozenset[StoreId]:
+    """The followers that were too slow lately, unless there is nowhere else to write to.
+
+    A store that hangs would cost each write FOLLOWER_WAIT_MS, and a thread that never ends, with the bytes it holds.
+    """
+    slow = frozenset(store for store in plan.followers if SLOW_HERE.is_recent(_address(plan, store)))
+    store_sets = (holders for topic in plan.topics.values() for holders in topic.store_sets if holders)
+    return slow if all(any(holder.store not in slow for holder in holders) for holders in store_sets) else frozenset()
+
+
+def _address(plan: WritePlan, store: StoreId) -> str:
+    return f"{plan.places.urls[store]} of {plan.places.cluster}"
 
 
 def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[TopicId]) -> TaskWritten:

@@ -29,6 +29,10 @@ class Deadline:
         """Seconds until the deadline; 0 if it has passed."""
         return max(0.0, self._at_s - time.monotonic())
 
+    def spent_ms(self) -> int:
+        """Whole milliseconds of `timeout_ms` that are over."""
+        return int(self.timeout_ms - self.left_s() * 1000)
+
     def passed(self) -> bool:
         return self.left_s() == 0.0
 

@@ -5,7 +5,8 @@
     else ................................................. ranged reads -> upload, if the CRC32C is the chain's
 
 The index is put in any case: where it is there already, its put fails, and makes the names in its folder durable. Until
-then a copy that another process left behind may have a name that a power loss takes away.
+then a copy that another process left behind may have a name that a power loss takes away. If no source has the index,
+it is rebuilt from the copied object.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown
 from sparklog.core.readable import exact_amount
 from sparklog.core.replica_fetch import ObjectToFetch
 from sparklog.core.types import NewObject, StoreId
+from sparklog.log.index import encode_index, rebuild_index
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.object_store import ObjectStore
@@ -53,6 +55,8 @@ class Fetched(msgspec.Struct, frozen=True):
 def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetched:
     """Copy an object to `store` from the first of its sources that can provide it.
 
+    If only the index could not be had, it is rebuilt there, and the store is its own source.
+
     Raises the errors of the store itself; Damaged if something else is under its name there.
     """
     target, key = stores.get(store), data_key(wanted.object, wanted.topic)
@@ -65,6 +69,9 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
     for source_id in wanted.sources:
         try:
             source = stores.get(source_id)
+        except KeyError:
+            failures.append(SourceFailure(source_id, True, f"store {source_id} is not in the cluster any more"))
+            continue
         except SparklogError as error:
             failures.append(SourceFailure(source_id, False, str(error)))
             continue
@@ -75,7 +82,7 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
             failures.append(SourceFailure(source_id, lacks_it, failed.message))
         else:
             return Fetched(source_id, tuple(failures))
-    return Fetched(None, tuple(failures))
+    return Fetched(store if _index_is_rebuilt(target, key, wanted.object) else None, tuple(failures))
 
 
 def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewObject) -> None:
@@ -89,6 +96,21 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewOb
     index = index_key(key)
     body = _read_whole(source, index, named.index_size_bytes, named.index_crc32c)
     _certainly(lambda: target.put_if_absent(index, body), target, index, named.index_size_bytes)
+
+
+def _index_is_rebuilt(target: ObjectStore, key: str, named: NewObject) -> bool:
+    """Whether the whole object is there, and its index, which was rebuilt from it, is the one that the chain names."""
+    if not _is_there(target, key, named.size_bytes):
+        return False
+    try:
+        body = encode_index(rebuild_index(key, target.get(key), named))
+    except Damaged:
+        return False
+    if body.size != named.index_size_bytes or google_crc32c.value(body) != named.index_crc32c:
+        return False  # an Arrow of another version wrote it in another way
+    index = index_key(key)
+    _certainly(lambda: target.put_if_absent(index, body), target, index, named.index_size_bytes)
+    return True
 
 
 def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:

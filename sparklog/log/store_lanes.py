@@ -156,7 +156,7 @@ class StoreLanes:
     """The lanes of one task. A lane begins on first use. Call the methods from one thread, `close` or `abort` last.
 
     `incarnations` has the registered INCARNATION of each store. `lag_time_max_ms` is how long a store may hold the task
-    up in total; for `followers` it is FOLLOWER_WAIT_MS.
+    up in total; for `followers` it is FOLLOWER_WAIT_MS. Stores that are `left_out` are given up from the start.
     """
 
     def __init__(
@@ -167,12 +167,14 @@ class StoreLanes:
         clock: WaitingClock = _SYSTEM,
         *,
         followers: Collection[StoreId] = (),
+        left_out: Collection[StoreId] = (),
     ) -> None:
         self.changed = threading.Condition()
         self._stores = stores
         self._incarnations = incarnations
         self._lag_time_max_ms = lag_time_max_ms
         self._followers = followers
+        self._left_out = left_out
         self._clock = clock
         self._lanes: dict[StoreId, StoreLane] = {}
 
@@ -207,6 +209,10 @@ class StoreLanes:
         """Why each store was given up that was, as a short text."""
         return {lane.store: reason(lane.failure) for lane in self._lanes.values() if lane.failure is not None}
 
+    def too_slow(self) -> frozenset[StoreId]:
+        """The stores that did not answer in time."""
+        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, RequestTimedOut))
+
     def in_another_life(self) -> frozenset[StoreId]:
         """The stores that were wiped or swapped during the task: they hold none of its objects, not even early ones."""
         return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherLife))
@@ -231,6 +237,8 @@ class StoreLanes:
             lane = self._lanes[store] = StoreLane(
                 store, self._incarnations[store], limit_ms, lambda: self._stores.get(store), self.changed
             )
+            if store in self._left_out:
+                lane.give_up(StoreUnavailable("it was too slow for a write of this process just before"))
         return lane
 
 

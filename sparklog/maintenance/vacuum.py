@@ -10,7 +10,8 @@ nor a slow writer can lead to a wrong deletion.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Unpack
 
 import msgspec
@@ -27,6 +28,8 @@ from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
 from sparklog.storage.keys import APPENDS, TOPICS
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import join_url
 
 _KEYS_PER_LISTING = 1_000  # what one request lists
 
@@ -198,16 +201,17 @@ def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
     """Drop uploads that are older than `floor.delay.ms` and were never published. One still in progress fails whole."""
     with frame.connection.follower.current() as state:
         before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms
-        stores = frame.connection.stores(state)
-        places = {str(store): stores.get(store) for store in state.registrations()}
+        stores, registered = frame.connection.stores(state), state.registrations()
+        urls = {join_url(frame.connection.url, state.stores[store].url) for store in registered}
     root = frame.connection.follower.store
-    if root.url not in {store.url for store in places.values()}:
-        places["metadata"] = root
+    places: dict[str, Callable[[], ObjectStore]] = {str(store): partial(stores.get, store) for store in registered}
+    if root.url not in urls:
+        places["metadata"] = lambda: root
     rows = []
-    for name, store in places.items():
+    for name, opened in places.items():
         try:
-            removed = store.remove_abandoned(before_ms)
-        except SparklogError as error:
+            removed = opened().remove_abandoned(before_ms)
+        except SparklogError as error:  # also if it can't be opened
             rows.append(
                 PartitionResult(
                     f"{name}:uploads", None, None, "", Work(), outcome=Outcome.FAILED, messages=(str(error),)

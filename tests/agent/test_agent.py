@@ -267,6 +267,29 @@ def test_an_object_that_no_source_has_stops_only_its_own_partition() -> None:
     assert agent.count(Fetch) < 12
 
 
+def test_what_lies_behind_an_object_that_can_not_be_had_is_not_copied_again_and_again() -> None:
+    """Its log end can't rise, so a copy of a later object changes nothing: neither the pauses nor what people hear."""
+    world = replicated_cluster(partitions=2)
+    for number in range(4):
+        world.write(str(number), on="ab", partition=0)
+    world.write("other", on="ab", partition=1)
+    bad = world.objects_of(0)[1]
+    fail = True
+
+    def lack(request: Request) -> Reply:
+        if fail and isinstance(request, Fetch) and request.wanted.number == bad:
+            return Fetched(None, tuple(SourceFailure(each, True, "it lacks it") for each in request.wanted.sources))
+        return None
+
+    agent = DrivenAgent(world, "c", before=lack).run(20_000)
+    assert (world.replicas(0), world.replicas(1)) == ("a:ab a4 b4 c1", "a:abc a1 b1 c1")
+    assert agent.said("error") == ["it lacks it"]
+    assert agent.count(Fetch) < 12
+    fail = False
+    agent.run(40_000)
+    assert world.replicas(0) == "a:abc a4 b4 c4"
+
+
 def test_a_full_store_waits_and_goes_on(world: ReplicatedCluster) -> None:
     world.write("2", on="ab")
     full = True

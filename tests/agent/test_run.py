@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from sparklog.agent import run as agent_run
-from sparklog.agent.requests import Note
-from sparklog.agent.run import AgentRun
-from sparklog.core.errors import StoreUnavailable
+from sparklog.agent.requests import Note, ReadMark
+from sparklog.agent.run import AgentRun, perform
+from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
 from sparklog.core.types import StoreId
 from tests.agent.agent_world import replicated_cluster
 
@@ -47,4 +47,11 @@ def test_an_error_that_nobody_foresaw_does_not_leave_the_agent_waiting(monkeypat
     with pytest.raises(StoreUnavailable, match="Fetch failed: ZeroDivisionError"):
         AgentRun(world.cluster.connection, StoreId("c"), said.append, once=True).run()
     assert [each.event for each in said] == ["behind", "error"]
+    world.cluster.close()
+
+
+def test_a_store_that_is_removed_while_its_agent_looks_is_named() -> None:
+    world = replicated_cluster()
+    reply = perform(ReadMark(), StoreId("gone"), world.cluster.connection)
+    assert isinstance(reply, BrokerIdNotRegistered)
     world.cluster.close()

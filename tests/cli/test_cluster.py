@@ -11,8 +11,11 @@ import pytest
 import sparklog as library
 from sparklog.core import applications
 from sparklog.core.commands import Application, RaiseFloor
-from sparklog.core.types import EntryNumber
+from sparklog.core.errors import InvalidInput
+from sparklog.core.types import EntryNumber, StoreId
+from sparklog.log.stores import Stores
 from sparklog.storage.local.store import LocalStore
+from sparklog.storage.object_store import ObjectStore
 from tests.cli.conftest import Cli
 
 
@@ -77,6 +80,24 @@ def test_doctor_names_a_store_that_fails_and_exits_5(orders: Cli, monkeypatch: p
     assert said.code == 5
     assert "a deleted object is gone" in said.out
     assert "it still there after it was deleted" in said.out
+
+
+def test_doctor_probes_the_others_if_a_store_can_not_be_opened(
+    orders: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert orders("store", "add", f"b={tmp_path / 'b'}").code == 0
+    get = Stores.get
+
+    def closed(stores: Stores, store: StoreId) -> ObjectStore:
+        if store == "b":
+            raise InvalidInput("b needs something that is not installed")
+        return get(stores, store)
+
+    monkeypatch.setattr(Stores, "get", closed)
+    said = orders("cluster", "doctor", "--no-spark", "--format", "json")
+    found = {each["found"] for each in json.loads(said.out) if each["what"] == "b"}
+    assert (said.code, found) == (5, {"INVALID_REQUEST: b needs something that is not installed"})
+    assert {each["found"] for each in json.loads(said.out) if each["what"] != "b"} == {"ok"}
 
 
 def test_applications_are_counted_and_forgotten_when_they_are_old(orders: Cli) -> None:

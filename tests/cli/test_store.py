@@ -143,7 +143,8 @@ def test_one_place_under_two_addresses_is_one_store(replicated: Cli) -> None:
     said = Cli(url, replicated.capsys, replicated.monkeypatch)(
         "cluster", "init", "--store", "x=../x", "--store", "y=../y"
     )
-    assert (said.code, "wanted a store of its own for each id" in said.err) == (4, True)
+    assert (said.code, "found that x and y are one" in said.err) == (4, True)
+    assert not (disk(replicated, "x") / INCARNATION).exists()
 
 
 def test_a_store_of_another_cluster_is_not_taken(replicated: Cli) -> None:

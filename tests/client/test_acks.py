@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from sparklog.client import cluster as cluster_module
+from sparklog.client import unawaited_commits
 from sparklog.client.cluster import Cluster
 from sparklog.client.commit_append import commit_append
 from sparklog.client.unawaited_commits import UnawaitedCommits
@@ -110,18 +114,18 @@ def test_a_write_never_passes_one_with_acks_0_that_was_begun_before(
     go_on = threading.Event()
     wait = UnawaitedCommits.wait
 
-    def waited_for(commits: UnawaitedCommits) -> None:
+    def waited_for(commits: UnawaitedCommits, timeout_s: float | None = None) -> bool:
         go_on.set()
-        wait(commits)
+        return wait(commits, timeout_s)
 
-    def late(*given: Any) -> CommandResult:
+    def late(*given: Any, **more: Any) -> CommandResult:
         if threading.current_thread() is threading.main_thread():
             try:
-                return commit_append(*given)
+                return commit_append(*given, **more)
             finally:
                 go_on.set()
         assert go_on.wait(60)
-        return commit_append(*given)
+        return commit_append(*given, **more)
 
     monkeypatch.setattr(UnawaitedCommits, "wait", waited_for)
     monkeypatch.setattr(cluster_module, "commit_append", late)
@@ -190,3 +194,52 @@ def test_a_pulled_write_that_an_election_forgot_is_written_again(cluster: Cluste
     assert replicas(cluster).startswith("b:bc")
     assert values(cluster) == ["0", "1", "2", "3"]
     assert len(calls.objects()) == 1
+
+
+def test_a_write_behind_one_with_acks_0_waits_no_longer_than_its_time(
+    cluster: Cluster, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def late(*given: Any, **more: Any) -> CommandResult:
+        assert go_on.wait(60)
+        return commit_append(*given, **more)
+
+    monkeypatch.setattr(cluster_module, "commit_append", late)
+    cluster.append("t", pa.table({"value": ["3"]}), acks=0)
+    with pytest.raises(RequestTimedOut, match="earlier writes with acks=0 were not done within 1 ms") as raised:
+        cluster.append("t", pa.table({"value": ["4"]}), timeout_ms=1)
+    assert raised.value.landed is Landed.NO
+    go_on.set()
+    cluster.close()
+    assert values(cluster) == ["0", "1", "2", "3"]
+
+
+def test_threads_that_begin_commits_with_acks_0_at_once_share_one_thread_which_ends_with_close(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two threads could pass each other's commits."""
+    both = threading.Barrier(2)
+    executors: list[ThreadPoolExecutor] = []
+
+    class Slow(ThreadPoolExecutor):
+        def __init__(self, *given: Any, **more: Any) -> None:
+            with suppress(threading.BrokenBarrierError):
+                both.wait(0.2)  # until the other thread is here, too, which it may not be
+            super().__init__(*given, **more)
+            executors.append(self)
+
+    monkeypatch.setattr(unawaited_commits, "ThreadPoolExecutor", Slow)
+    commits = UnawaitedCommits()
+    ran: list[str] = []
+    callers = [threading.Thread(target=commits.begin, args=(partial(ran.append, name),)) for name in "ab"]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    commits.close()
+    assert (len(executors), sorted(ran)) == (1, ["a", "b"])
+    assert not any(thread.name.startswith("sparklog-acks-0") for thread in threading.enumerate())
+    commits.begin(partial(ran.append, "c"))
+    commits.close()
+    assert ran[-1] == "c"

@@ -19,6 +19,8 @@ from sparklog.core.errors import (
     ClusterAlreadyExists,
     ClusterNotFound,
     Conflict,
+    DuplicateBrokerRegistration,
+    InconsistentClusterId,
     InvalidInput,
     StoreUnavailable,
     UnsupportedVersion,
@@ -49,6 +51,30 @@ def test_a_store_belongs_to_one_cluster(tmp_path: Path) -> None:
     init_cluster(str(tmp_path / "one"), stores={"s": str(tmp_path / "data")})
     with pytest.raises(Conflict, match="belongs to the cluster"):
         init_cluster(str(tmp_path / "two"), stores={"s": str(tmp_path / "data")})
+
+
+def marks(folder: Path) -> list[str]:
+    return sorted(str(path.parent.relative_to(folder)) for path in folder.rglob(INCARNATION))
+
+
+def test_an_init_that_finds_a_store_of_another_cluster_marks_none(tmp_path: Path) -> None:
+    """Else the other stores would count as another cluster's in the next try."""
+    init_cluster(str(tmp_path / "one"), stores={"s": str(tmp_path / "taken")})
+    with pytest.raises(InconsistentClusterId, match=r"store b at .*taken belongs to the cluster"):
+        init_cluster(str(tmp_path / "two"), stores={"a": str(tmp_path / "a"), "b": str(tmp_path / "taken")})
+    assert marks(tmp_path) == ["taken"]
+    init_cluster(str(tmp_path / "two"), stores={"a": str(tmp_path / "a"), "b": str(tmp_path / "b")})
+    assert marks(tmp_path) == ["a", "b", "taken"]
+
+
+def test_an_init_that_finds_two_ids_for_one_place_marks_none(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    stores = {"a": str(tmp_path / "a"), "c": str(tmp_path / "c"), "b": str(tmp_path / "link")}
+    with pytest.raises(DuplicateBrokerRegistration, match=r"found that a and b are one, at file:.*link"):
+        init_cluster(str(tmp_path / "cluster"), stores=stores)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    init_cluster(str(tmp_path / "cluster"), stores={"a": str(tmp_path / "link"), "c": str(tmp_path / "c")})
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import StoreId
+from sparklog.host import deadline
 from sparklog.storage.keys import INCARNATION
 from tests.client.interfered_stores import StoreCalls, tick
 from tests.client.replicated_cluster import (
@@ -182,3 +183,24 @@ def test_a_write_that_finds_no_leader_in_time_is_not_there(cluster: Cluster, cal
         write(cluster, "4")
     assert raised.value.landed is Landed.NO
     assert values(cluster) == ["0", "1", "2", "3"]
+
+
+def test_the_time_of_a_write_counts_once(cluster: Cluster, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it waited for a store to upload to is gone when it waits for others to be in sync."""
+    cluster.alter("t", config={"min.insync.replicas": 2})
+    for name in "bca":
+        cluster.submit(FenceStore(StoreId(name)))
+    now_s = [1000.0]
+    monkeypatch.setattr(deadline.time, "monotonic", lambda: now_s[0])
+
+    def until_it_is_back(deadline: object) -> object:
+        yield 1
+        now_s[0] += 50
+        come_back(cluster, "a")
+        yield 2
+
+    monkeypatch.setattr(cluster_module, "tries", until_it_is_back)
+    clock = tick(cluster)
+    with pytest.raises(NotEnoughReplicas, match="times in 1 minute"):
+        cluster.append("t", pa.table({"value": ["3"]}), timeout_ms=60_000)
+    assert 5_000 < clock.at_ms <= 10_000

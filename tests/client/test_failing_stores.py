@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import msgspec
 import pyarrow as pa
 import pytest
 
+from sparklog.client import write_rows as write_rows_module
 from sparklog.client.cluster import Cluster
 from sparklog.client.write_rows import write_rows
+from sparklog.core.commands import AgentUp
 from sparklog.core.errors import (
     Landed,
     NotEnoughReplicas,
@@ -17,7 +20,10 @@ from sparklog.core.errors import (
     StoreFull,
     StoreReadOnly,
 )
+from sparklog.core.types import StoreId
+from sparklog.log import store_lanes
 from sparklog.log.incarnation import Incarnation
+from sparklog.log.store_failures import FAILED_FOR_MS, StoreFailures
 from sparklog.storage.keys import INCARNATION
 from tests.client.interfered_stores import StoreCalls, dead, failing, tick
 from tests.client.replicated_cluster import (
@@ -28,6 +34,7 @@ from tests.client.replicated_cluster import (
     planned_write,
     replicas,
     store,
+    uploaded,
     values,
     write,
 )
@@ -124,3 +131,48 @@ def test_a_store_that_is_back_gets_the_objects_before_the_next_try(cluster: Clus
     assert replicas(cluster) == "a:ac a4 b3 c4"
     assert len(calls.objects()) == 1
     assert objects(cluster, "c") == objects(cluster, "a")
+
+
+def test_a_follower_that_hangs_holds_up_one_write_and_the_next_after_a_while(
+    cluster: Cluster, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each write that it hangs in leaves a thread behind, with the bytes."""
+    calls.before["b"] = failing(dead("b"))
+    write(cluster, "3")
+    assert replicas(cluster) == "a:ac a4 b3 c4"
+    cluster.submit(AgentUp(B, cluster.connection.follower.state.stores[B].registration))
+    now_ms = [0]
+    monkeypatch.setattr(write_rows_module, "SLOW_HERE", StoreFailures(lambda: now_ms[0]))
+    monkeypatch.setattr(store_lanes, "FOLLOWER_WAIT_MS", 1)
+    go_on = threading.Event()
+    hung: list[str] = []
+
+    def hang(call: str, key: str) -> None:
+        if call == "upload":
+            hung.append(key)
+            go_on.wait(60)
+
+    calls.before["b"] = hang
+    try:
+        for value in "456":
+            write(cluster, value)
+        assert len(hung) == 1
+        now_ms[0] += FAILED_FOR_MS
+        write(cluster, "7")
+        assert len(hung) == 2
+    finally:
+        go_on.set()
+    assert replicas(cluster) == "a:ac a8 b3 c8"
+
+
+def test_a_slow_store_is_written_to_if_there_is_no_other(
+    cluster: Cluster, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, _ = uploaded(cluster, "3")
+    plan = msgspec.structs.replace(plan, followers=(A, B, C))
+    slow = StoreFailures(lambda: 0)
+    monkeypatch.setattr(write_rows_module, "SLOW_HERE", slow)
+    for name in "abc":
+        slow.note(f"{plan.places.urls[StoreId(name)]} of {plan.places.cluster}", dead(name))
+    written = write_rows(plan, pa.table({"value": ["3"]}).to_batches())
+    assert [holder.store for holder in written.objects[0].holders] == [A, B, C]

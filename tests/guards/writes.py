@@ -144,4 +144,12 @@ GUARDS: Final = (
         "uploaded",
         ("tests/client/test_failing_stores.py::test_a_store_that_is_swapped_between_two_objects_holds_neither",),
     ),
+    Guard(
+        "slow-everywhere",
+        "A write does not leave out all the stores that it could go to.",
+        "sparklog/client/write_rows.py",
+        " if all(any(holder.store not in slow for holder in holders) for holders in store_sets) else frozenset()",
+        "",
+        ("tests/client/test_failing_stores.py::test_a_slow_store_is_written_to_if_there_is_no_other",),
+    ),
 )

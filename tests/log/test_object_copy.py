@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import google_crc32c
+import msgspec
+import pyarrow as pa
 import pytest
 
 from sparklog.core.errors import Damaged, KeyNotFound, OutcomeUnknown, StoreFull, StoreUnavailable
@@ -33,6 +35,7 @@ from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from sparklog.storage.s3.client import forget_clients
 from tests.faults.faulty_store import Fault, FaultyStore
+from tests.log.written_log import empty_store, write
 from tests.servers.s3_servers import S3Server
 
 BODY, INDEX = os.urandom(300_000), b"index" * 50
@@ -221,6 +224,13 @@ def test_if_no_source_has_it_each_says_why(stores: Stores, monkeypatch: pytest.M
     assert [(each.source, each.lacks_it) for each in fetched.failures] == [("a", True), ("b", False)]
 
 
+def test_a_source_that_was_removed_from_the_cluster_is_passed_over(stores: Stores) -> None:
+    fill(stores.get(StoreId("b")))
+    wanted = msgspec.structs.replace(WANTED, sources=(StoreId("gone"), StoreId("b")))
+    fetched = fetch_object(wanted, StoreId("c"), stores)
+    assert (fetched.source, [(each.source, each.lacks_it) for each in fetched.failures]) == ("b", [("gone", True)])
+
+
 def test_an_error_of_the_target_is_no_failure_of_a_source(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(stores.get(StoreId("a")))
 
@@ -237,3 +247,49 @@ def test_an_object_without_sources_is_only_looked_for(stores: Stores) -> None:
     assert fetch_object(alone, StoreId("c"), stores).source is None
     fill(stores.get(StoreId("c")))
     assert fetch_object(alone, StoreId("c"), stores).source == "c"
+
+
+# ---- an index that no store has ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def real() -> tuple[ObjectToFetch, str, bytes, bytes]:
+    """An object that a writer uploaded: how it is wanted, its key, its bytes and those of its index."""
+    log = write(empty_store(), [pa.record_batch({"value": [b"a" * number for number in range(100)]})], 1)
+    named = log.objects[0].object
+    key = data_key(named, "orders")
+    wanted = ObjectToFetch(ObjectNumber(0), WANTED.topic_partition, "orders", named, (StoreId("a"), StoreId("b")))
+    return wanted, key, bytes(log.store.get(key)), bytes(log.store.get(index_key(key)))
+
+
+@pytest.mark.parametrize("left", [None, b"", b"damaged"])
+def test_an_index_that_no_source_has_is_rebuilt_from_the_copy(
+    stores: Stores, real: tuple[ObjectToFetch, str, bytes, bytes], left: bytes | None
+) -> None:
+    wanted, key, body, index = real
+    for name in "ab":
+        stores.get(StoreId(name)).put_if_absent(key, body)
+        if left is not None:
+            stores.get(StoreId(name)).put_if_absent(index_key(key), left)
+    fetched = fetch_object(wanted, StoreId("c"), stores)
+    assert (fetched.source, [failure.lacks_it for failure in fetched.failures]) == ("c", [True, True])
+    target = stores.get(StoreId("c"))
+    assert (bytes(target.get(key)), bytes(target.get(index_key(key)))) == (body, index)
+
+
+def test_no_index_is_rebuilt_from_a_damaged_copy(stores: Stores, real: tuple[ObjectToFetch, str, bytes, bytes]) -> None:
+    """Memory copies server-side, so nobody has seen these bytes before."""
+    wanted, key, body, _ = real
+    stores.get(StoreId("a")).put_if_absent(key, body[:-1] + b"x")
+    assert fetch_object(wanted, StoreId("c"), stores).source is None
+    assert [each.key for each in stores.get(StoreId("c")).list_keys("append/")] == [key]
+
+
+def test_an_index_that_another_arrow_would_write_otherwise_is_not_put(
+    stores: Stores, real: tuple[ObjectToFetch, str, bytes, bytes]
+) -> None:
+    wanted, key, body, _ = real
+    wanted = msgspec.structs.replace(wanted, object=msgspec.structs.replace(wanted.object, index_crc32c=1))
+    stores.get(StoreId("a")).put_if_absent(key, body)
+    assert fetch_object(wanted, StoreId("c"), stores).source is None
+    assert [each.key for each in stores.get(StoreId("c")).list_keys("append/")] == [key]

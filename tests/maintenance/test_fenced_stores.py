@@ -9,12 +9,14 @@ import pytest
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
-from sparklog.core.errors import StoreUnavailable
-from sparklog.core.types import Offset
+from sparklog.core.errors import InvalidInput, StoreUnavailable
+from sparklog.core.types import Offset, StoreId
+from sparklog.log.stores import Stores
 from sparklog.maintenance.report import JobReport, Outcome
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.vacuum import run_vacuum
 from sparklog.storage.memory import MemoryStore
+from sparklog.storage.object_store import ObjectStore
 from tests.client.replicated_cluster import P0, TOPIC, copy_all, in_memory, objects, report, store, write
 from tests.maintenance.maintained_log import DAY_MS, StandingClock
 
@@ -151,3 +153,20 @@ def test_a_store_that_can_not_be_listed_is_a_failure_of_vacuum_and_the_others_ar
     failed = [(row.place, row.messages) for row in found.partitions if row.outcome is Outcome.FAILED]
     assert failed == [("a:topics/", (f"KAFKA_STORAGE_ERROR: {cluster.connection.url}-a does not answer",))]
     assert stored(cluster) == [4, 0, 0]
+
+
+def test_a_store_that_can_not_be_opened_ends_no_vacuum(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = Stores.get
+
+    def closed(stores: Stores, store: StoreId) -> ObjectStore:
+        if store == "b":
+            raise InvalidInput("b needs something that is not installed")
+        return get(stores, store)
+
+    monkeypatch.setattr(Stores, "get", closed)
+    rows = run_vacuum(cluster.connection.url).partitions
+    message = "INVALID_REQUEST: b needs something that is not installed"
+    assert [(row.place, row.outcome, row.messages) for row in rows] == [
+        ("b:topics/", Outcome.FAILED, (message,)),
+        ("b:uploads", Outcome.FAILED, (message,)),
+    ]
