@@ -27,12 +27,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     prepare(monkeypatch)
-    # Else collections, which also walk over all that this process has imported, take a quarter of the time.
-    thresholds = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000, *thresholds[1:])
+    gc.freeze()  # else every collection also walks over all that this process has imported
     yield
-    gc.set_threshold(*thresholds)
     gc.unfreeze()
 
 
