@@ -374,18 +374,26 @@ def test_an_agent_goes_on_under_a_new_registration(world: ReplicatedCluster) -> 
     assert len(agent.said("up")) == 2
 
 
-# M: L-04 (loses)
-def test_what_was_copied_in_another_life_of_the_store_is_not_reported() -> None:
-    """Between the copy and the report the store is wiped, and another process reports that and marks it anew."""
+def copied_and_wiped() -> DrivenAgent:
+    """The agent of c, which lacked an object: c is wiped between the copy of it and the report."""
     world = replicated_cluster()
     world.write("0", on="ab")
     agent = DrivenAgent(world, "c")
     while not agent.count(Fetch):
         agent.step()
     world.wipe("c")
+    return agent
+
+
+# M: L-04 (loses)
+def test_what_was_copied_in_another_life_of_the_store_is_not_reported() -> None:
+    """Another process reports that the store was wiped, and marks it anew."""
+    agent = copied_and_wiped()
+    world = agent.world
     other = DrivenAgent(world, "c", before=no_copies)
     other.run(500)
     assert other.said("loss")
+    assert world.replicas() == "a:ab a1 b1 c0"
     while agent.now_ms < 5_000:
         agent.step()
     assert world.objects("c") == world.objects("a")
@@ -394,15 +402,10 @@ def test_what_was_copied_in_another_life_of_the_store_is_not_reported() -> None:
 
 # M: L-04 (loses)
 def test_what_was_copied_before_the_store_was_wiped_is_not_reported() -> None:
-    world = replicated_cluster()
-    world.write("0", on="ab")
-    agent = DrivenAgent(world, "c")
-    while not agent.count(Fetch):
-        agent.step()
-    world.wipe("c")
+    agent = copied_and_wiped()
     agent.before = no_copies
     agent.run()
-    assert world.replicas() == "a:ab a1 b1 c0"
+    assert agent.world.replicas() == "a:ab a1 b1 c0"
     assert agent.said("loss")
 
 

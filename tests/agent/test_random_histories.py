@@ -6,6 +6,7 @@ every replica has everything, and every record that was acknowledged with acks=a
 
 from __future__ import annotations
 
+import functools
 import io
 from collections import Counter
 from collections.abc import Callable
@@ -210,7 +211,9 @@ class History:
             assert [each for each in read if each in set(self.acked[at])] == self.acked[at]
 
 
+@functools.cache
 def history(seed: int) -> History:
+    """The history of a seed: made once for all tests of this file."""
     found = History(seed)
     for _ in range(STEPS):
         found.step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ from sparklog.agent.requests import Note, ReadMark
 from sparklog.agent.run import AgentRun, perform
 from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
 from sparklog.core.types import StoreId
+from sparklog.host.clock import SystemClock
 from tests.agent.agent_world import replicated_cluster
 
 
@@ -35,6 +37,16 @@ def test_a_run_goes_on_with_new_writes_until_it_is_stopped() -> None:
     world.cluster.close()
 
 
+class HurriedClock(SystemClock):
+    """It goes on by 300 ms whenever somebody looks at it, so that nobody waits for long."""
+
+    def __init__(self) -> None:
+        self._at_ms = itertools.count(0, 300)
+
+    def monotonic_ms(self) -> int:
+        return next(self._at_ms)
+
+
 def test_an_error_that_nobody_foresaw_does_not_leave_the_agent_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     world = replicated_cluster()
     world.write("0", on="ab")
@@ -45,7 +57,7 @@ def test_an_error_that_nobody_foresaw_does_not_leave_the_agent_waiting(monkeypat
     monkeypatch.setattr(agent_run, "fetch_object", broken)
     said: list[Note] = []
     with pytest.raises(StoreUnavailable, match="Fetch failed: ZeroDivisionError"):
-        AgentRun(world.cluster.connection, StoreId("c"), said.append, once=True).run()
+        AgentRun(world.cluster.connection, StoreId("c"), said.append, once=True, clock=HurriedClock()).run()
     assert [each.event for each in said] == ["behind", "error"]
     world.cluster.close()
 

@@ -7,6 +7,7 @@ is named by its seed.
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -201,8 +202,9 @@ def applied_anew(log: ReplicatedLog, state: ClusterState) -> ClusterState:
     return state
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_walk(seed: int) -> None:
+@functools.cache
+def walked(seed: int) -> tuple[ReplicatedLog, ClusterState, Counter[str]]:
+    """The walk of a seed, made once for all tests of this file: its log, a state from half-way, and what it met."""
     walk = Walk(seed)
     half = None
     for step in range(STEPS):
@@ -215,17 +217,20 @@ def test_a_walk(seed: int) -> None:
             half = snapshot.load(store, found)
             assert contents(half) == contents(walk.log.state)
     assert half is not None
-    assert contents(applied_anew(walk.log, half)) == contents(walk.log.state)
-    assert contents(applied_anew(walk.log, ClusterState())) == contents(walk.log.state)
+    return walk.log, half, walk.seen
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_walk(seed: int) -> None:
+    log, half, _ = walked(seed)
+    assert contents(applied_anew(log, half)) == contents(log.state)
+    assert contents(applied_anew(log, ClusterState())) == contents(log.state)
 
 
 def test_the_walks_do_what_they_are_for() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
-        walk = Walk(seed)
-        for _ in range(STEPS):
-            walk.step()
-        seen += walk.seen
+        seen += walked(seed)[2]
     wanted = """Appended SlicesSwapped LogStartMoved StoreFenced StoreRegistered AgentChanged PartitionsChanged forgets
         NOT_ENOUGH_REPLICAS NOT_LEADER_OR_FOLLOWER NO_REPLICA_ONLINE OUT_OF_ORDER_SEQUENCE_NUMBER STALE_BROKER_EPOCH
         DUPLICATE_BROKER_REGISTRATION ELECTION_NOT_NEEDED INVALID_REPLICA_ASSIGNMENT WRITE_LOST LossReported"""

@@ -120,12 +120,17 @@ def test_what_the_source_has_otherwise_is_not_copied(pair: tuple[ObjectStore, Ob
     assert holds_all(target)
 
 
-def test_a_source_that_is_too_long_is_not_copied_by_the_stores(tmp_path: Path) -> None:
-    source, target = LocalStore(str(tmp_path / "source")), LocalStore(str(tmp_path / "target"))
+def test_a_source_that_is_too_long_is_not_copied_by_the_stores(pair: tuple[ObjectStore, ObjectStore]) -> None:
+    """Where they do not copy by themselves, nobody reads beyond the length that the chain says."""
+    source, target = pair
     fill(source, BODY + b"x")
-    with pytest.raises(SourceFailed):
+    if type(source) is type(target):
+        with pytest.raises(SourceFailed):
+            copy_object(source, target, KEY, NAMED)
+        assert list(target.list_keys("append/")) == []
+    else:
         copy_object(source, target, KEY, NAMED)
-    assert list(target.list_keys("append/")) == []
+        assert holds_all(target)
 
 
 def test_a_damaged_index_is_not_copied(pair: tuple[ObjectStore, ObjectStore]) -> None:
