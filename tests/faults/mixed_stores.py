@@ -184,8 +184,10 @@ class MixedStores:
         at = self.folders.at("c")
         if self.disk is None:
             self.folders.take_away("c")
-            yield
-            self.folders.bring_back("c")
+            try:
+                yield
+            finally:
+                self.folders.bring_back("c")
             return
         unmount(at)
         try:
@@ -231,9 +233,11 @@ class MixedStores:
             folders = [path for path in self.folders.at("c").rglob("*") if path.is_dir()]
             for folder in folders:
                 folder.chmod(0o500)
-            yield
-            for folder in folders:
-                folder.chmod(0o700)
+            try:
+                yield
+            finally:
+                for folder in folders:
+                    folder.chmod(0o700)
             return
         at = self.folders.at("c")
         _mount_when_idle("-o", "remount,bind,ro", at)

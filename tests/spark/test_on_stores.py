@@ -201,7 +201,7 @@ def test_executors_fill_the_replacement_of_a_lost_s3_server_while_others_write(
     for name, value in s3proxy.variables.items():
         monkeypatch.setenv(name, value)
     elsewhere = {"a": f"s3://{s3proxy.new_bucket()}/log", "b": f"{hadoop.url}/{uuid.uuid4().hex}"}
-    folders = StoreFolders.create(tmp_path, {"replica.lag.time.max.ms": 1_000}, elsewhere)
+    folders = StoreFolders.create(tmp_path, {"replica.lag.time.max.ms": 4_000}, elsewhere)
     with sparklog.connect(folders.url) as cluster:
         config = {"min.insync.replicas": 2, "retention.ms": -1}
         cluster.create_topic(TOPIC, assignment=["abc", "bca"], config=config)
