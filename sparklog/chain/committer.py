@@ -14,13 +14,13 @@ from itertools import islice
 
 from sparklog.chain import snapshot
 from sparklog.chain.attempt import CommitCounts
-from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Now, Request
 from sparklog.core.commands import Command, Submission
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import ChainDamaged, RequestTimedOut
 from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult

@@ -134,6 +134,10 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             return f"{counted(len(record.app_ids), 'application')} forgotten"
         case records.ProducerAllocated():
             return f"producer {record.producer_id} allocated, epoch {record.producer_epoch}"
+        case records.CoordinationClaimed():
+            return f"coordinated by {record.name} at {record.address}, epoch {record.epoch}"
+        case records.CoordinationResigned():
+            return f"the coordinator of epoch {record.epoch} resigned"
         case records.JobRan():
             return f"job {record.job} ran" + (
                 f", {record.failed_partitions} failed" if record.failed_partitions else ""

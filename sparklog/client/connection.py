@@ -10,10 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from sparklog.chain.committer import Committer
-from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
+from sparklog.core.coordinators import Author
 from sparklog.core.decide.append import existing_partition
 from sparklog.core.decide.command import decide
 from sparklog.core.errors import InconsistentClusterId, InvalidInput

@@ -10,9 +10,9 @@ import pytest
 
 from sparklog.chain import catch_up
 from sparklog.chain.committer import Committer, new_command_id
-from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.core.commands import Append, Application, CreateCluster, CreateTopic, NewStore, PartitionEpoch, Submission
+from sparklog.core.coordinators import Author
 from sparklog.core.records import CommandResult
 from sparklog.core.types import (
     EntryNumber,

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.chain.entry import NO_PREVIOUS, Author, Entry, decode_entry, encode_entry, hash_of
+from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, encode_entry, hash_of
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import ChainDamaged, UnsupportedVersion
 from sparklog.core.records import AppliedCommand, FloorRaised
 from sparklog.core.types import CommandId, EntryNumber

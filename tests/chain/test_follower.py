@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from sparklog.chain import catch_up
-from sparklog.chain.entry import Author, Entry, decode_entry, encode_entry, hash_of
+from sparklog.chain.entry import Entry, decode_entry, encode_entry, hash_of
 from sparklog.chain.head import Draft, Head
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import ChainDamaged, ClusterNotFound, SparklogError, StoreUnavailable
 from sparklog.storage.keys import entry_key, void_key
 from tests.chain.chain_kit import SMALL_BLOCK, Member, member, new_chain, new_store, small_blocks
