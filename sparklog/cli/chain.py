@@ -185,7 +185,7 @@ def state() -> None:
 def snapshot() -> None:
     """Write a snapshot of the state now. Opening the cluster then reads fewer entries."""
     with connect() as cluster:
-        n = cluster.connection.committer.write_snapshot()
+        n = cluster.connection.committer.snapshots.write()
     done(f"the newest snapshot is that of entry {n}", {"snapshot": n})
 
 

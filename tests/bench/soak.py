@@ -120,7 +120,7 @@ def _maintenance(committer: Committer) -> list[Command]:
 
 
 def _measured(store: CountingStore, committer: Committer, done: int, written: int, rate: float) -> Tenth:
-    committer.write_snapshot()
+    committer.snapshots.write()
     opens = []
     for _ in range(5):
         begin = time.perf_counter()

@@ -169,7 +169,7 @@ def let_block_go(other: Member, block: int, *, delete: bool = True) -> None:
     """
     while entry_block(other.follower.state.n) < block + 2:
         other.append()
-    other.committer.write_snapshot()
+    other.committer.snapshots.write()
     other.store.put_if_absent(void_key(block), b"")
     if delete:
         for n in range(block * SMALL_BLOCK, (block + 1) * SMALL_BLOCK):

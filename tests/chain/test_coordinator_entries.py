@@ -114,5 +114,5 @@ def test_each_entry_of_the_coordinator_says_that_it_is_alive(chain: Member) -> N
 def test_a_snapshot_knows_the_coordinator(chain: Member) -> None:
     leading = coordinating(chain, 1)
     leading.process.append()
-    leading.process.committer.write_snapshot()
+    leading.process.committer.snapshots.write()
     assert member(chain.store.inner).follower.state.coordinator == leading.process.follower.state.coordinator

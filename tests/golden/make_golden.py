@@ -57,7 +57,7 @@ def make(root: Path) -> None:
         run_roll(url, everything=True)
         cluster.append("by-append-time", pa.table({"value": ["1", "2"]}))
         cluster.connection.follower.catch_up()
-        cluster.connection.committer.write_snapshot()
+        cluster.connection.committer.snapshots.write()
         cluster.append("golden", rows(120, 40), compression="none")
         replicate(cluster)
         producer = cluster.allocate_producer()
@@ -75,7 +75,7 @@ def replicate(cluster: Cluster) -> None:
     committer.submit(committer.begin(FenceStore(StoreId("b"))))
     cluster.append("replicated", pa.table({"value": ["4", "5"]}))
     cluster.connection.follower.catch_up()
-    committer.write_snapshot()
+    committer.snapshots.write()
     cluster.add_store("b", "b")
     committer.submit(committer.begin(FenceStore(StoreId("c"))))
 
