@@ -9,8 +9,8 @@ import threading
 import msgspec
 from msgspec.structs import replace
 
-from sparklog.chain.committer import Committer
 from sparklog.chain.follower import Follower
+from sparklog.client.coordinated import Coordinated
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordinators import Author
@@ -53,7 +53,7 @@ class Connection:
         self._settings = settings_here(settings)
         self.follower = Follower(open_metadata(self.url, self._settings))
         self.follower.open()
-        self.committer = Committer(self.follower, author or default_author())
+        self.committer = Coordinated(self.follower, author or default_author())
         self._stores: Stores | None = None
 
     def stores(self, state: ClusterState) -> Stores:
