@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 
 import typer
 
-from sparklog.cli.output import connect, done, ending
+from sparklog.cli.output import connect, done, ending, now_ms, print_json
+from sparklog.cli.settings import settings
 from sparklog.core.errors import InvalidInput
+from sparklog.core.readable import point_in_time
 from sparklog.host.streams import flush, print_to
 
 EPILOG = ending(
@@ -36,7 +37,6 @@ def run(
     from sparklog.coordinator.service import Service
     from sparklog.core.config.cluster import effective_cluster
 
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.WARNING)
     host, port = _host_and_port(listen)
     with connect() as cluster, listening(host, port) as listener:
         connection = cluster.connection
@@ -49,13 +49,9 @@ def run(
             address,
             session_ms=config.broker_session_timeout_ms,
             queued_max=config.queued_max_requests,
+            say=_show,
         )
-
-        def ready() -> None:
-            print_to(sys.stdout, f"serving at {address}")
-            flush(sys.stdout)
-
-        serve(service, listener, ready)
+        serve(service, listener, lambda: _show("serving", address))
 
 
 @app.command(epilog=ending("sparklog coordinator resign", "sparklog coordinator resign --force"))
@@ -83,6 +79,14 @@ def resign(
         f"{known.name} at {known.address} resigned, its epoch was {known.epoch}",
         {"name": known.name, "address": known.address, "epoch": known.epoch},
     )
+
+
+def _show(event: str, text: str) -> None:
+    if settings.json:
+        print_json({"time_ms": now_ms(), "event": event, "text": text})
+    else:
+        print_to(sys.stdout, f"{point_in_time(now_ms())}  {event}: {text}")
+    flush(sys.stdout)
 
 
 def _host_and_port(text: str) -> tuple[str, int]:

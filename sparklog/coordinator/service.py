@@ -6,9 +6,9 @@ No HTTP here: `app.py` calls `submit` and `cluster`.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from sparklog.chain.committer import new_command_id
@@ -16,7 +16,7 @@ from sparklog.chain.follower import Follower
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.leadership import Leadership
 from sparklog.core.commands import ClaimCoordination, Command, ResignCoordination, Submission
-from sparklog.core.coordinators import Author
+from sparklog.core.coordinators import NO_COORDINATOR, Author
 from sparklog.core.errors import InconsistentClusterId, NotController, SparklogError, StaleControllerEpoch, TryAgain
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
@@ -24,7 +24,8 @@ from sparklog.host.dice import new_id
 from sparklog.wire.messages import ClusterReply, SubmitReply, SubmitRequest
 
 THREADS = 16  # requests to the metadata store at once
-_log = logging.getLogger("sparklog.coordinator")
+
+Say = Callable[[str, str], None]  # an event in one word, and what happened
 
 
 class Service:
@@ -42,6 +43,7 @@ class Service:
         *,
         session_ms: int,
         queued_max: int,
+        say: Say,
         clock: Clock | None = None,
     ) -> None:
         self.follower = follower
@@ -49,6 +51,7 @@ class Service:
         self.leadership = Leadership(_drawn_name(), address, session_ms)
         self.queued_max = queued_max
         self.queued = 0
+        self._say = say
         self._clock = clock or SystemClock()
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
         self._commits: CommitLoop | None = None  # while this process leads, or is about to
@@ -112,13 +115,16 @@ class Service:
         try:
             await self._read()
         except SparklogError as error:
-            _log.warning("the chain can't be read: %s", error)
+            self._say("error", f"the chain can't be read: {error}")
             return None
         read_ms = self._clock.monotonic_ms()
         led = self.leads
+        first = self.leadership.known is NO_COORDINATOR
         self.leadership.observe(self.follower.state.coordinator, read_ms)
+        if first and self.leadership.known.in_force:
+            self._say("stands-by", self._not_leading().message)
         if led and not self.leads:
-            _log.warning("this process leads no more: %s", self._not_leading().message)
+            self._say("stands-by", f"this process leads no more: {self._not_leading().message}")
             self._commits = None
         return read_ms
 
@@ -131,13 +137,13 @@ class Service:
         try:
             await commits.submit(self._begun(claim), self.leadership.session_ms)
         except (StaleControllerEpoch, NotController) as error:
-            _log.info("another process was faster: %s", error)
+            self._say("stands-by", f"another process was faster: {error.message}")
             return False
         except SparklogError as error:
-            _log.warning("the claim of epoch %d failed: %s", claim.epoch, error)
+            self._say("error", f"the claim of epoch {claim.epoch} failed: {error}")
             return False
         if commits is not self._commits:
-            _log.warning("this process coordinates the cluster now, with epoch %d", claim.epoch)
+            self._say("leads", f"this process coordinates the cluster, with epoch {claim.epoch}")
         self._commits = commits
         self.leadership.observe(self.follower.state.coordinator, self._clock.monotonic_ms())
         return True
@@ -150,7 +156,7 @@ class Service:
             epoch = self.follower.state.coordinator.epoch
             await commits.submit(self._begun(ResignCoordination(epoch)), self.leadership.session_ms)
         except SparklogError as error:
-            _log.warning("this process could not resign, others take over after a session: %s", error)
+            self._say("error", f"this process could not resign, another one takes over after a session: {error}")
         await commits.close()
 
     def _begun(self, command: Command) -> Submission:
