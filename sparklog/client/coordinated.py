@@ -12,13 +12,13 @@ import urllib3
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
 from sparklog.core.commands import Submission
 from sparklog.core.coordinators import Coordinator
-from sparklog.core.errors import Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
+from sparklog.core.errors import InvalidInput, Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber
 from sparklog.host.dice import jittered
 from sparklog.wire.errors import ErrorReply, raised
-from sparklog.wire.messages import CONTENT_TYPE, SUBMIT, SubmitReply, SubmitRequest
+from sparklog.wire.messages import CLUSTER, CONTENT_TYPE, SUBMIT, ClusterReply, SubmitReply, SubmitRequest
 
 CONNECT_S = 2.0
 GRACE_MS = 5_000  # for the reply, beyond the time that the command itself has
@@ -27,6 +27,31 @@ FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 1_000.0
 _encoder = msgspec.msgpack.Encoder()
 _reply_decoder = msgspec.msgpack.Decoder(SubmitReply)
 _error_decoder = msgspec.msgpack.Decoder(ErrorReply)
+
+
+def is_coordinator(url: str) -> bool:
+    """Whether this is the address of a coordinator, and not the place of a cluster's metadata."""
+    return url.startswith(("http://", "https://"))
+
+
+def asked(url: str) -> ClusterReply:
+    """What the coordinator at this address says of its cluster. Raises InvalidInput, TryAgain."""
+    parts = urllib3.util.parse_url(url)
+    if parts.auth is not None:
+        raise InvalidInput(f"the address of a coordinator has no user and no password, found one: {parts.scheme}://…")
+    if parts.path not in (None, "/") or parts.query is not None:
+        raise InvalidInput(f"the address of a coordinator is like http://host:7400, found {url}")
+    try:
+        timeout = urllib3.Timeout(connect=CONNECT_S, read=GRACE_MS / 1000)
+        answer = urllib3.request("GET", url.rstrip("/") + CLUSTER, timeout=timeout, retries=False)
+    except urllib3.exceptions.HTTPError as error:
+        raise TryAgain(f"no coordinator answers at {url}: {error}") from error
+    if answer.status != 200 or answer.headers.get("content-type") != CONTENT_TYPE:
+        raise InvalidInput(f"wanted a coordinator at {url}, found a server that answers {answer.status} to {CLUSTER}")
+    try:
+        return msgspec.msgpack.decode(answer.data, type=ClusterReply)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"wanted a coordinator at {url}, its reply can't be read: {error}") from error
 
 
 class Coordinated(Committer):

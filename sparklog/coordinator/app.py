@@ -85,8 +85,11 @@ async def _body(request: Request) -> bytes:
     """The body, unless it is too large: that is refused before it is read whole."""
     limit = f"a request has at most {amount(MAX_BODY)}"
     announced = request.headers.get("content-length")
-    if announced is not None and int(announced) > MAX_BODY:
-        raise InvalidInput(f"{limit}, found {amount(int(announced))}")
+    if announced is not None:
+        if not announced.isdecimal():
+            raise InvalidInput(f"wanted the length of the body, found {announced[:30]!r}")
+        if int(announced) > MAX_BODY:
+            raise InvalidInput(f"{limit}, found {amount(int(announced))}")
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():

@@ -108,7 +108,7 @@ def test_an_address_with_nothing_behind_it_says_so(tmp_path: Path) -> None:
         connect(str(tmp_path))
 
 
-@pytest.mark.parametrize("address", ["localhost:9092", "http://localhost:1", "ftp://x/y"])
+@pytest.mark.parametrize("address", ["localhost:9092", "http://localhost:1/x", "ftp://x/y"])
 def test_an_address_of_another_kind_is_refused(address: str) -> None:
     with pytest.raises(InvalidInput):
         connect(address)
