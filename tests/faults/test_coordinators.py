@@ -15,6 +15,7 @@ from sparklog.client.cluster import Cluster, connect
 from sparklog.core.commands import ResignCoordination
 from sparklog.core.errors import OutcomeUnknown, TryAgain
 from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber
 from tests.faults.running_coordinators import SESSION_MS, RunningCoordinators, running_coordinators
 
 
@@ -49,7 +50,7 @@ def newest(cluster: Cluster) -> ClusterState:
 
 def author_of_newest(cluster: Cluster) -> tuple[str, int]:
     follower = cluster.connection.follower
-    (entry,) = follower.entries([newest(cluster).n])  # type: ignore[list-item]
+    (entry,) = follower.entries([EntryNumber(newest(cluster).n)])
     return entry.author.kind, entry.author.epoch
 
 
@@ -62,7 +63,8 @@ def test_commands_go_to_the_coordinator_while_there_is_one(url: str, coordinator
         write(cluster, "1")
         state = newest(cluster)
         assert (state.coordinator.epoch, state.coordinator.address) == (1, leader.address)
-        authors = {entry.author.kind for entry in cluster.connection.follower.entries(range(2, state.n + 1))}  # type: ignore[arg-type]
+        numbers = (EntryNumber(n) for n in range(2, state.n + 1))
+        authors = {entry.author.kind for entry in cluster.connection.follower.entries(numbers)}
         assert authors == {"client", "coordinator"}
         leader.send(signal.SIGTERM)
         assert leader.process.wait() == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.guards import agent, chain, core, log, replication, spark, storage, stores, three_stores
+from tests.guards import agent, chain, coordinator, core, log, replication, spark, storage, stores, three_stores
 from tests.guards.guard import Guard
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -17,6 +17,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *stores.GUARDS,
     *agent.GUARDS,
     *chain.GUARDS,
+    *coordinator.GUARDS,
     *log.GUARDS,
     *storage.GUARDS,
     *spark.GUARDS,
