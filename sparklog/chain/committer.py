@@ -6,29 +6,25 @@ between calls, and an idle process costs nothing.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
-from contextlib import suppress
 from itertools import islice
 
-from sparklog.chain import snapshot
 from sparklog.chain.attempt import CommitCounts
-from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
-from sparklog.chain.head import Head
 from sparklog.chain.requests import Now, Request
+from sparklog.chain.snapshot_writer import SnapshotWriter
 from sparklog.core.commands import Command, Submission
-from sparklog.core.errors import ChainDamaged, RequestTimedOut
+from sparklog.core.coordinators import Author
+from sparklog.core.errors import RequestTimedOut
 from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult
 from sparklog.core.types import CommandId, EntryNumber
 from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
 
-SNAPSHOT_EVERY = 1_000  # entries
 DEFAULT_TIMEOUT_MS = 120_000
 AWAKE = 4  # callers who are woken at once: hundreds awake, waiting for the interpreter, slow each other down
 
@@ -40,13 +36,12 @@ class Committer:
         self.follower = follower
         self.author = author
         self.clock = clock or follower.clock
+        self.snapshots = SnapshotWriter(follower)
         self._machine = GroupCommit(author, follower.store.url, follower.head, self.clock.monotonic_ms())
         self._turn = threading.Lock()  # held to call the machine
         self._waiting: dict[Ticket, threading.Lock] = {}  # each caller's gate: locked while there is nothing to do
         self._idle: dict[Ticket, threading.Lock] = {}  # the gates of callers who perform nothing
         self._to_wake: deque[threading.Lock] = deque()  # gates of callers whose tickets are done
-        self._snapshot_thread: threading.Thread | None = None
-        self._snapshot_lock = threading.Lock()
 
     @property
     def counts(self) -> CommitCounts:
@@ -72,7 +67,7 @@ class Committer:
         """
         ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
         self._drive(ticket)
-        self._snapshot_if_due()
+        self.snapshots.write_if_due()
         if ticket.error is not None:
             raise ticket.error
         if ticket.result is None:
@@ -83,9 +78,7 @@ class Committer:
 
     def close(self) -> None:
         """Wait for a snapshot that is being written."""
-        thread = self._snapshot_thread
-        if thread is not None:
-            thread.join()
+        self.snapshots.close()
 
     def _drive(self, ticket: Ticket) -> None:
         """Hand in the ticket, and perform requests, for it or for others, until it is done."""
@@ -190,48 +183,6 @@ class Committer:
     def _now(self) -> Now:
         return Now(self.clock.now_ms(), self.clock.monotonic_ms(), new_id())
 
-    # ---- snapshots ------------------------------------------------------------------------------
-
-    def _snapshot_if_due(self) -> None:
-        if self.follower.head.n - self.follower.snapshot_n < SNAPSHOT_EVERY:
-            return
-        with self._snapshot_lock:
-            if self._snapshot_thread is not None and self._snapshot_thread.is_alive():
-                return
-            thread = threading.Thread(target=self._try_snapshot, name="sparklog-snapshot")
-            try:
-                thread.start()
-            except RuntimeError as error:  # the process can start no more threads: the commit is done all the same
-                _no_snapshot(error)
-            else:
-                self._snapshot_thread = thread
-
-    def _try_snapshot(self) -> None:
-        try:
-            with suppress(ChainDamaged):  # a damaged one counts as none: the one written now takes its place
-                newest = snapshot.newest(self.follower.store)  # maybe by another process
-                if newest is not None:
-                    self.follower.learn_snapshot(newest)
-            if self.follower.head.n - self.follower.snapshot_n >= SNAPSHOT_EVERY:
-                self.write_snapshot()
-        except Exception as error:  # nothing is lost: the next committer tries again
-            _no_snapshot(error)
-
-    def write_snapshot(self) -> int:
-        """Write a snapshot of the current state, unless there is one; returns its entry number."""
-        head = self.follower.head
-        if head.n == self.follower.snapshot_n:
-            return head.n
-        state = head.state.fork()
-        prepared = snapshot.prepare(state, head.entry_hash, dict(self.follower.known_chunks))
-        self.follower.replace(head, Head(state, head.entry_hash))  # blocks sealed here are in the snapshot
-        try:
-            self.follower.learn_snapshot(snapshot.write(self.follower.store, prepared))
-        except snapshot.ChunksGone:
-            self.follower.known_chunks = {}
-            raise
-        return head.n
-
 
 def new_command_id() -> CommandId:
     """A new command id."""
@@ -245,7 +196,3 @@ def _ended_early(error: Exception) -> RequestTimedOut:
 def _open(gate: threading.Lock) -> None:
     if gate.locked():
         gate.release()
-
-
-def _no_snapshot(error: Exception) -> None:
-    logging.getLogger("sparklog").warning("no snapshot of the metadata chain was written: %s", error)

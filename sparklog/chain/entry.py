@@ -8,20 +8,13 @@ import msgspec
 
 from sparklog.chain.damage import damage
 from sparklog.chain.framing import frame, unframe
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import InvalidInput
 from sparklog.core.records import AppliedCommand, At
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
 
 NO_PREVIOUS = "0" * 64  # the previous hash in entry 0
-
-
-class Author(msgspec.Struct, frozen=True):
-    """The author of an entry. `kind` is client, coordinator or job; `epoch` is a coordinator's, else 0."""
-
-    kind: str
-    name: str
-    epoch: int = 0
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -1,9 +1,10 @@
 """The frame of metadata bodies: a line with the kind, format, checksum and length, then JSON.
 
-    sparklog-entry 2 8a9136aa 512
+    sparklog-entry 3 8a9136aa 512
     {...512 bytes of JSON...}
 
-Any text tool can show it. Flipped bits and truncation are detected before the JSON is parsed.
+Any text tool can show it. Flipped bits and truncation are detected before the JSON is parsed: the checksum covers the
+format, a space and the JSON. In formats 1 and 2 it covered the JSON alone.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from sparklog.core.state import FORMAT
 
 _READABLE = frozenset(b"%d" % each for each in range(1, FORMAT + 1))
 
+_UNCHECKED = (b"1", b"2")  # formats that their checksum does not cover
+
 
 def frame(kind: str, payload: bytes) -> bytes:
     """The body of a metadata object of `kind` ("entry", "snapshot")."""
-    return b"sparklog-%s %d %08x %d\n" % (kind.encode(), FORMAT, google_crc32c.value(payload), len(payload)) + payload
+    words = (b"sparklog-%s" % kind.encode(), b"%d" % FORMAT, *_check_words(b"%d" % FORMAT, payload))
+    return b" ".join(words) + b"\n" + payload
 
 
 def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") -> bytes:
@@ -32,15 +36,15 @@ def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") 
         wanted = f"wanted a line 'sparklog-{kind} format checksum length' first"
         raise damage(key, f"{wanted}, found {_text(head)!r} in {exact_amount(len(whole))}", store_url)
     if words[1] not in _READABLE:
-        if words[1].isdigit() and int(words[1]) > FORMAT and words[2:] == _check_words(payload):
+        if words[1].isdigit() and int(words[1]) > FORMAT and words[2:] == _check_words(words[1], payload):
             raise UnsupportedVersion(
                 f"{key}: this version of sparklog reads formats up to {FORMAT}, found format {int(words[1])}: "
                 "use a newer sparklog"
             )
         raise damage(key, f"wanted a format from 1 to {FORMAT}, found {_text(words[1])!r}", store_url)
-    if words[2:] != _check_words(payload):
+    if words[2:] != _check_words(words[1], payload):
         wanted = f"after its first line wanted {_text(words[3])} bytes with CRC32C {_text(words[2])}"
-        found = f"found {len(payload)} bytes with {google_crc32c.value(payload):08x}"
+        found = f"found {len(payload)} bytes with {_checksum(words[1], payload):08x}"
         raise damage(key, f"{wanted}, {found}", store_url)
     return payload
 
@@ -49,5 +53,11 @@ def _text(head: bytes) -> str:
     return head[:60].decode(errors="replace")
 
 
-def _check_words(payload: bytes) -> list[bytes]:
-    return [b"%08x" % google_crc32c.value(payload), b"%d" % len(payload)]
+def _check_words(format_: bytes, payload: bytes) -> list[bytes]:
+    return [b"%08x" % _checksum(format_, payload), b"%d" % len(payload)]
+
+
+def _checksum(format_: bytes, payload: bytes) -> int:
+    before = b"" if format_ in _UNCHECKED else format_ + b" "
+    checksum: int = google_crc32c.extend(google_crc32c.value(before), payload)
+    return checksum

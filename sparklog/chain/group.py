@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sparklog.chain.command_body import SLICES_INLINE, CommandBody
-from sparklog.chain.entry import Author, EncodedEntry, encode_command, encode_entry
+from sparklog.chain.entry import EncodedEntry, encode_command, encode_entry
 from sparklog.chain.head import Draft, Head
 from sparklog.core.commands import Append, Submission
+from sparklog.core.coordinators import Author
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.errors import InvalidInput, Landed, OutcomeUnknown, SparklogError
 from sparklog.core.records import Appended, AppliedCommand, At, CommandResult
@@ -83,7 +84,7 @@ class Group:
         previous = self.head.entry_hash
         entry = EncodedEntry(chain_id, at.n, author, nonce, previous, at.time_ms, tuple(self.encoded))
         body = encode_entry(entry)
-        self.draft.end_entry(self.at, body)
+        self.draft.end_entry(self.at, author, body)
         return body
 
 

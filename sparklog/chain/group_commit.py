@@ -30,7 +30,7 @@ from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.claim import Claim, Lost, Voided, Won
 from sparklog.chain.command_body import CommandBody, StoreBody
 from sparklog.chain.damage import damage
-from sparklog.chain.entry import Author, Entry
+from sparklog.chain.entry import Entry
 from sparklog.chain.gathering import Gathering
 from sparklog.chain.group import Group, Ticket, decide_group, taken
 from sparklog.chain.head import Head
@@ -38,6 +38,7 @@ from sparklog.chain.read_entries import ReadEntries, results_in
 from sparklog.chain.requests import Now, Pause, Reply, Request
 from sparklog.chain.settling import Settled, Settling
 from sparklog.core.apply import result_of
+from sparklog.core.coordinators import Author, is_fenced, not_in_force
 from sparklog.core.errors import Landed, RequestTimedOut, SparklogError
 from sparklog.core.losses import check_left
 from sparklog.core.readable import duration
@@ -160,6 +161,10 @@ class GroupCommit:
         """Decide the waiting commands on the newest head, and start what follows. Returns whether to go on."""
         confirmed = not self._attempts
         head = self.head if confirmed else self._attempts[-1].after
+        if is_fenced(head.state.coordinator, self.author):
+            if confirmed:
+                self._fail(list(self._queue), not_in_force(head.state.coordinator, self.author))
+            return False
         if entry_block(head.n + 1) != entry_block(head.n) and self._settled_n < head.n and confirmed:
             self._settle()  # no later put syncs the directory of that entry
             return False

@@ -9,6 +9,7 @@ import msgspec
 from sparklog.chain.entry import NO_PREVIOUS, Entry, hash_of
 from sparklog.core.apply import apply_command
 from sparklog.core.commands import Append
+from sparklog.core.coordinators import Author, is_fenced
 from sparklog.core.decide.append import assign_offsets
 from sparklog.core.records import AppendedByReference, AppliedCommand, At
 from sparklog.core.state import ClusterState
@@ -40,10 +41,14 @@ class Draft:
         return entry.previous == self.entry_hash and entry.chain_id == (self.state.chain_id or entry.chain_id)
 
     def apply(self, entry: Entry, body: bytes | memoryview, appends: Mapping[CommandId, Append]) -> None:
-        """Apply the next entry, whose bytes are `body`. `appends` has the appends that it names by reference."""
-        for command in entry.commands:
-            self.apply_command(command, entry.at, appends.get(command.command_id))
-        self.end_entry(entry.at, body)
+        """Apply the next entry, whose bytes are `body`. `appends` has the appends that it names by reference.
+
+        The commands of a coordinator that another one followed change nothing (rule C1).
+        """
+        if not is_fenced(self.state.coordinator, entry.author):
+            for command in entry.commands:
+                self.apply_command(command, entry.at, appends.get(command.command_id))
+        self.end_entry(entry.at, entry.author, body)
 
     def apply_command(self, command: AppliedCommand, at: At, append: Append | None = None) -> None:
         """Apply one command of entry `at`. `append` is the append that it names by reference, if any."""
@@ -51,9 +56,10 @@ class Draft:
         apply_command(self.state, _expanded(self.state, command, at, append), at)
         self.is_torn = False
 
-    def end_entry(self, at: At, body: bytes | memoryview) -> None:
-        """Finish entry `at`, whose bytes are `body`, after all its commands were applied."""
+    def end_entry(self, at: At, author: Author, body: bytes | memoryview) -> None:
+        """Finish entry `at` of `author`, whose bytes are `body`, after all its commands were applied."""
         self.state.n, self.state.time_ms = at.n, at.time_ms
+        self.state.coordinator = self.state.coordinator.has_written(author, at.n)
         self.entry_hash = hash_of(body)
 
     def head(self) -> Head:

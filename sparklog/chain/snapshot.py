@@ -23,6 +23,7 @@ from sparklog.chain.damage import damage
 from sparklog.chain.framing import frame, unframe
 from sparklog.chain.stored_partition import StoredPartition, restored, stored
 from sparklog.core import object_table, result_table, retired_table, slice_table
+from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.object_table import ObjectTable
@@ -107,6 +108,7 @@ class Manifest(msgspec.Struct, frozen=True):
     retired_topics: tuple[str, ...] = ()
     stores: tuple[StoreId, ...] = ()
     retired_stores: tuple[tuple[StoreId, ...], ...] = ()
+    coordinator: Coordinator = NO_COORDINATOR
 
 
 _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration")
@@ -173,6 +175,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         stored_retired.topics,
         stores,
         stored_retired.store_sets,
+        state.coordinator,
     )
     return Prepared(manifest, prepared)
 
@@ -326,6 +329,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             applications=CopyOnWriteMap(small.applications),
             results=results,
             jobs=CopyOnWriteMap({job.job: job for job in small.jobs}),
+            coordinator=manifest.coordinator,
             **manifest.counters,
         )
 

@@ -134,6 +134,10 @@ def _summary(record: Record, names: Mapping[int, str]) -> str:
             return f"{counted(len(record.app_ids), 'application')} forgotten"
         case records.ProducerAllocated():
             return f"producer {record.producer_id} allocated, epoch {record.producer_epoch}"
+        case records.CoordinationClaimed():
+            return f"coordinated by {record.name} at {record.address}, epoch {record.epoch}"
+        case records.CoordinationResigned():
+            return f"the coordinator of epoch {record.epoch} resigned"
         case records.JobRan():
             return f"job {record.job} ran" + (
                 f", {record.failed_partitions} failed" if record.failed_partitions else ""
@@ -181,7 +185,7 @@ def state() -> None:
 def snapshot() -> None:
     """Write a snapshot of the state now. Opening the cluster then reads fewer entries."""
     with connect() as cluster:
-        n = cluster.connection.committer.write_snapshot()
+        n = cluster.connection.committer.snapshots.write()
     done(f"the newest snapshot is that of entry {n}", {"snapshot": n})
 
 

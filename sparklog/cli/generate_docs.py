@@ -62,10 +62,10 @@ def render_cli() -> str:
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    children = getattr(command, "commands", None)
-    if children is None:
+    """The verbs, and those nouns that do something by themselves."""
+    children = getattr(command, "commands", {})
+    if not children or command.invoke_without_command:
         yield path, command
-        return
     for name, child in children.items():
         yield from _commands(child, (*path, name))
 

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from sparklog import __version__
-from sparklog.cli import agent, chain, cluster, consume, job, produce, replica, segment, store, topic
+from sparklog.cli import agent, chain, cluster, consume, coordinator, job, produce, replica, segment, store, topic
 from sparklog.cli.command_line import CONTEXT, STYLE, run_command
 from sparklog.cli.output import ending
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     context_settings=CONTEXT,
     **STYLE,
 )
-for noun in (cluster, topic, store, replica, segment, chain, job):
+for noun in (cluster, topic, store, replica, segment, chain, job, coordinator):
     app.add_typer(noun.app, name=noun.__name__.rpartition(".")[2])
 app.command("produce", epilog=produce.EPILOG)(produce.produce)
 app.command("consume", epilog=consume.EPILOG)(consume.consume)

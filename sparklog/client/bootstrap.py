@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparklog.chain.committer import Committer
-from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.client.connection import default_author
 from sparklog.client.stores import check_addresses, check_apart
 from sparklog.core.commands import CreateCluster, NewStore
 from sparklog.core.config.cluster import parse_cluster_config
 from sparklog.core.config.storage import storage_settings
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import ClusterAlreadyExists
 from sparklog.core.store_ids import check_store_ids, check_zone
 from sparklog.core.types import StoreId

@@ -9,14 +9,14 @@ import threading
 import msgspec
 from msgspec.structs import replace
 
-from sparklog.chain.committer import Committer
-from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
+from sparklog.client.coordinated import Coordinated, asked, is_coordinator
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
+from sparklog.core.coordinators import Author
 from sparklog.core.decide.append import existing_partition
 from sparklog.core.decide.command import decide
-from sparklog.core.errors import InconsistentClusterId, InvalidInput
+from sparklog.core.errors import InconsistentClusterId
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.positions import right_up_to
 from sparklog.core.records import At, Record
@@ -37,23 +37,20 @@ class Connection:
     """Everything a process needs to use a cluster. Thread-safe; after a fork `shared` makes a new one."""
 
     def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
-        """Open the cluster at `url`.
+        """Open the cluster at `url`: the place of its metadata, or a coordinator, which says where that is.
 
         `settings` take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
         configuration.
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput.
         """
-        if url.startswith(("http://", "https://")):
-            shown = url if "@" not in url else f"{url.partition('://')[0]}://…"  # there may be a password before the @
-            raise InvalidInput(
-                f"{shown} is the address of a coordinator; this version connects to the place of the metadata itself "
-                "(a path, file:///path, s3://bucket/prefix or hdfs://host/path)"
-            )
-        self.url = absolute_url(url)
+        coordinated = asked(url) if is_coordinator(url) else None
+        self.url = absolute_url(url if coordinated is None else coordinated.metadata)
         self._settings = settings_here(settings)
         self.follower = Follower(open_metadata(self.url, self._settings))
         self.follower.open()
-        self.committer = Committer(self.follower, author or default_author())
+        if coordinated is not None:
+            self.check_chain(coordinated.chain_id)
+        self.committer = Coordinated(self.follower, author or default_author())
         self._stores: Stores | None = None
 
     def stores(self, state: ClusterState) -> Stores:
@@ -150,4 +147,8 @@ def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
 
 
 def _key(url: str, settings: StorageSettings) -> _Key:
-    return os.getpid(), absolute_url(url), msgspec.msgpack.encode(settings, order="deterministic")
+    return (
+        os.getpid(),
+        url if is_coordinator(url) else absolute_url(url),
+        msgspec.msgpack.encode(settings, order="deterministic"),
+    )

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from sparklog.core.assignment import Assignment
+from sparklog.core.coordinators import Coordinator
 from sparklog.core.forgetting import forget, release, stored_bytes
 from sparklog.core.partition_change import changed_by
 from sparklog.core.producers import by_producer, joined, with_batches
@@ -22,6 +23,8 @@ from sparklog.core.records import (
     At,
     ClusterCreated,
     CommandResult,
+    CoordinationClaimed,
+    CoordinationResigned,
     FloorRaised,
     JobRan,
     LogStartMoved,
@@ -77,13 +80,19 @@ def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At)
 def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
     """Apply the records of one command to `state`, and remember that entry `at` applied it.
 
-    An append of an idempotent producer is not remembered this way: its sequence numbers are.
+    An append of an idempotent producer is not remembered this way: its sequence numbers are. A claim says the same
+    however often it is made.
     """
     for record in command.records:
         apply(state, record, at)
-    if not any(isinstance(record, Appended) and by_producer(record.slices) for record in command.records):
+    if not any(_is_known_otherwise(record) for record in command.records):
         first = _first_object(command)
         state.results.add(AppliedBy(command.command_id, at.n, command.n0, label_hash(_label(command)), first))
+
+
+def _is_known_otherwise(record: Record) -> bool:
+    """Whether a repeat of the record's command is known by more than its id."""
+    return isinstance(record, CoordinationClaimed) or (isinstance(record, Appended) and by_producer(record.slices))
 
 
 def result_of(command: AppliedCommand, at: At) -> CommandResult:
@@ -162,6 +171,10 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             state.stores[record.store] = msgspec.structs.replace(store, agent_up=record.up)
         case PartitionsChanged():
             _change_partitions(state, record)
+        case CoordinationClaimed():
+            state.coordinator = Coordinator(record.epoch, record.name, record.address, at.n)
+        case CoordinationResigned():
+            state.coordinator = msgspec.structs.replace(state.coordinator, address="")
         case TopicCreated():
             topic = Topic(record.topic_id, record.name, len(record.assignment), record.config, at.time_ms)
             state.topics[record.topic_id] = topic.on(store for replicas in record.assignment for store in replicas)

@@ -313,6 +313,23 @@ class MoveReplicas(msgspec.Struct, frozen=True, tag="move-replicas"):
     moves: tuple[Move, ...]
 
 
+class ClaimCoordination(msgspec.Struct, frozen=True, tag="claim-coordination"):
+    """CLAIM: this process coordinates the cluster from now on, with an epoch one above the last.
+
+    A coordinator claims its own epoch again to show that it is alive. `name` is drawn anew by each process.
+    """
+
+    epoch: int
+    name: str
+    address: str
+
+
+class ResignCoordination(msgspec.Struct, frozen=True, tag="resign-coordination"):
+    """RESIGN: the coordinator of this epoch leads no more, and the cluster is embedded again."""
+
+    epoch: int
+
+
 Command = (
     CreateCluster
     | CreateTopic
@@ -337,6 +354,8 @@ Command = (
     | DropLagging
     | ElectLeaders
     | MoveReplicas
+    | ClaimCoordination
+    | ResignCoordination
 )
 
 

@@ -258,6 +258,12 @@ class InvalidUpdateVersion(Conflict):
     code = "INVALID_UPDATE_VERSION"
 
 
+class StaleControllerEpoch(Conflict):
+    """Another coordinator has a newer epoch, or this one has resigned; nothing was changed."""
+
+    code = "STALE_CONTROLLER_EPOCH"
+
+
 class ElectionNotNeeded(Conflict):
     """The partition already has the wanted leader, or its leader can be reached."""
 
@@ -296,6 +302,12 @@ class StoreUnavailable(TryAgain):
     """A store did not answer, or refused for now; nothing was written."""
 
     code = "KAFKA_STORAGE_ERROR"
+
+
+class NotController(TryAgain):
+    """The process that was asked does not coordinate the cluster, or does so no more: ask the one that does."""
+
+    code = "NOT_CONTROLLER"
 
 
 class NotEnoughReplicas(TryAgain):

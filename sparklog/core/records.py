@@ -239,6 +239,20 @@ class JobRan(msgspec.Struct, frozen=True, tag="job-ran"):
     report: str
 
 
+class CoordinationClaimed(msgspec.Struct, frozen=True, tag="coordination-claimed"):
+    """This process coordinates the cluster from now on, or still does."""
+
+    epoch: int
+    name: str
+    address: str
+
+
+class CoordinationResigned(msgspec.Struct, frozen=True, tag="coordination-resigned"):
+    """The coordinator of this epoch leads no more."""
+
+    epoch: int
+
+
 Record = (
     ClusterCreated
     | StoreRegistered
@@ -260,6 +274,8 @@ Record = (
     | StoreRemoved
     | AgentChanged
     | PartitionsChanged
+    | CoordinationClaimed
+    | CoordinationResigned
 )
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.topic import TopicConfig, effective
+from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.numbering import records_between
 from sparklog.core.object_table import ObjectTable
@@ -35,7 +36,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 
-FORMAT = 2  # version of entries and snapshots; older ones are read, a newer one is refused by name
+FORMAT = 3  # version of entries and snapshots; older ones are read, a newer one is refused by name
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -165,6 +166,7 @@ class ClusterState:
     applications: CopyOnWriteMap[str, ApplicationState] = field(default_factory=CopyOnWriteMap)
     results: ResultTable = field(default_factory=ResultTable)
     jobs: CopyOnWriteMap[str, JobRan] = field(default_factory=CopyOnWriteMap)
+    coordinator: Coordinator = NO_COORDINATOR
     next_topic_id: int = 1
     next_object_number: int = 0
     next_producer_id: int = 0
@@ -190,6 +192,7 @@ class ClusterState:
             applications=self.applications.fork(),
             results=self.results.fork(),
             jobs=self.jobs.fork(),
+            coordinator=self.coordinator,
             next_topic_id=self.next_topic_id,
             next_object_number=self.next_object_number,
             next_producer_id=self.next_producer_id,

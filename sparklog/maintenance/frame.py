@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from sparklog.chain.entry import Author
 from sparklog.chain.floor import newest_older_than
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
 from sparklog.core.plan import topic_of
 from sparklog.core.readable import point_in_time

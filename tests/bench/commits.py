@@ -21,10 +21,10 @@ import pytest
 
 import sparklog
 from sparklog.chain.committer import Committer, new_command_id
-from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.commands import Submission
+from sparklog.core.coordinators import Author
 from sparklog.core.readable import counted
 from sparklog.core.types import Holder
 from sparklog.storage.local.store import LocalStore

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparklog.chain.committer import Committer
-from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.chain.old_snapshots import decide_old, delete_old, find
 from sparklog.core.commands import (
@@ -30,6 +29,7 @@ from sparklog.core.commands import (
     MoveLogStart,
     NewStore,
 )
+from sparklog.core.coordinators import Author
 from sparklog.core.types import (
     Offset,
     PartitionIndex,
@@ -120,7 +120,7 @@ def _maintenance(committer: Committer) -> list[Command]:
 
 
 def _measured(store: CountingStore, committer: Committer, done: int, written: int, rate: float) -> Tenth:
-    committer.write_snapshot()
+    committer.snapshots.write()
     opens = []
     for _ in range(5):
         begin = time.perf_counter()

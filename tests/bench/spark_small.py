@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import sparklog
-from sparklog.chain.committer import SNAPSHOT_EVERY
+from sparklog.chain.snapshot_writer import SNAPSHOT_EVERY
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import AlterTopic
@@ -28,7 +28,7 @@ def large_cluster(folder: Path) -> tuple[str, Cluster]:
     cluster = sparklog.connect(url)
     cluster.create_topic("other", partitions=OTHER_PARTITIONS)
     cluster.create_topic("t", partitions=1, config={"retention.ms": -1})
-    cluster.connection.committer.write_snapshot()
+    cluster.connection.committer.snapshots.write()
     topic_id = cluster.describe("other").topic_id
     for number in range(SNAPSHOT_EVERY - 100):
         cluster.submit(AlterTopic(topic_id, {"retention.ms": str(number + 1)}))

@@ -10,9 +10,9 @@ import pytest
 
 from sparklog.chain import catch_up
 from sparklog.chain.committer import Committer, new_command_id
-from sparklog.chain.entry import Author
 from sparklog.chain.follower import Follower
 from sparklog.core.commands import Append, Application, CreateCluster, CreateTopic, NewStore, PartitionEpoch, Submission
+from sparklog.core.coordinators import Author
 from sparklog.core.records import CommandResult
 from sparklog.core.types import (
     EntryNumber,
@@ -169,7 +169,7 @@ def let_block_go(other: Member, block: int, *, delete: bool = True) -> None:
     """
     while entry_block(other.follower.state.n) < block + 2:
         other.append()
-    other.committer.write_snapshot()
+    other.committer.snapshots.write()
     other.store.put_if_absent(void_key(block), b"")
     if delete:
         for n in range(block * SMALL_BLOCK, (block + 1) * SMALL_BLOCK):

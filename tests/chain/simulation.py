@@ -17,7 +17,6 @@ import msgspec
 
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.chunks import Chunk
-from sparklog.chain.entry import Author
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
 from sparklog.chain.head import Head
@@ -32,6 +31,7 @@ from sparklog.core.commands import (
     ReportJob,
     Submission,
 )
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.records import CommandResult
 from sparklog.core.types import (

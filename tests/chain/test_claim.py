@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from sparklog.chain.claim import Claim, Lost, Voided, Won
-from sparklog.chain.entry import NO_PREVIOUS, Author, Entry, decode_entry, encode_entry
+from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, encode_entry
 from sparklog.chain.follower import Follower
 from sparklog.chain.requests import Get, Now, Request
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import (
     ChainDamaged,
     InvalidInput,

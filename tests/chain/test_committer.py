@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.chain import committer as committer_module
-from sparklog.chain import group, group_commit, same_chain
+from sparklog.chain import group, group_commit, same_chain, snapshot_writer
 from sparklog.chain.entry import EncodedEntry, decode_entry
 from sparklog.core.apply import apply_command
 from sparklog.core.commands import (
@@ -263,7 +262,7 @@ def test_a_repeated_command_id_returns_the_stored_result(chain: Member) -> None:
     chain.append()
     assert chain.submit(submission) == first
     assert member(chain.store.inner).submit(submission) == first
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     assert member(chain.store.inner).submit(submission) == first
     assert len(fresh_uploads(chain)) == 2
 
@@ -435,7 +434,7 @@ def test_no_thread_for_a_snapshot_is_no_failure_of_the_commit(chain: Member, mon
     def no_thread(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(committer_module, "SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(snapshot_writer, "SNAPSHOT_EVERY", 1)
     monkeypatch.setattr("threading.Thread.start", no_thread)
     assert chain.append().n == 2
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.chain.entry import NO_PREVIOUS, Author, Entry, decode_entry, encode_entry, hash_of
+from sparklog.chain import framing
+from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, encode_entry, hash_of
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import ChainDamaged, UnsupportedVersion
 from sparklog.core.records import AppliedCommand, FloorRaised
 from sparklog.core.types import CommandId, EntryNumber
@@ -66,20 +68,32 @@ def test_an_entry_in_another_slot_is_damage() -> None:
         decode_entry(8, encode_entry(ENTRY))
 
 
-def test_an_entry_of_a_newer_format_says_so() -> None:
-    body = encode_entry(ENTRY).replace(b"sparklog-entry 2 ", b"sparklog-entry 3 ", 1)
-    with pytest.raises(UnsupportedVersion, match="reads formats up to 2, found format 3"):
-        decode_entry(7, body)
+def in_format(number: int, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """The entry as a version with this format writes it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(framing, "FORMAT", number)
+        return encode_entry(ENTRY)
 
 
-def test_an_entry_of_the_older_format_is_read() -> None:
-    body = encode_entry(ENTRY).replace(b"sparklog-entry 2 ", b"sparklog-entry 1 ", 1)
-    assert decode_entry(7, body) == ENTRY
+def test_an_entry_of_a_newer_format_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnsupportedVersion, match="reads formats up to 3, found format 4"):
+        decode_entry(7, in_format(4, monkeypatch))
 
 
-def test_there_was_no_format_before_the_first() -> None:
-    body = encode_entry(ENTRY).replace(b"sparklog-entry 2 ", b"sparklog-entry 0 ", 1)
-    with pytest.raises(ChainDamaged, match="wanted a format from 1 to 2, found '0'"):
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_entry_of_an_older_format_is_read(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    assert decode_entry(7, in_format(number, monkeypatch)) == ENTRY
+
+
+def test_there_was_no_format_before_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ChainDamaged, match="wanted a format from 1 to 3, found '0'"):
+        decode_entry(7, in_format(0, monkeypatch))
+
+
+@pytest.mark.parametrize("other", [b"1", b"2"])
+def test_an_entry_is_not_taken_for_one_of_another_format(other: bytes) -> None:
+    body = encode_entry(ENTRY).replace(b"sparklog-entry 3 ", b"sparklog-entry %s " % other, 1)
+    with pytest.raises(ChainDamaged, match=r"wanted .* bytes with CRC32C"):
         decode_entry(7, body)
 
 

@@ -8,8 +8,9 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.chain.entry import NO_PREVIOUS, Author, Entry, encode_entry
+from sparklog.chain.entry import NO_PREVIOUS, Entry, encode_entry
 from sparklog.chain.floor import newest_older_than
+from sparklog.core.coordinators import Author
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
 from sparklog.storage.memory import MemoryStore

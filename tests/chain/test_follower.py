@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from sparklog.chain import catch_up
-from sparklog.chain.entry import Author, Entry, decode_entry, encode_entry, hash_of
+from sparklog.chain.entry import Entry, decode_entry, encode_entry, hash_of
 from sparklog.chain.head import Draft, Head
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import ChainDamaged, ClusterNotFound, SparklogError, StoreUnavailable
 from sparklog.storage.keys import entry_key, void_key
 from tests.chain.chain_kit import SMALL_BLOCK, Member, member, new_chain, new_store, small_blocks
@@ -62,7 +63,7 @@ def test_opening_lists_nothing_but_looks_for_two_keys(chain: Member) -> None:
 def test_opening_behind_a_snapshot_reads_no_older_entry(chain: Member) -> None:
     for _ in range(10):
         chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     chain.append()
     chain.store.calls.clear()
     late = Member(chain.store)
@@ -239,7 +240,7 @@ def test_a_reader_beside_a_writer_who_never_rests_comes_to_an_end(chain: Member,
 
 def test_a_chain_whose_last_entry_was_deleted_as_old_is_known_by_its_snapshot(chain: Member) -> None:
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     chain.store.inner.delete(entry_key(2))
     assert chain.follower.is_same_chain()
 

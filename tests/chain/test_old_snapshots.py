@@ -87,7 +87,7 @@ def chain() -> Member:
 def grown(chain: Member, snapshots: int) -> None:
     for _ in range(snapshots):
         chain.append()
-        chain.committer.write_snapshot()
+        chain.committer.snapshots.write()
 
 
 def keys(store: ObjectStore, prefix: str) -> set[str]:
@@ -194,9 +194,9 @@ def test_a_writer_whose_chunk_went_before_its_manifest_came_takes_it_back_and_wr
     if again:
         chain.store.plan(Fault.OWN_KEY_EXISTS, "put_if_absent", SNAPSHOTS)
     with pytest.raises(StoreUnavailable, match=f"{chunk} at .* was deleted as old while a snapshot that names it"):
-        chain.committer.write_snapshot()
+        chain.committer.snapshots.write()
     assert keys(chain.store, SNAPSHOTS) == {snapshot_key(2)}
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     newest = snapshot.newest(chain.store)
     assert newest is not None
     assert (newest.n, snapshot.missing_chunks(chain.store, newest)) == (3, [])

@@ -11,8 +11,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from sparklog.chain import chunks, snapshot
-from sparklog.chain import committer as committer_module
+from sparklog.chain import chunks, snapshot, snapshot_writer
 from sparklog.chain.chunks import Chunk
 from sparklog.chain.framing import frame
 from sparklog.core import column_blocks, object_table, result_table, retired_table, slice_table
@@ -69,7 +68,7 @@ def test_snapshot_and_replay_equal_replay_from_entry_0(
     for _ in range(3):
         live(chain)
         wanted = contents(chain.follower.state)
-        chain.committer.write_snapshot()
+        chain.committer.snapshots.write()
         assert contents(chain.follower.state) == wanted  # taking a snapshot does not change the state
         late = member(chain.store.inner)
         assert late.follower.snapshot_n == chain.follower.state.n
@@ -121,7 +120,7 @@ def test_equal_states_lead_to_equal_chunks_however_their_maps_came_about(chain: 
 def test_the_newest_snapshot_is_the_first_key(chain: Member) -> None:
     for _ in range(3):
         chain.append()
-        chain.committer.write_snapshot()
+        chain.committer.snapshots.write()
     found = snapshot.newest(chain.store)
     assert found is not None
     assert found.n == 4
@@ -130,15 +129,15 @@ def test_the_newest_snapshot_is_the_first_key(chain: Member) -> None:
 
 def test_a_chunk_that_did_not_change_is_not_written_again(chain: Member) -> None:
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     chain.store.calls.clear()
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     written = [key for method, key in chain.store.calls if method == "put_if_absent" and key.startswith(CHUNKS)]
     # a block of slices, objects and results each (the small ones were merged), partitions
     assert len(written) == 4
     chain.store.calls.clear()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     assert chain.store.count("put_if_absent") == 0
 
 
@@ -146,10 +145,10 @@ def test_rows_that_died_cost_no_new_chunk(chain: Member, monkeypatch: pytest.Mon
     monkeypatch.setattr(slice_table, "TAIL_ROWS", 3)
     for _ in range(8):
         chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     before = snapshot.newest(chain.store)
     submit(chain, MoveLogStart(TOPIC, PartitionIndex(0), Offset(2)))
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     after = snapshot.newest(chain.store)
     assert before is not None
     assert after is not None
@@ -161,14 +160,14 @@ def test_rows_that_died_cost_no_new_chunk(chain: Member, monkeypatch: pytest.Mon
 def test_two_members_may_write_the_same_snapshot(chain: Member) -> None:
     chain.append()
     late = member(chain.store.inner)
-    assert chain.committer.write_snapshot() == late.committer.write_snapshot() == 2
+    assert chain.committer.snapshots.write() == late.committer.snapshots.write() == 2
     assert contents(member(chain.store.inner).follower.state) == contents(chain.follower.state)
 
 
 def test_one_is_written_after_a_number_of_entries_and_close_waits_for_it(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committer_module, "SNAPSHOT_EVERY", 5)
+    monkeypatch.setattr(snapshot_writer, "SNAPSHOT_EVERY", 5)
     for _ in range(4):
         chain.append()
     chain.committer.close()
@@ -180,7 +179,7 @@ def test_one_is_written_after_a_number_of_entries_and_close_waits_for_it(
 def test_a_snapshot_that_fails_costs_no_commit_and_is_tried_again(
     chain: Member, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(committer_module, "SNAPSHOT_EVERY", 3)
+    monkeypatch.setattr(snapshot_writer, "SNAPSHOT_EVERY", 3)
     chain.store.plan(Fault.UNAVAILABLE, "put_if_absent", CHUNKS)
     chain.append()
     chain.committer.close()
@@ -199,9 +198,9 @@ def test_a_snapshot_with_a_lost_reply_anywhere_is_whole_or_not_there(chain: Memb
     live(chain)
     chain.store.plan(fault, "put_if_absent", "meta/", skip=at)
     try:
-        chain.committer.write_snapshot()
+        chain.committer.snapshots.write()
     except SparklogError:
-        chain.committer.write_snapshot()
+        chain.committer.snapshots.write()
     assert contents(member(chain.store.inner).follower.state) == contents(replayed(chain).follower.state)
 
 
@@ -223,9 +222,9 @@ def test_any_flipped_bit_or_cut_is_named_and_an_older_snapshot_or_the_entries_ar
     chain: Member, caplog: pytest.LogCaptureFixture
 ) -> None:
     live(chain)
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     wanted = contents(chain.follower.state)
     store = chain.store.inner
     newest = snapshot.newest(store)
@@ -250,7 +249,7 @@ def test_any_flipped_bit_or_cut_is_named_and_an_older_snapshot_or_the_entries_ar
 
 def test_a_missing_chunk_is_named_and_the_entries_are_read(chain: Member, caplog: pytest.LogCaptureFixture) -> None:
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     for key in [each.key for each in chain.store.list_keys(CHUNKS)]:
         whole = damaged(chain.store.inner, key, None)
         assert contents(member(chain.store.inner).follower.state) == contents(chain.follower.state)
@@ -264,7 +263,7 @@ def test_a_chunk_of_another_table_in_place_of_one_is_named_and_the_entries_are_r
 ) -> None:
     """Also a chunk that another version wrote with other columns."""
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     manifest = snapshot.newest(chain.store)
     assert manifest is not None
     other = manifest.slices if which == "slices" else (manifest.small,)
@@ -304,7 +303,7 @@ def without_column(chain: Member, table: str, column: str) -> snapshot.Manifest:
 @pytest.mark.parametrize(("table", "column"), [("results", "first_object"), ("retired", "stores")])
 def test_a_chunk_of_format_1_lacks_the_columns_that_came_later(chain: Member, table: str, column: str) -> None:
     live(chain)
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     state = snapshot.load(chain.store, without_column(chain, table, column))
     assert {each.first_object for each in state.results} == {-1} or table != "results"
     assert {each.stores for each in state.retired} == {()} or table != "retired"
@@ -318,7 +317,7 @@ def test_a_chunk_of_format_1_lacks_the_columns_that_came_later(chain: Member, ta
 )
 def test_a_chunk_that_lacks_a_column_which_every_format_has_is_damage(chain: Member, table: str, column: str) -> None:
     live(chain)
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     manifest = without_column(chain, table, column)
     with pytest.raises(ChainDamaged, match=f"can't be read as a table of .*{column}"):
         snapshot.load(chain.store, manifest)
@@ -326,7 +325,7 @@ def test_a_chunk_that_lacks_a_column_which_every_format_has_is_damage(chain: Mem
 
 def test_damage_is_an_error_if_neither_an_older_snapshot_nor_the_first_entry_is_there(chain: Member) -> None:
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     store = chain.store.inner
     newest = snapshot.newest(store)
     assert newest is not None
@@ -339,7 +338,7 @@ def test_damage_is_an_error_if_neither_an_older_snapshot_nor_the_first_entry_is_
 
 def test_the_next_snapshot_writes_a_damaged_chunk_anew(chain: Member, caplog: pytest.LogCaptureFixture) -> None:
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     store = chain.store.inner
     newest = snapshot.newest(store)
     assert newest is not None
@@ -347,7 +346,7 @@ def test_the_next_snapshot_writes_a_damaged_chunk_anew(chain: Member, caplog: py
     whole = damaged(store, key, b"x" * newest.topics.size_bytes)
     late = member(store)  # by the entries
     late.append()
-    late.committer.write_snapshot()
+    late.committer.snapshots.write()
     assert bytes(store.get(key)) == whole
     assert f"{key} at memory://" in caplog.text
     caplog.clear()
@@ -359,8 +358,8 @@ def test_a_damaged_newest_manifest_does_not_keep_the_next_snapshot_from_being_wr
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain.append()
-    chain.committer.write_snapshot()
-    monkeypatch.setattr(committer_module, "SNAPSHOT_EVERY", 3)
+    chain.committer.snapshots.write()
+    monkeypatch.setattr(snapshot_writer, "SNAPSHOT_EVERY", 3)
     damaged(chain.store.inner, snapshot_key(2), b"damaged")
     for _ in range(3):
         chain.append()
@@ -371,7 +370,7 @@ def test_a_damaged_newest_manifest_does_not_keep_the_next_snapshot_from_being_wr
 
 
 def test_a_process_learns_of_the_snapshots_of_others(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committer_module, "SNAPSHOT_EVERY", 3)
+    monkeypatch.setattr(snapshot_writer, "SNAPSHOT_EVERY", 3)
     other = member(chain.store.inner)
     for _ in range(6):
         chain.append()
@@ -388,13 +387,13 @@ def test_who_finds_another_ones_snapshot_in_its_place_goes_by_that_ones_chunks(c
     theirs = snapshot.prepare(head.state, head.entry_hash, {})
     other_chunks = msgspec.structs.replace(theirs.manifest, topics=theirs.manifest.small)
     chain.store.put_if_absent(snapshot_key(head.n), frame("snapshot", msgspec.json.encode(other_chunks)))
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     assert chain.follower.known_chunks == snapshot.known_chunks(other_chunks)
 
 
 def test_a_chunk_that_can_not_be_read_now_is_no_damage(chain: Member) -> None:
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     late = Member(FaultyStore(chain.store.inner))
     late.store.plan(Fault.UNAVAILABLE, "get", CHUNKS)
     with pytest.raises(StoreUnavailable):
@@ -411,15 +410,15 @@ def test_a_chunk_that_is_refused_as_taken_and_is_not_there_ends_the_snapshot(cha
 
     chain.store.plan(refuse, "put_if_absent", CHUNKS)
     with pytest.raises(StoreUnavailable, match="is not there"):
-        chain.committer.write_snapshot()
+        chain.committer.snapshots.write()
     assert not list(chain.store.list_keys(SNAPSHOTS))
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     assert contents(member(chain.store.inner).follower.state) == contents(chain.follower.state)
 
 
 def test_a_manifest_under_another_number_is_damage(chain: Member) -> None:
     chain.append()
-    chain.committer.write_snapshot()
+    chain.committer.snapshots.write()
     chain.store.inner.put_if_absent(snapshot_key(9), bytes(chain.store.get(snapshot_key(2))))
     with pytest.raises(ChainDamaged, match="wanted the snapshot of entry 9, found 2"):
         snapshot.newest(chain.store)

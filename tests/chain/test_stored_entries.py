@@ -6,8 +6,9 @@ import uuid
 
 import pytest
 
-from sparklog.chain.entry import NO_PREVIOUS, Author, Entry, encode_entry
+from sparklog.chain.entry import NO_PREVIOUS, Entry, encode_entry
 from sparklog.chain.stored_entries import READ_WIDTH, stored_entries, stored_entry
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import ChainDamaged
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key

@@ -183,7 +183,11 @@ def test_two_ids_for_one_address_make_no_cluster(nowhere: Cli) -> None:
         ("  ", 2, "a store is a path, or has '://' after its scheme"),
         ("file://host/x", 2, "a file URL is file:///absolute/path on this machine"),
         ("s3:bucket", 2, "'//' after its scheme"),
-        ("https://user:secret@host/x", 2, "https://… is the address of a coordinator"),
+        (
+            "https://user:secret@host/x",
+            2,
+            "the address of a coordinator has no user and no password, found one: https://…",
+        ),
         ("s3://key:secret@bucket/x", 2, "no '@'"),
         ("x" * 5000, 2, "File name too long"),
         ("/proc/nothing/here", 3, "CLUSTER_NOT_FOUND: "),

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 import typer
 
+from sparklog.chain import framing
 from sparklog.cli.main import app, run
+from sparklog.core.state import FORMAT
 from sparklog.storage.keys import entry_key
 from tests.cli.conftest import Cli
 
@@ -25,6 +27,10 @@ def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
     yield path, command
     for name, child in getattr(command, "commands", {}).items():
         yield from verbs(child, (*path, name))
+
+
+def does_something(command: Any) -> bool:
+    return not hasattr(command, "commands") or command.invoke_without_command
 
 
 EVERY = dict(verbs(typer.main.get_command(app)))
@@ -50,17 +56,17 @@ def test_everything_is_explained_and_every_verb_has_an_example() -> None:
         assert command.help, path
         for each in command.params:
             assert each.help, (path, each.name)
-        if path and not hasattr(command, "commands"):
+        if path and does_something(command):
             assert f"sparklog {' '.join(path)}" in command.epilog
 
 
 def test_the_verbs_are_those_of_this_version() -> None:
-    assert {" ".join(path) for path, command in EVERY.items() if path and not hasattr(command, "commands")} == {
+    assert {" ".join(path) for path, command in EVERY.items() if path and does_something(command)} == {
         *("cluster init", "cluster info", "cluster health", "cluster doctor", "cluster forget-applications"),
         *(f"topic {verb}" for verb in ("create", "list", "describe", "alter", "add-partitions", "delete", "offsets")),
         *(f"store {verb}" for verb in ("add", "list", "fence", "remove")),
         *(f"replica {verb}" for verb in ("list", "move", "elect")),
-        *("produce", "consume", "agent", "segment list", "segment dump"),
+        *("produce", "consume", "agent", "segment list", "segment dump", "coordinator", "coordinator resign"),
         *("chain tail", "chain state", "chain snapshot", "chain write"),
         *("job roll", "job retention", "job vacuum", "job replication", "job status"),
     }
@@ -88,7 +94,11 @@ def test_the_verbs_are_those_of_this_version() -> None:
         (("--format", "xml", "topic", "list"), 2, "wanted table or json"),
         (("--cluster", "localhost:9092", "topic", "list"), 2, "this is a Kafka address"),
         (("--cluster", "gs://bucket/prefix", "topic", "list"), 2, "not gs://"),
-        (("--cluster", "http://host:8080", "topic", "list"), 2, "coordinator"),
+        (
+            ("--cluster", "http://127.0.0.1:1", "topic", "list"),
+            1,
+            "COORDINATOR_NOT_AVAILABLE: no coordinator answers at",
+        ),
         (("--cluster", "/nowhere/at/all", "topic", "list"), 3, "CLUSTER_NOT_FOUND: no cluster at file:///nowhere"),
     ],
 )
@@ -106,9 +116,12 @@ def test_without_an_address_the_error_says_how_to_give_one(capsys: pytest.Captur
     assert "SPARKLOG_CLUSTER" in capsys.readouterr().err
 
 
-def test_a_cluster_of_a_newer_format_is_refused_by_name(sparklog: Cli) -> None:
+def test_a_cluster_of_a_newer_format_is_refused_by_name(sparklog: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path(sparklog.url, entry_key(0))
-    path.write_bytes(path.read_bytes().replace(b"entry 2 ", b"entry 3 ", 1))
+    payload = path.read_bytes().partition(b"\n")[2]
+    with monkeypatch.context() as patch:
+        patch.setattr(framing, "FORMAT", FORMAT + 1)
+        path.write_bytes(framing.frame("entry", payload))
     said = sparklog("topic", "list")
     assert (said.code, said.err.startswith("UNSUPPORTED_VERSION: ")) == (2, True)
 

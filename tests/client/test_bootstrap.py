@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from sparklog.chain import framing
 from sparklog.chain.committer import Committer
 from sparklog.chain.framing import frame
 from sparklog.client.bootstrap import init_cluster
@@ -25,6 +26,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnsupportedVersion,
 )
+from sparklog.core.state import FORMAT
 from sparklog.log.incarnation import Incarnation
 from sparklog.storage.keys import INCARNATION, entry_key
 from tests.client.shared_connections import forget_shared
@@ -132,17 +134,20 @@ def test_an_address_with_nothing_behind_it_says_so(tmp_path: Path) -> None:
         connect(str(tmp_path))
 
 
-@pytest.mark.parametrize("address", ["localhost:9092", "http://localhost:1", "ftp://x/y"])
+@pytest.mark.parametrize("address", ["localhost:9092", "http://localhost:1/x", "ftp://x/y"])
 def test_an_address_of_another_kind_is_refused(address: str) -> None:
     with pytest.raises(InvalidInput):
         connect(address)
 
 
-def test_a_cluster_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_cluster_of_a_newer_format_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     init_cluster(str(tmp_path))
     path = tmp_path / entry_key(0)
-    path.write_bytes(path.read_bytes().replace(b"sparklog-entry 2 ", b"sparklog-entry 3 ", 1))
-    with pytest.raises(UnsupportedVersion, match="format 3"):
+    payload = path.read_bytes().partition(b"\n")[2]
+    with monkeypatch.context() as patch:
+        patch.setattr(framing, "FORMAT", FORMAT + 1)
+        path.write_bytes(frame("entry", payload))
+    with pytest.raises(UnsupportedVersion, match=f"format {FORMAT + 1}"):
         connect(str(tmp_path))
 
 

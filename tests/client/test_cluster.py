@@ -277,7 +277,7 @@ def test_a_value_of_the_wrong_type_is_refused_and_the_chain_can_still_be_read(
     assert raised.value.landed is Landed.NO
     with connect(cluster.connection.url) as anew:
         anew.append("t", rows("b"))
-        anew.connection.committer.write_snapshot()
+        anew.connection.committer.snapshots.write()
         assert values(anew.read("t", partition=0)) == ["b"]
 
 

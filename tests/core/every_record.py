@@ -13,6 +13,8 @@ from sparklog.core.records import (
     AppendedRange,
     ApplicationsForgotten,
     ClusterCreated,
+    CoordinationClaimed,
+    CoordinationResigned,
     FloorRaised,
     JobRan,
     LogStartMoved,
@@ -134,6 +136,8 @@ EVERY_RECORD: tuple[Record, ...] = (
     StoreRemoved(_STORE),
     AgentChanged(StoreId("b"), up=None),
     AgentChanged(_STORE, up=False),
+    CoordinationClaimed(2, "host:1-ab", "http://host:7400"),
+    CoordinationResigned(2),
     PartitionsChanged((_CHANGE, PartitionChange(_TOPIC, _PARTITION))),
 )
 

@@ -22,6 +22,7 @@ _PLAIN = (
     "chain_id",
     "floor",
     "config",
+    "coordinator",
     "next_topic_id",
     "next_object_number",
     "next_producer_id",

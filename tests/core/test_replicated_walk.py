@@ -19,7 +19,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from sparklog.chain import snapshot
-from sparklog.chain.entry import Author, Entry, decode_entry, encode_entry
+from sparklog.chain.entry import Entry, decode_entry, encode_entry
 from sparklog.core.apply import apply_entry
 from sparklog.core.commands import (
     AgentDown,
@@ -30,6 +30,7 @@ from sparklog.core.commands import (
     LaggingReplicas,
     MoveLogStart,
 )
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import PartitionsChanged
 from sparklog.core.replication.append import Acks

@@ -79,7 +79,7 @@ def measure(proxy: FaultProxy, bucket: str, appends: int) -> list[Counted]:
         writer.create_topic(TOPIC, partitions=PARTITIONS)
         for number in range(appends - AFTER_SNAPSHOT):
             writer.append(TOPIC, rows(number))
-        writer.connection.committer.write_snapshot()
+        writer.connection.committer.snapshots.write()
         for number in range(AFTER_SNAPSHOT):
             writer.append(TOPIC, rows(number))
     counted: list[Counted] = []

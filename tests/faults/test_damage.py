@@ -26,7 +26,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cluster.create_topic("t", partitions=2)
         table = pa.table({"key": [f"k{at % 7}" for at in range(40)], "value": [f"v{at}" * 3 for at in range(40)]})
         cluster.append("t", table)
-        cluster.connection.committer.write_snapshot()
+        cluster.connection.committer.snapshots.write()
         cluster.append("t", table.slice(0, 10), compression="none")
     return root
 

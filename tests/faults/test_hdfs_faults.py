@@ -276,7 +276,7 @@ def test_open_and_read_with_calls_spoilt_give_the_right_rows_or_an_error(
     log = hdfs.new_log()
     for _ in range(2):
         assert log.append(log.witness, PATIENT_MS) is None
-    log.witness.connection.committer.write_snapshot()
+    log.witness.connection.committer.snapshots.write()
     assert log.append(log.witness, PATIENT_MS) is None
     log.check()
     hasty = isinstance(fault, Hang) or times is None

@@ -132,7 +132,7 @@ def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  
     with sparklog.connect(url) as cluster:
         filled = MaintainedLog(cluster)
         fill(filled)
-        cluster.connection.committer.write_snapshot()
+        cluster.connection.committer.snapshots.write()
         objects = objects_of(url)
         was_killed, changes = died_at(place, request, job, filled, NEVER)
     assert not was_killed

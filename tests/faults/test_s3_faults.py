@@ -325,7 +325,7 @@ def test_read_with_any_one_request_spoilt_gives_the_right_rows_or_an_error(
     with s3.connect(log) as writer:
         assert log.append(writer, PATIENT_MS) is None
         assert log.append(writer, PATIENT_MS) is None
-        writer.connection.committer.write_snapshot()
+        writer.connection.committer.snapshots.write()
     log.check()
 
     def open_and_read() -> None:
@@ -364,14 +364,14 @@ def test_snapshot_with_any_one_request_spoilt_is_whole_or_not_there(s3: Spoilt, 
     log = s3.new_log()
     with s3.connect_to_meet(fault, log) as writer:
         log.append(writer, PATIENT_MS)
-        count = len(s3.requests_of(writer.connection.committer.write_snapshot))
+        count = len(s3.requests_of(writer.connection.committer.snapshots.write))
         for at in range(count):
             assert log.append(writer, PATIENT_MS) is None
             with s3.spoiling(fault, at), suppress(StoreUnavailable, OutcomeUnknown):
-                writer.connection.committer.write_snapshot()
+                writer.connection.committer.snapshots.write()
             with s3.connect(log) as anew:
                 assert anew.connection.follower.state.n == writer.connection.follower.state.n, s3.told()
-        writer.connection.committer.write_snapshot()
+        writer.connection.committer.snapshots.write()
     log.check()
     with s3.connect(log) as anew:
         log.check_all(anew)

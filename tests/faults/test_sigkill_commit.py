@@ -10,7 +10,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 import sparklog
-from sparklog.chain import committer, group
+from sparklog.chain import group, snapshot_writer
 from sparklog.chain.command_body import SLICES_INLINE
 from sparklog.client import cluster as cluster_module
 from sparklog.client.bootstrap import init_cluster
@@ -49,7 +49,7 @@ def died(
     told: list[bool] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster_module, "new_command_id", lambda: COMMAND_ID)
-        patch.setattr(committer, "SNAPSHOT_EVERY", 1)
+        patch.setattr(snapshot_writer, "SNAPSHOT_EVERY", 1)
         patch.setattr(group, "SLICES_INLINE", inline)
         with dying_at(url, every_call(url), moment, step) as death, sparklog.connect(url) as cluster:
             cluster.append("t", rows("killed"))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.core.commands import FenceStore
+from sparklog.core.commands import ClaimCoordination, FenceStore, ResignCoordination
 from sparklog.core.state import FORMAT, ClusterState
 from sparklog.core.types import StoreId
 from sparklog.maintenance.roll import run_roll
@@ -45,7 +45,7 @@ def rows(first: int, count: int) -> pa.Table:
 
 def make(root: Path) -> None:
     """A cluster with all that this format has: sealed segments, append objects, a snapshot, producers, applications,
-    replicas on three stores under their second leader.
+    replicas on three stores under their second leader, a coordinator that another one followed and that has resigned.
     """
     url = str(root / "cluster")
     init_cluster(url)
@@ -57,12 +57,23 @@ def make(root: Path) -> None:
         run_roll(url, everything=True)
         cluster.append("by-append-time", pa.table({"value": ["1", "2"]}))
         cluster.connection.follower.catch_up()
-        cluster.connection.committer.write_snapshot()
+        cluster.connection.committer.snapshots.write()
         cluster.append("golden", rows(120, 40), compression="none")
         replicate(cluster)
+        coordinate(cluster)
         producer = cluster.allocate_producer()
         cluster.append("golden", rows(160, 1), producer=(*producer, 0))
         (root / "expected.json").write_text(json.dumps(contents(cluster), indent=1) + "\n")
+
+
+def coordinate(cluster: Cluster) -> None:
+    """Two coordinators, the second one in a snapshot; then none."""
+    committer = cluster.connection.committer
+    for epoch in (1, 2):
+        claim = ClaimCoordination(epoch, f"host:{epoch}-0123abcd", f"http://127.0.0.1:740{epoch}")
+        committer.commit_here(committer.begin(claim))
+    committer.snapshots.write()
+    committer.commit_here(committer.begin(ResignCoordination(2)))
 
 
 def replicate(cluster: Cluster) -> None:
@@ -75,7 +86,7 @@ def replicate(cluster: Cluster) -> None:
     committer.submit(committer.begin(FenceStore(StoreId("b"))))
     cluster.append("replicated", pa.table({"value": ["4", "5"]}))
     cluster.connection.follower.catch_up()
-    committer.write_snapshot()
+    committer.snapshots.write()
     cluster.add_store("b", "b")
     committer.submit(committer.begin(FenceStore(StoreId("c"))))
 

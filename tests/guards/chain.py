@@ -71,7 +71,7 @@ GUARDS: Final = (
         "entry-checksum",
         "A flipped bit in an entry is found before its JSON is read.",
         "sparklog/chain/framing.py",
-        "    if words[2:] != _check_words(payload):",
+        "    if words[2:] != _check_words(words[1], payload):",
         "    if False:",
         ("tests/chain/test_entry.py::test_every_flipped_bit_is_a_named_error",),
     ),
@@ -121,7 +121,7 @@ GUARDS: Final = (
     Guard(
         "snapshot-of-others",
         "A process does not write a snapshot just after another process has written one.",
-        "sparklog/chain/committer.py",
+        "sparklog/chain/snapshot_writer.py",
         "                if newest is not None:",
         "                if False:",
         ("tests/chain/test_snapshot.py::test_a_process_learns_of_the_snapshots_of_others",),
@@ -129,7 +129,7 @@ GUARDS: Final = (
     Guard(
         "snapshot-after-damage",
         "A damaged newest snapshot does not keep the next one from being written.",
-        "sparklog/chain/committer.py",
+        "sparklog/chain/snapshot_writer.py",
         "with suppress(ChainDamaged):",
         "with suppress():",
         (
@@ -260,8 +260,8 @@ GUARDS: Final = (
     Guard(
         "chunks-forgotten",
         "A process whose chunks were deleted no longer counts them as written.",
-        "sparklog/chain/committer.py",
-        "            self.follower.known_chunks = {}\n            raise",
+        "sparklog/chain/snapshot_writer.py",
+        "            follower.known_chunks = {}\n            raise",
         "            raise",
         (
             "tests/chain/test_old_snapshots.py::test_a_writer_whose_chunk_went_before_its_manifest_came_takes_it_back_and_writes_all_anew",

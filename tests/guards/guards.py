@@ -11,6 +11,7 @@ from typing import Final
 from tests.guards import (
     agent,
     chain,
+    coordinator,
     copies,
     core,
     forgetting,
@@ -34,6 +35,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *agent.GUARDS,
     *lagging.GUARDS,
     *chain.GUARDS,
+    *coordinator.GUARDS,
     *log.GUARDS,
     *writes.GUARDS,
     *storage.GUARDS,

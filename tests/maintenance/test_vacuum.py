@@ -254,7 +254,7 @@ def test_old_snapshots_go_and_a_dry_run_or_one_of_topics_leaves_them(log: Mainta
     log.topic("t")
     for _ in range(5):
         log.append("t", 0, 1)
-        log.cluster.connection.committer.write_snapshot()
+        log.cluster.connection.committer.snapshots.write()
     store = log.cluster.connection.follower.store
     before = {each.key for each in store.list_keys("meta/")}
     planned = log.vacuum(dry_run=True)
@@ -276,7 +276,7 @@ def test_old_snapshots_that_can_not_be_deleted_are_a_failure_and_stay_for_the_ne
     log.topic("t")
     for _ in range(4):
         log.append("t", 0, 1)
-        log.cluster.connection.committer.write_snapshot()
+        log.cluster.connection.committer.snapshots.write()
 
     def refuse(store: MemoryStore, key: str) -> None:
         raise StoreReadOnly(f"{key}: not for you")

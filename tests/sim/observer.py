@@ -32,6 +32,7 @@ from sparklog.chain.command_body import append_of
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.chain.head import Draft, Head
 from sparklog.core.commands import Append
+from sparklog.core.coordinators import is_fenced
 from sparklog.core.held_slices import Holding
 from sparklog.core.invariants import check as check_state
 from sparklog.core.partition_change import PartitionChange
@@ -114,11 +115,12 @@ class Observer:
         if not draft.follows(entry):
             raise AssertionError(f"11: entry {n} does not follow the one before")
         appends = self._by_reference(entry)
-        for command in entry.commands:
+        fenced = is_fenced(draft.state.coordinator, entry.author)
+        for command in () if fenced else entry.commands:
             before = draft.state.fork()
             draft.apply_command(command, entry.at, appends.get(command.command_id))
             self._command(before, draft.state, command, n)
-        draft.end_entry(entry.at, body)
+        draft.end_entry(entry.at, entry.author, body)
         self.head = draft.head()
         self.world.entry_landed(entry)
         if n % CHECK_EVERY == 0:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from sparklog.chain import snapshot
 from sparklog.chain.catch_up import CatchUp
-from sparklog.chain.entry import Author
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Now, Pause, Put, Request
 from sparklog.core.commands import Command, Submission
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import KeyNotFound, SparklogError
 from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult

@@ -46,6 +46,14 @@ def _topic_default(name: str, topic_name: str) -> ConfigKey:
 
 _OWN: Final = (
     ConfigKey(
+        "broker.session.timeout.ms",
+        _INT,
+        9_000,
+        "A coordinator that writes no entry for so long is replaced by one that stands by. It writes at least three "
+        "entries in this time.",
+        minimum=300,
+    ),
+    ConfigKey(
         "default.replication.factor",
         _INT,
         1,
@@ -104,6 +112,13 @@ _OWN: Final = (
         minimum=1,
     ),
     ConfigKey(
+        "queued.max.requests",
+        _INT,
+        500,
+        "How many commands may wait in the coordinator at once. Further ones are refused and sent again later.",
+        minimum=1,
+    ),
+    ConfigKey(
         "replica.fetch.backoff.ms",
         _INT,
         1_000,
@@ -151,11 +166,13 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     `topic_defaults` holds the topic keys that were set, as canonical text: an argument of `topic.effective`.
     """
 
+    broker_session_timeout_ms: int
     default_replication_factor: int
     floor_delay_ms: int
     num_partitions: int
     num_replica_fetchers: int
     producer_id_expiration_ms: int
+    queued_max_requests: int
     replica_fetch_backoff_ms: int
     replica_fetch_wait_max_ms: int
     replica_lag_time_max_ms: int
@@ -202,11 +219,13 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
     values: dict[str, ConfigValue | None] = {name: key.default for name, key in CLUSTER_KEYS.items()}
     values |= {name: cluster_key(name).parse(text) for name, text in config}
     return ClusterConfig(
+        broker_session_timeout_ms=_integer(values, "broker.session.timeout.ms"),
         default_replication_factor=_integer(values, "default.replication.factor"),
         floor_delay_ms=_integer(values, "floor.delay.ms"),
         num_partitions=_integer(values, "num.partitions"),
         num_replica_fetchers=_integer(values, "num.replica.fetchers"),
         producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
+        queued_max_requests=_integer(values, "queued.max.requests"),
         replica_fetch_backoff_ms=_integer(values, "replica.fetch.backoff.ms"),
         replica_fetch_wait_max_ms=_integer(values, "replica.fetch.wait.max.ms"),
         replica_lag_time_max_ms=_integer(values, "replica.lag.time.max.ms"),

@@ -18,6 +18,7 @@ from sparklog.core.commands import (
     AllocateProducer,
     AlterTopic,
     Append,
+    ClaimCoordination,
     ConfirmDeleted,
     CreateCluster,
     CreateTopic,
@@ -34,9 +35,11 @@ from sparklog.core.commands import (
     ReportJob,
     ReportLoss,
     ReportReplicas,
+    ResignCoordination,
     Submission,
     Swap,
 )
+from sparklog.core.coordinators import decide_claim, decide_resign
 from sparklog.core.decide.append import decide_append, known_append
 from sparklog.core.decide.maintenance import (
     decide_confirm_deleted,
@@ -167,6 +170,10 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             return decide_elect_leaders(state, command)
         case MoveReplicas() as command:
             return decide_move_replicas(state, command)
+        case ClaimCoordination() as command:
+            return (decide_claim(state.coordinator, command),)
+        case ResignCoordination() as command:
+            return (decide_resign(state.coordinator, command),)
         case _:
             assert_never(submission.command)
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sparklog.chain.entry import Author
 from sparklog.client.connection import Connection
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import InvalidOption, SparklogError, UnknownTopicOrPartition
 from sparklog.core.readable import amount, counted, duration
 from sparklog.core.records import AppendedRange, CommandResult

@@ -15,6 +15,8 @@ from sparklog.core.config.topic import effective
 from sparklog.core.errors import InvalidConfig
 
 DEFAULTS = {
+    "broker.session.timeout.ms": "9000",
+    "queued.max.requests": "500",
     "compression.type": "producer",
     "default.replication.factor": "1",
     "floor.delay.ms": "604800000",

@@ -1,0 +1,184 @@
+"""One coordinator process: it follows the chain, claims when it is time, and commits for everybody while it leads.
+
+No HTTP here: `app.py` calls `submit` and `cluster`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from sparklog.chain.committer import new_command_id
+from sparklog.chain.follower import Follower
+from sparklog.coordinator.commit_loop import CommitLoop
+from sparklog.coordinator.leadership import Leadership
+from sparklog.core.commands import ClaimCoordination, Command, ResignCoordination, Submission
+from sparklog.core.coordinators import NO_COORDINATOR, Author
+from sparklog.core.errors import InconsistentClusterId, NotController, SparklogError, StaleControllerEpoch, TryAgain
+from sparklog.core.types import EntryNumber
+from sparklog.host.clock import Clock, SystemClock
+from sparklog.host.dice import new_id
+from sparklog.wire.messages import ClusterReply, SubmitReply, SubmitRequest
+
+THREADS = 16  # requests to the metadata store at once
+
+Say = Callable[[str, str], None]  # an event in one word, and what happened
+
+
+class Service:
+    """A coordinator of the cluster that `follower` follows. `address` is where clients reach it.
+
+    `queued_max`: commands that may wait at once; further ones are refused, so that memory and delays stay bounded.
+    All methods are to be called in one event loop.
+    """
+
+    def __init__(
+        self,
+        follower: Follower,
+        metadata: str,
+        address: str,
+        *,
+        session_ms: int,
+        queued_max: int,
+        say: Say,
+        clock: Clock | None = None,
+    ) -> None:
+        self.follower = follower
+        self.metadata = metadata
+        self.leadership = Leadership(_drawn_name(), address, session_ms)
+        self.queued_max = queued_max
+        self.queued = 0
+        self._say = say
+        self._clock = clock or SystemClock()
+        self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
+        self._commits: CommitLoop | None = None  # while this process leads, or is about to
+        self._stopping = asyncio.Event()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process coordinates the cluster, as far as it knows."""
+        return self._commits is not None and self.leadership.leads
+
+    # ---- requests -------------------------------------------------------------------------------
+
+    async def submit(self, request: SubmitRequest) -> SubmitReply:
+        """Commit a command of a client. Raises the command's errors, NotController, InconsistentClusterId, TryAgain."""
+        state = self.follower.state
+        if request.chain_id != state.chain_id:
+            raise InconsistentClusterId(
+                f"this coordinator serves cluster {state.chain_id}, the command is for {request.chain_id}"
+            )
+        commits = self._commits
+        if commits is None or not self.leads:
+            raise self._not_leading()
+        if self.queued >= self.queued_max:
+            raise TryAgain(
+                f"{self.queued} commands wait already, which is the most that wait at once (queued.max.requests): "
+                "send it again later"
+            )
+        self.queued += 1
+        try:
+            if self.follower.head.n < request.seen:
+                await self._read()
+            result = await commits.submit(request.submission, request.timeout_ms)
+        finally:
+            self.queued -= 1
+        return SubmitReply(EntryNumber(self.follower.head.n), result)
+
+    def cluster(self) -> ClusterReply:
+        """Which cluster this is."""
+        state = self.follower.state
+        return ClusterReply(state.chain_id, self.metadata, EntryNumber(state.n), state.coordinator)
+
+    # ---- leading --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow and lead until `stop`; then resign, if this process leads."""
+        while not self._stopping.is_set():
+            read_ms = await self._look()
+            claim = None if read_ms is None else self.leadership.claim_due(read_ms)
+            if claim is not None and await self._claim(claim):
+                continue
+            await self._wait(self.leadership.next_look_ms(self._clock.monotonic_ms()) if claim is None else None)
+        await self._resign()
+        self._threads.shutdown()
+
+    def stop(self) -> None:
+        """Stop cleanly. To be called in the event loop."""
+        self._stopping.set()
+
+    async def _look(self) -> int | None:
+        """Read the chain to its end; the time at which that was done, or None if the chain can't be read now."""
+        try:
+            await self._read()
+        except SparklogError as error:
+            self._say("error", f"the chain can't be read: {error}")
+            return None
+        read_ms = self._clock.monotonic_ms()
+        led = self.leads
+        first = self.leadership.known is NO_COORDINATOR
+        self.leadership.observe(self.follower.state.coordinator, read_ms)
+        if first and self.leadership.known.in_force:
+            self._say("stands-by", self._not_leading().message)
+        if led and not self.leads:
+            self._say("stands-by", f"this process leads no more: {self._not_leading().message}")
+            self._commits = None
+        return read_ms
+
+    async def _claim(self, claim: ClaimCoordination) -> bool:
+        """Submit the claim, the first one or one to be seen alive; returns whether it landed."""
+        commits = self._commits if self.leads else None
+        if commits is None:
+            author = Author("coordinator", self.leadership.name, claim.epoch)
+            commits = CommitLoop(self.follower, author, self._threads, self._clock)
+        try:
+            await commits.submit(self._begun(claim), self.leadership.session_ms)
+        except (StaleControllerEpoch, NotController) as error:
+            self._say("stands-by", f"another process was faster: {error.message}")
+            return False
+        except SparklogError as error:
+            self._say("error", f"the claim of epoch {claim.epoch} failed: {error}")
+            return False
+        if commits is not self._commits:
+            self._say("leads", f"this process coordinates the cluster, with epoch {claim.epoch}")
+        self._commits = commits
+        self.leadership.observe(self.follower.state.coordinator, self._clock.monotonic_ms())
+        return True
+
+    async def _resign(self) -> None:
+        commits = self._commits
+        if commits is None or not self.leads:
+            return
+        try:
+            epoch = self.follower.state.coordinator.epoch
+            await commits.submit(self._begun(ResignCoordination(epoch)), self.leadership.session_ms)
+        except SparklogError as error:
+            self._say("error", f"this process could not resign, another one takes over after a session: {error}")
+        await commits.close()
+
+    def _begun(self, command: Command) -> Submission:
+        return Submission(new_command_id(), EntryNumber(max(self.follower.head.n, 0)), command)
+
+    async def _read(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self.follower.catch_up)
+
+    async def _wait(self, longest_ms: int | None) -> None:
+        """Wait until it is time to look again, or `stop`. After a claim that failed: a moment."""
+        wait_ms = self.leadership.session_ms / 20 if longest_ms is None else longest_ms
+        try:
+            await asyncio.wait_for(self._stopping.wait(), wait_ms / 1000)
+        except TimeoutError:
+            return
+
+    def _not_leading(self) -> NotController:
+        known = self.follower.state.coordinator
+        if not known.in_force:
+            return NotController("no process coordinates the cluster at the moment")
+        return NotController(f"{known.name} at {known.address} coordinates the cluster, with epoch {known.epoch}")
+
+
+def _drawn_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}-{new_id()[:8]}"

@@ -1,0 +1,85 @@
+"""The process that coordinates a cluster: who it is, how it begins and ends, and which of its entries count (rule C1).
+
+Without one the cluster is embedded: each process commits by itself. Safety rests on the chain either way.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.commands import ClaimCoordination, ResignCoordination
+from sparklog.core.errors import InvalidInput, NotController, StaleControllerEpoch
+from sparklog.core.records import CoordinationClaimed, CoordinationResigned
+from sparklog.core.types import EntryNumber
+
+
+class Author(msgspec.Struct, frozen=True):
+    """The author of an entry. `kind` is client, coordinator or job; `epoch` is a coordinator's, else 0."""
+
+    kind: str
+    name: str
+    epoch: int = 0
+
+
+class Coordinator(msgspec.Struct, frozen=True, array_like=True):
+    """The newest coordinator. Epochs begin at 1; with epoch 0 there has been none yet.
+
+    `address` is where it serves, "" once it has resigned. `entry` is the newest entry that it wrote.
+    """
+
+    epoch: int = 0
+    name: str = ""
+    address: str = ""
+    entry: EntryNumber = EntryNumber(-1)
+
+    @property
+    def in_force(self) -> bool:
+        """Whether commands go to its address."""
+        return self.address != ""
+
+    def has_written(self, author: Author, entry: EntryNumber) -> Coordinator:
+        """The coordinator once `author` has written this entry."""
+        return msgspec.structs.replace(self, entry=entry) if author.epoch == self.epoch > 0 else self
+
+
+NO_COORDINATOR = Coordinator()
+
+
+def decide_claim(known: Coordinator, command: ClaimCoordination) -> CoordinationClaimed:
+    """Raises StaleControllerEpoch, InvalidInput."""
+    if not command.name or not command.address:
+        raise InvalidInput("a coordinator needs a name and an address")
+    is_its_own = known.in_force and (command.epoch, command.name) == (known.epoch, known.name)
+    if command.epoch != known.epoch + 1 and not is_its_own:
+        raise StaleControllerEpoch(
+            f"a claim needs epoch {known.epoch + 1}, the next one, found {command.epoch}{_holder(known)}"
+        )
+    return CoordinationClaimed(command.epoch, command.name, command.address)
+
+
+def decide_resign(known: Coordinator, command: ResignCoordination) -> CoordinationResigned:
+    """Raises StaleControllerEpoch."""
+    if not known.in_force or command.epoch != known.epoch:
+        found = f"found epoch {command.epoch}{_holder(known)}"
+        raise StaleControllerEpoch(f"only the coordinator in force can resign, {found}")
+    return CoordinationResigned(command.epoch)
+
+
+def is_fenced(known: Coordinator, author: Author) -> bool:
+    """Whether an entry of this author changes nothing, as the next one on a chain with this coordinator (rule C1).
+
+    So it is with a coordinator that another one followed, and with one that has resigned.
+    """
+    return 0 < author.epoch < known.epoch or (author.epoch == known.epoch > 0 and not known.in_force)
+
+
+def not_in_force(known: Coordinator, author: Author) -> NotController:
+    """The error for a command that a fenced coordinator was given."""
+    found = f"{author.name} of epoch {author.epoch} coordinates no more{_holder(known)}"
+    return NotController(f"a command needs the coordinator in force, {found}")
+
+
+def _holder(known: Coordinator) -> str:
+    if known.in_force:
+        return f"; {known.name} at {known.address} has epoch {known.epoch}"
+    return f"; the cluster has no coordinator, the last epoch was {known.epoch}"

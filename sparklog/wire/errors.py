@@ -1,0 +1,78 @@
+"""Errors on the wire: an error arrives as the class that it was raised as, with its text and whether it landed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from sparklog.core.errors import (
+    Conflict,
+    Damaged,
+    InvalidInput,
+    Landed,
+    NotController,
+    NotFound,
+    SparklogError,
+    TryAgain,
+)
+
+MISDIRECTED = 421  # RFC 9110: this server does not answer for what was asked
+
+
+class ErrorReply(msgspec.Struct, frozen=True):
+    """An error: Kafka's code where there is one, the text, and whether the command changed the log."""
+
+    code: str
+    message: str
+    retriable: bool
+    landed: Landed
+
+
+def error_reply(error: SparklogError) -> ErrorReply:
+    """The error as it is sent."""
+    return ErrorReply(error.code, error.message, error.retriable, error.landed)
+
+
+def raised(reply: ErrorReply) -> SparklogError:
+    """The error as it was raised. One that this version doesn't know keeps its code in its text."""
+    kind = _classes().get(reply.code)
+    if kind is not None:
+        return kind(reply.message, landed=reply.landed)
+    return (TryAgain if reply.retriable else SparklogError)(f"{reply.code}: {reply.message}", landed=reply.landed)
+
+
+def http_status(error: SparklogError) -> int:
+    """The HTTP status of an error, for proxies and people; programs go by its code."""
+    match error:
+        case NotController():
+            return MISDIRECTED
+        case TryAgain():
+            return 503
+        case InvalidInput():
+            return 400
+        case NotFound():
+            return 404
+        case Conflict():
+            return 409
+        case Damaged():
+            return 500
+        case _:
+            return 500
+
+
+@lru_cache
+def _classes() -> dict[str, type[SparklogError]]:
+    """The class of each code; of several, the one that the others derive from."""
+    classes: dict[str, type[SparklogError]] = {}
+    for kind in _derived(SparklogError):
+        classes.setdefault(kind.code, kind)
+    return classes
+
+
+def _derived(kind: type[SparklogError]) -> Iterator[type[SparklogError]]:
+    yield kind
+    for derived in kind.__subclasses__():
+        if derived.__module__ == SparklogError.__module__:
+            yield from _derived(derived)

@@ -1,0 +1,46 @@
+"""The requests to a coordinator, and its replies.
+
+POST /v1/submit     SubmitRequest -> SubmitReply, or ErrorReply with an HTTP status of 400 and more
+GET  /v1/cluster    -> ClusterReply
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.commands import Submission
+from sparklog.core.coordinators import Coordinator
+from sparklog.core.records import CommandResult
+from sparklog.core.types import EntryNumber
+
+SUBMIT = "/v1/submit"
+CLUSTER = "/v1/cluster"
+CONTENT_TYPE = "application/msgpack"
+
+
+class SubmitRequest(msgspec.Struct, frozen=True):
+    """Commit a command. `seen` is the greatest chain position that the sender has seen: the answer is no older.
+
+    `timeout_ms`: how long the command may try to win a slot.
+    """
+
+    chain_id: str
+    seen: EntryNumber
+    submission: Submission
+    timeout_ms: int
+
+
+class SubmitReply(msgspec.Struct, frozen=True):
+    """The command was applied. `position` is the newest entry that the coordinator has read."""
+
+    position: EntryNumber
+    result: CommandResult
+
+
+class ClusterReply(msgspec.Struct, frozen=True):
+    """Which cluster this is, where its metadata lives, and who coordinates it as far as the asked process knows."""
+
+    chain_id: str
+    metadata: str
+    position: EntryNumber
+    coordinator: Coordinator

@@ -1,0 +1,101 @@
+"""A server that answers as a coordinator does, or as a test says: drops replies, leads no more, is something else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+
+from sparklog.client.cluster import Cluster
+from sparklog.core.commands import ClaimCoordination
+from sparklog.core.errors import NotController, SparklogError
+from sparklog.core.types import EntryNumber
+from sparklog.wire.errors import error_reply, http_status
+from sparklog.wire.messages import CONTENT_TYPE, ClusterReply, SubmitReply, SubmitRequest
+
+
+@dataclass
+class ScriptedCoordinator:
+    """Commits through `cluster`. `script` says what happens to the next requests; behind its end all is well.
+
+    "drop": it is committed, and the connection ends without a reply. "lose": the same, and nothing was done.
+    "away": this process leads no more. "text": an answer of some other server. "torn": a reply that can't be read.
+    """
+
+    cluster: Cluster
+    script: list[str] = field(default_factory=list)
+    requests: list[SubmitRequest] = field(default_factory=list)
+    address: str = ""
+
+    def claim(self, epoch: int = 1) -> None:
+        committer = self.cluster.connection.committer
+        committer.commit_here(committer.begin(ClaimCoordination(epoch, f"scripted-{epoch}", self.address)))
+
+    def answer(self, body: bytes) -> tuple[int, str, bytes] | None:
+        """Status, content type and body; None for no reply at all."""
+        request = msgspec.msgpack.decode(body, type=SubmitRequest)
+        self.requests.append(request)
+        what = self.script.pop(0) if self.script else "reply"
+        if what == "lose":
+            return None
+        if what == "text":
+            return 502, "text/html", b"<html>bad gateway</html>"
+        try:
+            if what == "away":
+                raise NotController("another process leads")
+            result = self.cluster.connection.committer.commit_here(request.submission)
+        except SparklogError as error:
+            return http_status(error), CONTENT_TYPE, msgspec.msgpack.encode(error_reply(error))
+        if what == "drop":
+            return None
+        reply = SubmitReply(EntryNumber(self.cluster.connection.follower.head.n), result)
+        return 200, CONTENT_TYPE, b"\xc1" if what == "torn" else msgspec.msgpack.encode(reply)
+
+    def described(self) -> bytes:
+        state = self.cluster.connection.follower.state
+        url = self.cluster.connection.url
+        return msgspec.msgpack.encode(ClusterReply(state.chain_id, url, EntryNumber(state.n), state.coordinator))
+
+
+@contextmanager
+def scripted_coordinator(cluster: Cluster) -> Iterator[ScriptedCoordinator]:
+    """A server at a free port; the cluster is not claimed yet."""
+    scripted = ScriptedCoordinator(cluster)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            answer = scripted.answer(self.rfile.read(int(self.headers["content-length"])))
+            if answer is None:
+                self.close_connection = True
+                return
+            self._send(*answer)
+
+        def do_GET(self) -> None:
+            self._send(200, CONTENT_TYPE, scripted.described())
+
+        def _send(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    scripted.address = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, name="scripted-coordinator")
+    thread.start()
+    try:
+        yield scripted
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

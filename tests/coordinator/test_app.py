@@ -1,0 +1,185 @@
+"""The HTTP face of a coordinator: what it refuses, before it has read more than it must, and with which status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+import pytest
+from starlette.applications import Starlette
+
+from sparklog.chain.committer import new_command_id
+from sparklog.coordinator import app as app_module
+from sparklog.coordinator.app import app_of
+from sparklog.coordinator.service import Service
+from sparklog.core.commands import Append, CreateTopic, Submission
+from sparklog.core.types import EntryNumber
+from sparklog.wire.errors import ErrorReply
+from sparklog.wire.messages import CLUSTER, SUBMIT, ClusterReply, SubmitReply, SubmitRequest
+from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
+from tests.coordinator.asgi import Answer, request
+
+T = TypeVar("T")
+Work = Callable[[Service, Starlette], Awaitable[T]]
+
+
+@pytest.fixture
+def chain() -> Member:
+    return new_chain()
+
+
+def served(chain: Member, work: Work[T], *, queued_max: int = 10, leads: bool = True) -> T:
+    """Run `work` against a coordinator, once it leads."""
+
+    async def run() -> T:
+        process = member(chain.store.inner)
+        leading = asyncio.Event()
+
+        def say(event: str, text: str) -> None:
+            if event == "leads":
+                leading.set()
+
+        service = Service(
+            process.follower, process.store.url, "http://me:7400", session_ms=60_000, queued_max=queued_max, say=say
+        )
+        running = asyncio.create_task(service.run()) if leads else None
+        if running is not None:
+            await asyncio.wait_for(leading.wait(), 60)
+        try:
+            return await work(service, app_of(service))
+        finally:
+            service.stop()
+            if running is not None:
+                await running
+
+    return asyncio.run(run())
+
+
+def submit_request(chain: Member, command: Append | CreateTopic, *, chain_id: str | None = None) -> bytes:
+    n = EntryNumber(chain.follower.head.n)
+    submission = Submission(new_command_id(), n, command)
+    wanted = SubmitRequest(chain_id or chain.follower.state.chain_id, n, submission, TIMEOUT_MS)
+    return msgspec.msgpack.encode(wanted)
+
+
+def post(chain: Member, body: bytes, **how: bool) -> Answer:
+    return served(chain, lambda service, app: request(app, "POST", SUBMIT, [body]), **how)
+
+
+def error_in(answer: Answer) -> ErrorReply:
+    return msgspec.msgpack.decode(answer.body, type=ErrorReply)
+
+
+def test_a_command_is_committed_and_its_result_comes_back(chain: Member) -> None:
+    answer = post(chain, submit_request(chain, append(3)))
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/msgpack")
+    reply = msgspec.msgpack.decode(answer.body, type=SubmitReply)
+    assert (reply.result.records, reply.result.n) == (3, reply.position)
+    assert chain.follower.catch_up().n >= reply.position
+
+
+def test_a_refused_command_is_an_error_with_its_code(chain: Member) -> None:
+    answer = post(chain, submit_request(chain, CreateTopic("orders")))
+    assert (answer.status, error_in(answer).code) == (409, "TOPIC_ALREADY_EXISTS")
+
+
+@pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", msgspec.msgpack.encode({"chain_id": 5})])
+def test_a_malformed_body_is_refused(chain: Member, body: bytes) -> None:
+    answer = post(chain, body)
+    assert (answer.status, error_in(answer).code) == (400, "INVALID_REQUEST")
+    assert error_in(answer).message.startswith("the body of /v1/submit is not a request of this version: ")
+
+
+def test_a_large_body_is_refused_before_it_is_read(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> Answer:
+        return await request(app, "POST", SUBMIT, [b"x"] * 3, {"content-length": str(app_module.MAX_BODY + 1)})
+
+    answer = served(chain, work)
+    assert (answer.status, answer.chunks_read) == (400, 0)
+    assert error_in(answer).message == "a request has at most 64.0 MiB, found 64.0 MiB"
+
+
+def test_a_body_of_no_announced_length_is_read_up_to_the_limit(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "MAX_BODY", 1_000)
+
+    async def work(service: Service, app: Starlette) -> Answer:
+        return await request(app, "POST", SUBMIT, [b"x" * 400] * 100)
+
+    answer = served(chain, work)
+    assert (answer.status, answer.chunks_read) == (400, 3)
+    assert error_in(answer).message == "a request has at most 1,000 B, found more"
+
+
+@pytest.mark.parametrize("length", ["-1", "x", "1e3", ""])
+def test_a_length_that_is_none_is_refused(chain: Member, length: str) -> None:
+    async def work(service: Service, app: Starlette) -> Answer:
+        return await request(app, "POST", SUBMIT, [b"x"], {"content-length": length})
+
+    answer = served(chain, work)
+    assert (answer.status, error_in(answer).code) == (400, "INVALID_REQUEST")
+
+
+def test_a_client_of_another_cluster_is_refused(chain: Member) -> None:
+    answer = post(chain, submit_request(chain, append(), chain_id="e" * 32))
+    assert (answer.status, error_in(answer).code) == (409, "INCONSISTENT_CLUSTER_ID")
+    assert error_in(answer).message == f"this coordinator serves cluster {'c' * 32}, the command is for {'e' * 32}"
+
+
+def test_one_that_does_not_lead_sends_its_clients_away(chain: Member) -> None:
+    answer = post(chain, submit_request(chain, append()), leads=False)
+    assert (answer.status, error_in(answer).code) == (421, "NOT_CONTROLLER")
+    assert error_in(answer).message == "no process coordinates the cluster at the moment"
+
+
+def test_more_commands_than_may_wait_are_refused_and_nothing_is_lost(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> list[Answer]:
+        bodies = [submit_request(chain, append()) for _ in range(8)]
+        return await asyncio.gather(*(request(app, "POST", SUBMIT, [body]) for body in bodies))
+
+    answers = served(chain, work, queued_max=5)
+    assert sorted(each.status for each in answers) == [200] * 5 + [503] * 3
+    refused = error_in(next(each for each in answers if each.status == 503))
+    assert (refused.code, refused.retriable) == ("COORDINATOR_NOT_AVAILABLE", True)
+    assert "queued.max.requests" in refused.message
+    assert len(member(chain.store.inner).uploads()) == 5
+
+
+def test_an_error_inside_is_an_unknown_outcome_and_the_next_request_works(
+    chain: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(service: Service, app: Starlette) -> tuple[Answer, Answer]:
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "submit", None)
+            broken = await request(app, "POST", SUBMIT, [submit_request(chain, append())])
+        return broken, await request(app, "POST", SUBMIT, [submit_request(chain, append())])
+
+    broken, after = served(chain, work)
+    assert (broken.status, error_in(broken).code) == (500, "COMMIT_OUTCOME_UNKNOWN")
+    assert after.status == 200
+
+
+def test_it_says_which_cluster_it_is_and_who_leads(chain: Member) -> None:
+    answer = served(chain, lambda service, app: request(app, "GET", CLUSTER))
+    reply = msgspec.msgpack.decode(answer.body, type=ClusterReply)
+    assert (reply.chain_id, reply.metadata) == ("c" * 32, chain.store.url)
+    assert (reply.coordinator.epoch, reply.coordinator.address) == (1, "http://me:7400")
+
+
+@pytest.mark.parametrize(("leads", "status", "text"), [(True, 200, b"leads, epoch 1\n"), (False, 503, b"nobody")])
+def test_probes_of_health_and_readiness(chain: Member, leads: bool, status: int, text: bytes) -> None:
+    async def work(service: Service, app: Starlette) -> tuple[Answer, Answer]:
+        return await request(app, "GET", "/healthz"), await request(app, "GET", "/readyz")
+
+    health, ready = served(chain, work, leads=leads)
+    assert (health.status, health.body) == (200, b"ok\n")
+    assert (ready.status, ready.body.startswith(text)) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", SUBMIT, 405), ("POST", CLUSTER, 405), ("GET", "/x", 404)]
+)
+def test_other_methods_and_paths_are_refused(chain: Member, method: str, path: str, status: int) -> None:
+    answer = served(chain, lambda service, app: request(app, method, path), leads=False)
+    assert answer.status == status

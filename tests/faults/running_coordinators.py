@@ -1,0 +1,78 @@
+"""Coordinators as real processes: started, killed, paused and stopped by a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sparklog.core.config.cluster import CLUSTER_KEYS
+
+SESSION_MS = 1_000
+assert "broker.session.timeout.ms" in CLUSTER_KEYS
+
+
+@dataclass
+class RunningCoordinator:
+    """One `sparklog coordinator`. Its events are read as they come."""
+
+    process: subprocess.Popen[str]
+    address: str = ""
+    seen: list[dict[str, str]] = field(default_factory=list)
+
+    def wait_for(self, event: str) -> str:
+        """Read until it says this; returns its text."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said = json.loads(line)
+            self.seen.append(said)
+            if said["event"] == event:
+                return str(said["text"])
+        raise AssertionError(f"it ended with {self.process.wait()} before it said {event}; it said {self.seen}")
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@dataclass
+class RunningCoordinators:
+    """All that a test has started at one cluster."""
+
+    url: str
+    started: list[RunningCoordinator] = field(default_factory=list)
+
+    def start(self) -> RunningCoordinator:
+        """A further one, once it serves."""
+        command = [sys.executable, "-m", "sparklog", "--cluster", self.url, "--format", "json", "coordinator"]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        running = RunningCoordinator(process)
+        self.started.append(running)
+        running.address = running.wait_for("serving")
+        return running
+
+    def end(self) -> None:
+        for each in self.started:
+            if each.process.poll() is None:
+                os.kill(each.process.pid, signal.SIGCONT)
+                each.process.kill()
+            each.process.wait()
+            assert each.process.stdout is not None
+            each.process.stdout.close()
+
+
+@contextmanager
+def running_coordinators(url: str) -> Iterator[RunningCoordinators]:
+    running = RunningCoordinators(url)
+    try:
+        yield running
+    finally:
+        running.end()

@@ -1,0 +1,120 @@
+"""The guards of coordinators: which of them commits, and what it takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_ENTRIES = "tests/chain/test_coordinator_entries.py::"
+_CORE = "tests/core/test_coordinators.py::"
+_LEADERSHIP = "tests/coordinator/test_leadership.py::"
+_APP = "tests/coordinator/test_app.py::"
+
+GUARDS: Final[tuple[Guard, ...]] = (
+    Guard(
+        "coordinator-fenced",
+        "A coordinator that another one followed, or that was made to resign, commits nothing more.",
+        "sparklog/chain/group_commit.py",
+        "        if is_fenced(head.state.coordinator, self.author):",
+        "        if False:",
+        (
+            f"{_ENTRIES}test_a_coordinator_that_another_one_followed_commits_nothing_more",
+            f"{_ENTRIES}test_one_that_was_made_to_resign_commits_nothing_more",
+        ),
+    ),
+    Guard(
+        "coordinator-ignored",
+        "No reader takes what a fenced coordinator wrote (rule C1).",
+        "sparklog/chain/head.py",
+        "        if not is_fenced(self.state.coordinator, entry.author):",
+        "        if True:",
+        (f"{_ENTRIES}test_no_reader_takes_what_a_fenced_coordinator_wrote",),
+    ),
+    Guard(
+        "claim-epoch",
+        "Two processes never lead in one epoch.",
+        "sparklog/core/coordinators.py",
+        "    if command.epoch != known.epoch + 1 and not is_its_own:",
+        "    if False:",
+        (
+            f"{_CORE}test_a_claim_of_another_epoch_is_refused",
+            f"{_LEADERSHIP}test_no_two_lead_in_one_epoch_and_one_leads_soon_after_the_faults",
+        ),
+    ),
+    Guard(
+        "resign-epoch",
+        "Nobody ends the term of a coordinator that he does not know of.",
+        "sparklog/core/coordinators.py",
+        "    if not known.in_force or command.epoch != known.epoch:",
+        "    if not known.in_force:",
+        (f"{_CORE}test_only_the_coordinator_in_force_resigns",),
+    ),
+    Guard(
+        "claim-patience",
+        "A coordinator that writes in time is not replaced.",
+        "sparklog/coordinator/leadership.py",
+        "            return self.session_ms  # who",
+        "            return 0  # who",
+        (f"{_LEADERSHIP}test_a_leader_that_is_in_time_is_never_replaced",),
+    ),
+    Guard(
+        "claim-again",
+        "A coordinator that nobody sends commands to is seen alive.",
+        "sparklog/coordinator/leadership.py",
+        "            return self.session_ms // ENTRIES_PER_SESSION\n        if",
+        "            return 10 * self.session_ms\n        if",
+        (f"{_LEADERSHIP}test_a_leader_that_is_in_time_is_never_replaced",),
+    ),
+    Guard(
+        "coordinator-chain",
+        "A command for another cluster is not committed to this one.",
+        "sparklog/coordinator/service.py",
+        "        if request.chain_id != state.chain_id:",
+        "        if False:",
+        (f"{_APP}test_a_client_of_another_cluster_is_refused",),
+    ),
+    Guard(
+        "coordinator-queue",
+        "Commands that wait take a bounded amount of memory.",
+        "sparklog/coordinator/service.py",
+        "        if self.queued >= self.queued_max:",
+        "        if False:",
+        (f"{_APP}test_more_commands_than_may_wait_are_refused_and_nothing_is_lost",),
+    ),
+    Guard(
+        "coordinator-body",
+        "A body that is too large is refused before it is read.",
+        "sparklog/coordinator/app.py",
+        "        if int(announced) > MAX_BODY:",
+        "        if False:",
+        (f"{_APP}test_a_large_body_is_refused_before_it_is_read",),
+    ),
+    Guard(
+        "coordinator-body-stream",
+        "A body whose length is not announced is read up to the limit only.",
+        "sparklog/coordinator/app.py",
+        "        if size > MAX_BODY:",
+        "        if False:",
+        (f"{_APP}test_a_body_of_no_announced_length_is_read_up_to_the_limit",),
+    ),
+    Guard(
+        "format-checksum",
+        "A flipped bit does not make an entry one of an older format.",
+        "sparklog/chain/framing.py",
+        '    before = b"" if format_ in _UNCHECKED else format_ + b" "',
+        '    before = b""',
+        ("tests/chain/test_entry.py::test_an_entry_is_not_taken_for_one_of_another_format",),
+    ),
+    Guard(
+        "coordinated-doubt",
+        "A command whose reply was lost is in doubt when it is sent again.",
+        "sparklog/client/coordinated.py",
+        "                    submission = msgspec.structs.replace(submission, in_doubt=True)",
+        "                    pass",
+        (
+            "tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",
+            "tests/client/test_coordinated.py::test_after_its_time_a_command_says_whether_it_may_have_landed",
+        ),
+    ),
+)
