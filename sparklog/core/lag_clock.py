@@ -101,9 +101,8 @@ class LagClock:
         ends = behind.leader_ends
         while len(ends) > 1 and ends[1][0] < then_ms:
             del ends[0]
-        _, leader_end = ends[
-            0
-        ]  # of then; where the partition was not behind yet, nobody has an in_sync_since of before
+        # What it had then. Where the partition was not behind yet at that time, no follower was in sync since before.
+        _, leader_end = ends[0]
         return tuple(
             store
             for store, (_, in_sync_ms) in behind.in_sync_since.items()
