@@ -73,7 +73,7 @@ ROWS = {
     "P-03": Row("acks 0, 1 and all"),
     "P-04": Row("min.insync.replicas"),
     "P-05": Row("records below min.insync.replicas are durable and not visible"),
-    "P-06": Row("who is elected leader", "an election that the silence of an agent starts"),
+    "P-06": Row("who is elected leader"),
     "P-07": Row("a wiped store is not in the ISR and is filled again"),
     "P-08": Row("a dead store is found, its partitions get other leaders"),
     "P-09": Row("a producer waits for a leader"),

@@ -17,6 +17,7 @@ from typing import Any, Final
 from sparklog.agent.backoff import Backoff
 from sparklog.agent.conversation import Control, Conversation, Wait
 from sparklog.agent.fetchers import Fetchers
+from sparklog.agent.heartbeats import Heartbeats
 from sparklog.agent.lagging import notes_of_dropped
 from sparklog.agent.losses import (
     first_missing,
@@ -28,7 +29,7 @@ from sparklog.agent.losses import (
     sample,
 )
 from sparklog.agent.progress import Progress
-from sparklog.agent.requests import Fetch, Follow, Note, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.agent.requests import Fetch, Follow, Heartbeat, Note, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
@@ -95,6 +96,7 @@ class Agent:
         self._examined_to: TopicPartition | None = None
         self._progress = Progress(store)
         self._lag_clock = LagClock(store)
+        self._heartbeats = Heartbeats(store)
 
     @property
     def ended(self) -> bool:
@@ -110,7 +112,8 @@ class Agent:
     def wake_ms(self) -> float | None:
         """When to call `step` if no reply comes before; None: only a reply leads on."""
         wait = self._control.wait
-        return None if wait is None else wait.until_ms
+        times = (None if wait is None else wait.until_ms, self._heartbeats.wake_ms)
+        return min((time for time in times if time is not None), default=None)
 
     def stop(self) -> None:
         """End after the copies under way; what they brought is still reported."""
@@ -121,7 +124,9 @@ class Agent:
         """Take replies and the time (ms, of a clock that never goes back). Returns what to do now, all at once."""
         self._now_ms = now_ms
         for request, reply in replies:
-            if isinstance(request, Fetch):
+            if isinstance(request, Heartbeat):
+                self._heartbeats.answered()
+            elif isinstance(request, Fetch):
                 self.notes += self._fetchers.fetched(request, reply, now_ms)
             else:
                 self._control.answer(request, reply)
@@ -130,7 +135,7 @@ class Agent:
             requests += self._control.resume()
         if self.ended:
             return []
-        return [*requests, *self._fetchers.start()]
+        return [*requests, *self._fetchers.start(), *self._heartbeats.due(now_ms)]
 
     def _is_ready(self) -> bool:
         wait = self._control.wait
@@ -151,7 +156,7 @@ class Agent:
             if self._now_ms >= self._examine_at_ms or self._fetchers.lost_something:
                 state = yield from self._examined(state)
                 continue
-            lagging = self._lagging()
+            lagging = self._lagging(state)
             if lagging:
                 state = yield from self._dropped(lagging)
                 continue
@@ -211,9 +216,14 @@ class Agent:
         self._pause = Backoff()
         return (yield from self._follow())
 
-    def _lagging(self) -> tuple[LaggingReplicas, ...]:
-        """The followers to drop now. With `once` it has not watched them for long enough to say."""
-        return () if self._once or self._stopping else self._lag_clock.check(self._now_ms)
+    def _lagging(self, state: ClusterState) -> tuple[LaggingReplicas, ...]:
+        """The followers to drop now. With `once` it has not watched them for long enough to say.
+
+        If there is a coordinator, it watches them.
+        """
+        if self._once or self._stopping or state.coordinator.in_force:
+            return ()
+        return self._lag_clock.check(self._now_ms)
 
     def _dropped(self, lagging: tuple[LaggingReplicas, ...]) -> Control[ClusterState]:
         """Take followers that lag out of the ISR, so that HW goes on without them (rule I2)."""
@@ -340,6 +350,7 @@ class Agent:
         asked_ms = self._now_ms
         state: ClusterState = yield from self._patiently(Follow)
         self._lag_clock.observe(state, asked_ms, self._now_ms)
+        self._heartbeats.observe(state)
         self._config = effective_cluster(state.config)
         return state
 

@@ -48,7 +48,14 @@ class Fetch:
     wanted: ObjectToFetch
 
 
-Request = Follow | Submit | ReadMark | PutMark | Look | Fetch
+@dataclass(frozen=True, slots=True, eq=False)
+class Heartbeat:
+    """Tell the coordinator that the agent is at work. Reply: None."""
+
+    registration: int
+
+
+Request = Follow | Submit | ReadMark | PutMark | Look | Fetch | Heartbeat
 Reply = object
 
 

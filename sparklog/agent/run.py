@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from sparklog.agent.agent import Agent
-from sparklog.agent.requests import Fetch, Follow, Look, Note, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.agent.requests import Fetch, Follow, Heartbeat, Look, Note, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.client.connection import Connection
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.stores import registered_store
@@ -122,6 +122,9 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
             return None
         case Look():
             return _is_there(stores.get(store), request.held)
+        case Heartbeat():
+            connection.committer.heartbeat(store, request.registration)
+            return None
         case Fetch():
             return fetch_object(request.wanted, store, stores)
 

@@ -15,10 +15,19 @@ from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import InvalidInput, Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
-from sparklog.core.types import EntryNumber
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import jittered
 from sparklog.wire.errors import ErrorReply, raised
-from sparklog.wire.messages import CLUSTER, CONTENT_TYPE, SUBMIT, ClusterReply, SubmitReply, SubmitRequest
+from sparklog.wire.messages import (
+    CLUSTER,
+    CONTENT_TYPE,
+    HEARTBEAT,
+    SUBMIT,
+    ClusterReply,
+    Heartbeat,
+    SubmitReply,
+    SubmitRequest,
+)
 
 CONNECT_S = 2.0
 GRACE_MS = 5_000  # for the reply, beyond the time that the command itself has
@@ -88,17 +97,34 @@ class Coordinated(Committer):
         """As `Committer.submit`, whoever coordinates the cluster: the chain takes it from anybody."""
         return super().submit(submission, timeout_ms)
 
+    def heartbeat(self, store: StoreId, registration: int) -> None:
+        """Tell the coordinator in force, if there is one, that the agent of this store is at work.
+
+        Raises TryAgain, and what the coordinator answers.
+        """
+        state = self.follower.state
+        if state.coordinator.in_force:
+            self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), 0)
+
     def _send(self, known: Coordinator, submission: Submission, timeout_ms: int) -> CommandResult:
         """One request. Raises what the coordinator answers, and _NoReply."""
         state = self.follower.state
-        body = _encoder.encode(SubmitRequest(state.chain_id, EntryNumber(state.n), submission, timeout_ms))
+        request = SubmitRequest(state.chain_id, EntryNumber(state.n), submission, timeout_ms)
+        answer = self._post(known, SUBMIT, request, timeout_ms)
+        try:
+            return _reply_decoder.decode(answer).result
+        except msgspec.DecodeError as broken:
+            raise _unreadable(known, broken) from broken
+
+    def _post(self, known: Coordinator, path: str, request: msgspec.Struct, timeout_ms: int) -> bytes:
+        """The body of the reply. Raises what the coordinator answers, and _NoReply."""
         if self._pool is None:
             self._pool = urllib3.PoolManager(maxsize=32, retries=False)
         try:
             answer = self._pool.request(
                 "POST",
-                known.address + SUBMIT,
-                body=body,
+                known.address + path,
+                body=_encoder.encode(request),
                 headers={"content-type": CONTENT_TYPE},
                 timeout=urllib3.Timeout(connect=CONNECT_S, read=(timeout_ms + GRACE_MS) / 1000),
             )
@@ -106,23 +132,27 @@ class Coordinated(Committer):
             raise _NoReply(str(error)) from error
         except urllib3.exceptions.HTTPError as error:
             raise _NoReply(f"{type(error).__name__}: {error}", landed=Landed.UNKNOWN) from error
-        return _result(answer, known)
+        return _body(answer, known)
 
 
 class _NoReply(TryAgain):
     """The coordinator could not be reached, or did not answer."""
 
 
-def _result(answer: urllib3.BaseHTTPResponse, known: Coordinator) -> CommandResult:
+def _body(answer: urllib3.BaseHTTPResponse, known: Coordinator) -> bytes:
     if answer.headers.get("content-type") != CONTENT_TYPE:
         raise _NoReply(f"{known.address} answered {answer.status}, and not as a coordinator", landed=Landed.UNKNOWN)
+    if answer.status == 200:
+        return answer.data
     try:
-        if answer.status == 200:
-            return _reply_decoder.decode(answer.data).result
         error = raised(_error_decoder.decode(answer.data))
     except msgspec.DecodeError as broken:
-        raise _NoReply(f"the reply of {known.address} can't be read: {broken}", landed=Landed.UNKNOWN) from broken
+        raise _unreadable(known, broken) from broken
     raise error
+
+
+def _unreadable(known: Coordinator, broken: msgspec.DecodeError) -> _NoReply:
+    return _NoReply(f"the reply of {known.address} can't be read: {broken}", landed=Landed.UNKNOWN)
 
 
 def _given_up(submission: Submission, known: Coordinator, timeout_ms: int, error: SparklogError) -> SparklogError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -16,13 +17,15 @@ from sparklog.coordinator.service import Service
 from sparklog.core.errors import InvalidInput, OutcomeUnknown, SparklogError
 from sparklog.core.readable import amount
 from sparklog.wire.errors import error_reply, http_status
-from sparklog.wire.messages import CLUSTER, CONTENT_TYPE, SUBMIT, SubmitRequest
+from sparklog.wire.messages import CLUSTER, CONTENT_TYPE, HEARTBEAT, SUBMIT, Heartbeat, SubmitRequest
 
 MAX_BODY = 64 * 2**20  # bytes: an append of a hundred thousand slices fits
 _log = logging.getLogger("sparklog.coordinator")
 _encoder = msgspec.msgpack.Encoder()
 _submit_decoder = msgspec.msgpack.Decoder(SubmitRequest)
+_heartbeat_decoder = msgspec.msgpack.Decoder(Heartbeat)
 
+T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -30,12 +33,10 @@ def app_of(service: Service) -> Starlette:
     """The ASGI application of a coordinator."""
 
     async def submit(request: Request) -> Response:
-        body = await _body(request)
-        try:
-            wanted = _submit_decoder.decode(body)
-        except msgspec.DecodeError as error:
-            raise InvalidInput(f"the body of {SUBMIT} is not a request of this version: {error}") from error
-        return _answer(await service.submit(wanted))
+        return _answer(await service.submit(await _decoded(request, _submit_decoder)))
+
+    async def heartbeat(request: Request) -> Response:
+        return _answer(service.heartbeat(await _decoded(request, _heartbeat_decoder)))
 
     async def cluster(request: Request) -> Response:
         return _answer(service.cluster())
@@ -52,6 +53,7 @@ def app_of(service: Service) -> Starlette:
     return Starlette(
         routes=[
             Route(SUBMIT, _safe(submit), methods=["POST"]),
+            Route(HEARTBEAT, _safe(heartbeat), methods=["POST"]),
             Route(CLUSTER, _safe(cluster), methods=["GET"]),
             Route("/healthz", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
@@ -79,6 +81,14 @@ def _safe(endpoint: Endpoint) -> Endpoint:
             return _answer(error_reply(unknown), 500)
 
     return safe
+
+
+async def _decoded(request: Request, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    try:
+        return decoder.decode(await _body(request))
+    except msgspec.DecodeError as error:
+        path = request.url.path
+        raise InvalidInput(f"the body of {path} is not a request of this version: {error}") from error
 
 
 async def _body(request: Request) -> bytes:

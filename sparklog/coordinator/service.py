@@ -15,13 +15,23 @@ from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.leadership import Leadership
-from sparklog.core.commands import ClaimCoordination, Command, ResignCoordination, Submission
+from sparklog.coordinator.watching import Watching
+from sparklog.core.commands import (
+    AgentDown,
+    Append,
+    ClaimCoordination,
+    Command,
+    DropLagging,
+    ResignCoordination,
+    Submission,
+)
 from sparklog.core.coordinators import NO_COORDINATOR, Author
 from sparklog.core.errors import InconsistentClusterId, NotController, SparklogError, StaleControllerEpoch, TryAgain
+from sparklog.core.readable import counted
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
-from sparklog.wire.messages import ClusterReply, SubmitReply, SubmitRequest
+from sparklog.wire.messages import ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
 THREADS = 16  # requests to the metadata store at once
 
@@ -54,7 +64,8 @@ class Service:
         self._say = say
         self._clock = clock or SystemClock()
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
-        self._commits: CommitLoop | None = None  # while this process leads, or is about to
+        self._commits: CommitLoop | None = None  # while this process leads
+        self._watching: Watching | None = None  # while this process leads
         self._stopping = asyncio.Event()
 
     @property
@@ -66,11 +77,7 @@ class Service:
 
     async def submit(self, request: SubmitRequest) -> SubmitReply:
         """Commit a command of a client. Raises the command's errors, NotController, InconsistentClusterId, TryAgain."""
-        state = self.follower.state
-        if request.chain_id != state.chain_id:
-            raise InconsistentClusterId(
-                f"this coordinator serves cluster {state.chain_id}, the command is for {request.chain_id}"
-            )
+        self._check_chain(request.chain_id)
         commits = self._commits
         if commits is None or not self.leads:
             raise self._not_leading()
@@ -86,7 +93,17 @@ class Service:
             result = await commits.submit(request.submission, request.timeout_ms)
         finally:
             self.queued -= 1
+        if self._watching is not None and isinstance(request.submission.command, Append):
+            self._watching.written(request.submission.command, self._clock.monotonic_ms())
         return SubmitReply(EntryNumber(self.follower.head.n), result)
+
+    def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
+        """The agent of a store is at work. Raises InconsistentClusterId, NotController."""
+        self._check_chain(heartbeat.chain_id)
+        if self._watching is None or not self.leads:
+            raise self._not_leading()
+        self._watching.heard(heartbeat.store, heartbeat.registration, self._clock.monotonic_ms())
+        return self.cluster()
 
     def cluster(self) -> ClusterReply:
         """Which cluster this is."""
@@ -98,10 +115,13 @@ class Service:
     async def run(self) -> None:
         """Follow and lead until `stop`; then resign, if this process leads."""
         while not self._stopping.is_set():
+            asked_ms = self._clock.monotonic_ms()
             read_ms = await self._look()
             claim = None if read_ms is None else self.leadership.claim_due(read_ms)
             if claim is not None and await self._claim(claim):
                 continue
+            if read_ms is not None:
+                await self._watch(asked_ms, read_ms)
             await self._wait(self.leadership.next_look_ms(self._clock.monotonic_ms()) if claim is None else None)
         await self._resign()
         self._threads.shutdown()
@@ -125,7 +145,7 @@ class Service:
             self._say("stands-by", self._not_leading().message)
         if led and not self.leads:
             self._say("stands-by", f"this process leads no more: {self._not_leading().message}")
-            self._commits = None
+            self._commits = self._watching = None
         return read_ms
 
     async def _claim(self, claim: ClaimCoordination) -> bool:
@@ -143,10 +163,26 @@ class Service:
             self._say("error", f"the claim of epoch {claim.epoch} failed: {error}")
             return False
         if commits is not self._commits:
+            self._watching = Watching(self.leadership.session_ms)
             self._say("leads", f"this process coordinates the cluster, with epoch {claim.epoch}")
         self._commits = commits
         self.leadership.observe(self.follower.state.coordinator, self._clock.monotonic_ms())
         return True
+
+    async def _watch(self, asked_ms: int, read_ms: int) -> None:
+        """Submit what has become of stores: agents that are silent, followers that lag."""
+        commits, watching = self._commits, self._watching
+        if commits is None or watching is None:
+            return
+        state = self.follower.state
+        watching.observe(state, asked_ms, read_ms)
+        for command in watching.due(state, read_ms):
+            try:
+                await commits.submit(self._begun(command), self.leadership.session_ms)
+            except SparklogError as error:
+                self._say("error", f"{type(command).__name__} failed: {error}")
+            else:
+                self._say("watch", _what(command))
 
     async def _resign(self) -> None:
         commits = self._commits
@@ -158,6 +194,11 @@ class Service:
         except SparklogError as error:
             self._say("error", f"this process could not resign, another one takes over after a session: {error}")
         await commits.close()
+
+    def _check_chain(self, chain_id: str) -> None:
+        known = self.follower.state.chain_id
+        if chain_id != known:
+            raise InconsistentClusterId(f"this coordinator serves cluster {known}, the command is for {chain_id}")
 
     def _begun(self, command: Command) -> Submission:
         return Submission(new_command_id(), EntryNumber(max(self.follower.head.n, 0)), command)
@@ -178,6 +219,14 @@ class Service:
         if not known.in_force:
             return NotController("no process coordinates the cluster at the moment")
         return NotController(f"{known.name} at {known.address} coordinates the cluster, with epoch {known.epoch}")
+
+
+def _what(command: Command) -> str:
+    if isinstance(command, AgentDown):
+        return f"the agent of store {command.store} is silent: its partitions have other leaders if they can"
+    lagging = command.lagging if isinstance(command, DropLagging) else ()
+    stores = sorted({store for replicas in lagging for store in replicas.stores})
+    return f"{', '.join(stores)} lag in {counted(len(lagging), 'partition')}, and leave the ISR there"
 
 
 def _drawn_name() -> str:

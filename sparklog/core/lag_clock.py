@@ -32,13 +32,13 @@ class _Behind:
 
 
 class LagClock:
-    """Watches the followers of the partitions that `store` leads. Whoever takes over, or starts again, has a new one.
+    """Watches the followers of the partitions that `store` leads, or of all. Whoever takes over has a new one.
 
     Call `observe` with each state that is followed, then `check`. Partitions without a change whose followers have
     everything cost nothing, and are not remembered.
     """
 
-    def __init__(self, store: StoreId) -> None:
+    def __init__(self, store: StoreId | None) -> None:
         self._store = store
         self._partitions: CopyOnWriteMap[TopicPartition, Partition] = CopyOnWriteMap()
         self._behind: dict[TopicPartition, _Behind] = {}
@@ -76,7 +76,8 @@ class LagClock:
         return tuple(lagging)
 
     def _has_follower_behind(self, value: Replication) -> bool:
-        return value.leader == self._store and any(value.log_end(store) < value.next_offset for store in value.isr)
+        watched = value.leader is not None if self._store is None else value.leader == self._store
+        return watched and any(value.log_end(store) < value.next_offset for store in value.isr)
 
     def _remember(self, key: TopicPartition, value: Replication, state: ClusterState, now_ms: int) -> None:
         behind = self._behind.get(key)

@@ -1,6 +1,7 @@
 """The requests to a coordinator, and its replies.
 
 POST /v1/submit     SubmitRequest -> SubmitReply, or ErrorReply with an HTTP status of 400 and more
+POST /v1/heartbeat  Heartbeat -> ClusterReply
 GET  /v1/cluster    -> ClusterReply
 """
 
@@ -11,9 +12,10 @@ import msgspec
 from sparklog.core.commands import Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.records import CommandResult
-from sparklog.core.types import EntryNumber
+from sparklog.core.types import EntryNumber, StoreId
 
 SUBMIT = "/v1/submit"
+HEARTBEAT = "/v1/heartbeat"
 CLUSTER = "/v1/cluster"
 CONTENT_TYPE = "application/msgpack"
 
@@ -35,6 +37,14 @@ class SubmitReply(msgspec.Struct, frozen=True):
 
     position: EntryNumber
     result: CommandResult
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """The agent of a store is at work."""
+
+    chain_id: str
+    store: StoreId
+    registration: int
 
 
 class ClusterReply(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from tests.guards.guard import Guard
 _ENTRIES = "tests/chain/test_coordinator_entries.py::"
 _CORE = "tests/core/test_coordinators.py::"
 _LEADERSHIP = "tests/coordinator/test_leadership.py::"
+_WATCHING = "tests/coordinator/test_watching.py::"
 _APP = "tests/coordinator/test_app.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -116,5 +117,39 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",
             "tests/client/test_coordinated.py::test_after_its_time_a_command_says_whether_it_may_have_landed",
         ),
+    ),
+    Guard(
+        "watch-write",
+        "A store that a write reached is not said to be dead (rule E8).",
+        "sparklog/coordinator/watching.py",
+        "                self.heard(holder.store, holder.registration, now_ms)",
+        "                pass",
+        (f"{_WATCHING}test_a_write_that_reached_a_store_proves_that_it_lives",),
+    ),
+    Guard(
+        "watch-session",
+        "A coordinator that has just begun takes nobody for silent.",
+        "sparklog/coordinator/watching.py",
+        "self._heard_ms.setdefault((store.store, store.registration), now_ms)",
+        "self._heard_ms.setdefault((store.store, store.registration), 0)",
+        (f"{_WATCHING}test_nobody_is_silent_before_a_session_of_this_coordinator_has_passed",),
+    ),
+    Guard(
+        "watch-registration",
+        "A heartbeat for another life of a store does not count.",
+        "sparklog/coordinator/watching.py",
+        "        self._heard_ms[store, registration] = now_ms",
+        "        for key in [*self._heard_ms, (store, registration)]:\n"
+        "            if key[0] == store:\n"
+        "                self._heard_ms[key] = now_ms",
+        (f"{_WATCHING}test_a_new_registration_begins_a_new_session",),
+    ),
+    Guard(
+        "heartbeat-session",
+        "An agent that is at work is not taken for dead.",
+        "sparklog/agent/heartbeats.py",
+        "        self._next_ms = now_ms + self._every_ms\n",
+        "        self._next_ms = now_ms + 4 * self._every_ms\n",
+        ("tests/agent/test_heartbeats.py::test_three_are_sent_in_a_session",),
     ),
 )

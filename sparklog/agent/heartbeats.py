@@ -1,0 +1,47 @@
+"""When an agent tells the coordinator that it is at work: often enough not to be taken for dead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sparklog.agent.requests import Heartbeat
+from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId
+
+PER_SESSION: Final = 3  # so one may be late
+
+
+class Heartbeats:
+    """The heartbeats of the agent of `store`. None while no coordinator is in force."""
+
+    def __init__(self, store: StoreId) -> None:
+        self._store = store
+        self._registration: int | None = None
+        self._every_ms = 0
+        self._next_ms = 0
+        self._under_way = False
+
+    def observe(self, state: ClusterState) -> None:
+        """Take the newest state."""
+        store = state.stores.get(self._store)
+        watched = state.coordinator.in_force and store is not None and store.agent_up and not store.fenced
+        self._registration = store.registration if watched and store is not None else None
+        self._every_ms = effective_cluster(state.config).broker_session_timeout_ms // PER_SESSION
+
+    @property
+    def wake_ms(self) -> int | None:
+        """When the next one is due; None if none is."""
+        return None if self._registration is None or self._under_way else self._next_ms
+
+    def due(self, now_ms: int) -> list[Heartbeat]:
+        """The one to send now, if it is time. The next one waits for its reply, whatever that is."""
+        if self.wake_ms is None or now_ms < self._next_ms or self._registration is None:
+            return []
+        self._under_way = True
+        self._next_ms = now_ms + self._every_ms
+        return [Heartbeat(self._registration)]
+
+    def answered(self) -> None:
+        """There is a reply, or an error: without a coordinator, the chain will say who comes next."""
+        self._under_way = False

@@ -1,0 +1,52 @@
+"""What a coordinator finds out about stores while it leads: which agents are silent, and which followers lag.
+
+A store is heard of by a heartbeat of its agent, or by a write that reached it (rule E8). Times are milliseconds of the
+process's monotonic clock. Whoever takes over begins anew: no agent is silent before a whole session has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparklog.core.commands import AgentDown, Append, Command, DropLagging
+from sparklog.core.lag_clock import LagClock
+from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId
+
+
+class Watching:
+    """The watch of one coordinator, begun when it began to lead."""
+
+    def __init__(self, session_ms: int) -> None:
+        self._session_ms = session_ms
+        self._heard_ms: dict[tuple[StoreId, int], int] = {}  # by store and registration
+        self._lag_clock = LagClock(None)
+
+    def heard(self, store: StoreId, registration: int, now_ms: int) -> None:
+        """The agent of the store is at work, or a write has reached the store."""
+        self._heard_ms[store, registration] = now_ms
+
+    def written(self, command: Append, now_ms: int) -> None:
+        """A write was committed: the stores that hold it were reached."""
+        for named in command.objects:
+            for holder in named.holders:
+                self.heard(holder.store, holder.registration, now_ms)
+
+    def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
+        """Take a state that was asked for at `asked_ms` and is here at `now_ms`."""
+        self._lag_clock.observe(state, asked_ms, now_ms)
+        known = {(store.store, store.registration) for store in state.stores.values()}
+        self._heard_ms = {key: heard_ms for key, heard_ms in self._heard_ms.items() if key in known}
+
+    def due(self, state: ClusterState, now_ms: int) -> Iterator[Command]:
+        """The commands to submit now: agents that are silent are down, followers that lag leave the ISR.
+
+        A store that was not heard of yet has a session from now on.
+        """
+        for store in sorted(state.stores.values(), key=lambda store: store.store):
+            heard_ms = self._heard_ms.setdefault((store.store, store.registration), now_ms)
+            if store.agent_up and not store.fenced and now_ms >= heard_ms + self._session_ms:
+                yield AgentDown(store.store, store.registration)
+        lagging = self._lag_clock.check(now_ms)
+        if lagging:
+            yield DropLagging(lagging)

@@ -1,0 +1,86 @@
+"""What a coordinator finds out about stores: which agents are silent, and which followers lag."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.coordinator.watching import Watching
+from sparklog.core.commands import AgentDown, AgentUp, Command, DropLagging, FenceStore
+from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId
+from tests.core.replicated_log import ReplicatedLog
+
+SESSION_MS = 9_000
+LAG_MS = 30_000
+A, B, C = (StoreId(name) for name in "abc")
+
+
+@pytest.fixture
+def log() -> ReplicatedLog:
+    """Replicas on a, b and c, whose agents are up."""
+    log = ReplicatedLog()
+    for store in (A, B, C):
+        log.submit(AgentUp(store, log.registration(store)))
+    return log
+
+
+def due(watching: Watching, state: ClusterState, now_ms: int) -> list[Command]:
+    watching.observe(state.fork(), now_ms, now_ms)
+    return list(watching.due(state, now_ms))
+
+
+# M: P-08
+def test_an_agent_that_is_silent_for_a_session_is_down(log: ReplicatedLog) -> None:
+    watching = Watching(SESSION_MS)
+    assert due(watching, log.state, 0) == []
+    for store in (A, B):
+        watching.heard(store, log.registration(store), 5_000)
+    assert due(watching, log.state, 8_999) == []
+    assert due(watching, log.state, 9_000) == [AgentDown(C, log.registration(C))]
+
+
+def test_nobody_is_silent_before_a_session_of_this_coordinator_has_passed(log: ReplicatedLog) -> None:
+    watching = Watching(SESSION_MS)
+    assert due(watching, log.state, 1_000_000) == []
+    assert due(watching, log.state, 1_008_999) == []
+    assert len(due(watching, log.state, 1_009_000)) == 3
+
+
+def test_a_write_that_reached_a_store_proves_that_it_lives(log: ReplicatedLog) -> None:
+    watching = Watching(SESSION_MS)
+    due(watching, log.state, 0)
+    watching.written(log.write_of("ab"), 8_000)
+    assert due(watching, log.state, 9_000) == [AgentDown(C, log.registration(C))]
+
+
+def test_a_new_registration_begins_a_new_session(log: ReplicatedLog) -> None:
+    watching = Watching(SESSION_MS)
+    due(watching, log.state, 0)
+    watching.heard(A, log.registration(A) + 100, 8_999)  # of another life
+    assert AgentDown(A, log.registration(A)) in due(watching, log.state, 9_000)
+
+
+def test_stores_without_an_agent_and_fenced_ones_are_not_watched() -> None:
+    log = ReplicatedLog()
+    log.submit(AgentUp(B, log.registration(B)))
+    log.submit(FenceStore(B))
+    watching = Watching(SESSION_MS)
+    due(watching, log.state, 0)
+    assert due(watching, log.state, 1_000_000) == []
+
+
+# M: P-01
+def test_followers_that_lag_leave_the_isr_whoever_leads(log: ReplicatedLog) -> None:
+    watching = Watching(SESSION_MS)
+    due(watching, log.state, 0)
+    log.write_to_leader("a")
+    commands: list[Command] = []
+    for now_ms in range(1_000, 3 * LAG_MS, 1_000):
+        for store in (A, B, C):
+            watching.heard(store, log.registration(store), now_ms)
+        commands += due(watching, log.state, now_ms)
+        if commands:
+            break
+    (dropped,) = commands
+    assert isinstance(dropped, DropLagging)
+    assert set(dropped.lagging[0].stores) == {B, C}
