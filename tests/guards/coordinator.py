@@ -71,7 +71,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "coordinator-chain",
         "A command for another cluster is not committed to this one.",
         "sparklog/coordinator/service.py",
-        "        if request.chain_id != state.chain_id:",
+        "        if chain_id != known:",
         "        if False:",
         (f"{_APP}test_a_client_of_another_cluster_is_refused",),
     ),

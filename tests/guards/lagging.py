@@ -46,8 +46,8 @@ GUARDS: Final = (
     _guard(
         "leader",
         "Only the agent of the leader's store judges.",
-        "value.leader == self._store and any",
-        "any",
+        "if self._store is None else value.leader == self._store",
+        "",
         "test_only_the_agent_of_the_leaders_store_judges",
     ),
     _guard(
@@ -83,16 +83,16 @@ GUARDS: Final = (
         "lag-once",
         "An agent that runs once takes nobody out of the ISR.",
         _AGENT,
-        "return () if self._once or self._stopping else",
-        "return () if self._stopping else",
+        "        if self._once or self._stopping or state.coordinator.in_force:",
+        "        if self._stopping or state.coordinator.in_force:",
         ("tests/agent/test_lagging.py::test_an_agent_that_runs_once_takes_nobody_out",),
     ),
     Guard(
         "lag-stopping",
         "An agent that stops takes nobody out of the ISR.",
         _AGENT,
-        "return () if self._once or self._stopping else",
-        "return () if self._once else",
+        "        if self._once or self._stopping or state.coordinator.in_force:",
+        "        if self._once or state.coordinator.in_force:",
         ("tests/agent/test_lagging.py::test_an_agent_that_stops_takes_nobody_out",),
     ),
 )
