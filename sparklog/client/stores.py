@@ -11,8 +11,10 @@ from sparklog.core.errors import (
     DuplicateBrokerRegistration,
     InvalidInput,
     KeyExists,
+    KeyNotFound,
     OutcomeUnknown,
     SparklogError,
+    StoreUnavailable,
 )
 from sparklog.core.state import Store
 from sparklog.core.types import StoreId
@@ -124,7 +126,11 @@ def _put_own(target: ObjectStore, key: str, store: StoreId) -> None:
     try:
         target.put_if_absent(key, store.encode())
     except KeyExists:
-        other = bytes(target.get(key)).decode()
+        try:
+            other = bytes(target.get(key)).decode()
+        except KeyNotFound as absent:
+            message = f"store {store} at {target.url} refuses {key} as taken, and it is not there"
+            raise StoreUnavailable(message) from absent
         if other != store:
             raise DuplicateBrokerRegistration(
                 f"wanted stores at places of their own, found that {other} and {store} are one, at {target.url}"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.storage.keys import entry_key
+from tests.chain.newer_format import make_newer
 from tests.cli.conftest import Cli
 from tests.faults.unchanged_cluster import unchanged
 
@@ -64,7 +65,7 @@ def test_a_cluster_of_a_newer_format_is_named_and_left_alone(
     orders: Cli, arguments: tuple[str, ...], stdin: str
 ) -> None:
     newest = max(Path(orders.url, "meta/log").rglob("0*[0-9]"))
-    newest.write_bytes(newest.read_bytes().replace(b"entry 2 ", b"entry 3 ", 1))
+    make_newer(newest)
     with unchanged(orders.url, ()):
         said = orders(*arguments, stdin=stdin)
         assert (said.code, said.out) == (2, "")

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 import typer
 
-from sparklog.chain import framing
 from sparklog.cli.main import app, run
-from sparklog.core.state import FORMAT
 from sparklog.storage.keys import entry_key
+from tests.chain.newer_format import make_newer
 from tests.cli.conftest import Cli
 
 HEAVY = {"pyarrow", "numpy", "s3fs", "fsspec", "pyspark", "pandas", "rich", "sparklog.core.state"}
@@ -116,12 +115,9 @@ def test_without_an_address_the_error_says_how_to_give_one(capsys: pytest.Captur
     assert "SPARKLOG_CLUSTER" in capsys.readouterr().err
 
 
-def test_a_cluster_of_a_newer_format_is_refused_by_name(sparklog: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_of_a_newer_format_is_refused_by_name(sparklog: Cli) -> None:
     path = Path(sparklog.url, entry_key(0))
-    payload = path.read_bytes().partition(b"\n")[2]
-    with monkeypatch.context() as patch:
-        patch.setattr(framing, "FORMAT", FORMAT + 1)
-        path.write_bytes(framing.frame("entry", payload))
+    make_newer(path)
     said = sparklog("topic", "list")
     assert (said.code, said.err.startswith("UNSUPPORTED_VERSION: ")) == (2, True)
 

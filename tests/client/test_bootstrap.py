@@ -9,7 +9,6 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from sparklog.chain import framing
 from sparklog.chain.committer import Committer
 from sparklog.chain.framing import frame
 from sparklog.client.bootstrap import init_cluster
@@ -26,9 +25,9 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnsupportedVersion,
 )
-from sparklog.core.state import FORMAT
 from sparklog.log.incarnation import Incarnation
 from sparklog.storage.keys import INCARNATION, entry_key
+from tests.chain.newer_format import NEWER, make_newer
 from tests.client.shared_connections import forget_shared
 
 
@@ -140,14 +139,11 @@ def test_an_address_of_another_kind_is_refused(address: str) -> None:
         connect(address)
 
 
-def test_a_cluster_of_a_newer_format_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
     init_cluster(str(tmp_path))
     path = tmp_path / entry_key(0)
-    payload = path.read_bytes().partition(b"\n")[2]
-    with monkeypatch.context() as patch:
-        patch.setattr(framing, "FORMAT", FORMAT + 1)
-        path.write_bytes(frame("entry", payload))
-    with pytest.raises(UnsupportedVersion, match=f"format {FORMAT + 1}"):
+    make_newer(path)
+    with pytest.raises(UnsupportedVersion, match=f"format {NEWER}"):
         connect(str(tmp_path))
 
 

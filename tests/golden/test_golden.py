@@ -10,13 +10,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sparklog.chain import framing
 from sparklog.chain.read_entries import results_in
 from sparklog.client.cluster import connect
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.core.records import CoordinationClaimed
-from sparklog.core.state import FORMAT
 from sparklog.core.types import EntryNumber
+from tests.chain.newer_format import NEWER, make_newer
 from tests.golden.make_golden import GOLDEN, contents, make, rows
 
 FORMATS = sorted(Path(__file__).parent.glob("format-*"))
@@ -89,14 +88,9 @@ def test_segments_list_in_offset_order_from_their_names() -> None:  # M: S-02
     assert len(starts) > 1
 
 
-def test_an_entry_of_a_newer_format_is_refused_by_name(
-    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_of_a_newer_format_is_refused_by_name(golden: Path, tmp_path: Path) -> None:
     shutil.copytree(golden / "cluster", tmp_path / "cluster")
     entry = sorted((tmp_path / "cluster" / "meta" / "log").rglob("*"))[-1]
-    payload = entry.read_bytes().partition(b"\n")[2]
-    with monkeypatch.context() as patch:
-        patch.setattr(framing, "FORMAT", FORMAT + 1)
-        entry.write_bytes(framing.frame("entry", payload))
-    with pytest.raises(UnsupportedVersion, match=f"format {FORMAT + 1}"):
+    make_newer(entry)
+    with pytest.raises(UnsupportedVersion, match=f"format {NEWER}"):
         connect(str(tmp_path / "cluster"))

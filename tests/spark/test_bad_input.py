@@ -13,6 +13,7 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.storage.keys import entry_key
+from tests.chain.newer_format import NEWER, make_newer
 from tests.faults.unchanged_cluster import unchanged
 from tests.mounts import mount, mount_disk, unmount
 from tests.spark.conftest import Read, Write
@@ -27,8 +28,8 @@ def test_a_cluster_of_a_newer_format_is_named_and_left_alone(
 ) -> None:
     cluster.create_topic("t", partitions=1)
     newest = Path(cluster.connection.url.removeprefix("file://"), entry_key(1))
-    newest.write_bytes(newest.read_bytes().replace(b"entry 2 ", b"entry 3 ", 1))
-    refused = r"UNSUPPORTED_VERSION: .*found.* 3"
+    make_newer(newest)
+    refused = rf"UNSUPPORTED_VERSION: .*found.* {NEWER}"
     with unchanged(cluster.connection.url, ()):
         with pytest.raises(PySparkException, match=refused):
             read("t").collect()
