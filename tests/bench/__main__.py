@@ -27,6 +27,7 @@ from tests.bench import machine, peers_section, report
 from tests.bench.bare_source import BareSource, DrainedSource
 from tests.bench.children import ended_on_failure
 from tests.bench.commits import commit_rates
+from tests.bench.coordinator import coordinated_rates
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
 from tests.bench.replicas import deaths, replicas
@@ -36,7 +37,7 @@ from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
 
-PARTS = ("commits", "state", "soak", "replication", "replicas", "small", "shuffled", "bulk")
+PARTS = ("commits", "coordinator", "state", "soak", "replication", "replicas", "small", "shuffled", "bulk")
 STORES = ("s3", "hdfs")
 
 
@@ -67,6 +68,8 @@ def main() -> int:
             parts = []
         if "commits" in parts:
             figures += commit_rates(folder)
+        if "coordinator" in parts:
+            figures += coordinated_rates()
         if "state" in parts:
             figures += _alone("state_scale", "state of the chain")
         if "soak" in parts:
