@@ -62,7 +62,7 @@ ROWS = {
     "L-04": Row("requests of another leader epoch, version or registration are refused"),
     "L-05": Row("history of leader epochs, and the offsets they end at"),
     "L-06": Row("a follower that comes back with forgotten records ends with the leader's"),
-    "L-07": Row("the history of epochs is trimmed with the log", "truncation from the end"),
+    "L-07": Row("the history of epochs is trimmed with the log"),
     "L-08": Row("nothing is lost where truncation to HW would lose"),
     "L-09": Row("replicas do not diverge where truncation to HW would let them"),
     "L-10": Row("an acknowledged record survives three changes of the leader"),

@@ -118,6 +118,7 @@ def test_nothing_is_forgotten_where_the_new_leader_lacks_nothing() -> None:
     assert (change.forgotten, change.after.version) == (None, 7)
 
 
+# M: L-07
 def test_e6_epochs_of_which_nothing_is_left_go_from_the_history() -> None:
     value = partition({"a": 9, "b": 6}, "ab", hw=6, epochs=((0, 0), (1, 4), (2, 6), (5, 8)))
     assert elected(value, "b").after.epochs == ((0, 0), (1, 4), (6, 9))
