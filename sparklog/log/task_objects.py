@@ -42,7 +42,7 @@ class WriterLimits:
     object_bytes: int = 48 * MIB
     streamed_from_bytes: int = 2 * MIB
     pinned_in_vain_bytes: int = 32 * MIB
-    live_bytes: int = 192 * MIB
+    live_bytes: int = 96 * MIB
 
     @property
     def largest_batch_bytes(self) -> int:

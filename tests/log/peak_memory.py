@@ -14,13 +14,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sparklog.host.clock import sleep_s
 from sparklog.log.records_schema import canonical
 from sparklog.log.task_objects import WriterLimits
 from sparklog.storage.local.store import LocalStore
+from sparklog.storage.local.upload import LocalUpload
 from tests.log.written_log import writer
 
 PARTITIONS = 100
 LOADS = ("interleaved", "large records", "small batches", "one partition in many")
+SLOW_STORE = "slow store"
 
 
 def batches(load: str) -> Iterator[pa.RecordBatch]:
@@ -31,6 +34,7 @@ def batches(load: str) -> Iterator[pa.RecordBatch]:
         "large records": (8, 1 << 20, 50),
         "small batches": (500, 1_000, 800),
         "one partition in many": (10_000, 100, 400),
+        SLOW_STORE: (10_000, 100, 400),
     }[load]
     half = dice.integers(0, 256, (records, size), dtype=np.uint8)
     half[:, size // 2 :] = 7
@@ -53,6 +57,21 @@ def batches(load: str) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch(columns)
 
 
+class SlowStore(LocalStore):
+    """Takes so long to publish an object that the next one is built meanwhile."""
+
+    def upload(self, key: str) -> LocalUpload:
+        upload = super().upload(key)
+        publish = upload.publish
+
+        def published() -> None:
+            sleep_s(0.5)
+            publish()
+
+        upload.publish = published  # type: ignore[method-assign]
+        return upload
+
+
 def main(who: str, load: str, directory: str) -> None:
     if who == "bare":
         options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -65,8 +84,11 @@ def main(who: str, load: str, directory: str) -> None:
             open_writer.close()
             os.fsync(file.fileno())
     else:
+        slow = load == SLOW_STORE
+        store = SlowStore(directory) if slow else LocalStore(directory)
+        compression = "none" if slow else "zstd"  # so that what waits for the store is as large as it gets
         with writer(
-            LocalStore(directory), PARTITIONS, limits=WriterLimits(), max_message_bytes=2 << 20
+            store, PARTITIONS, limits=WriterLimits(), max_message_bytes=2 << 20, compression=compression
         ) as sparklog_writer:
             for batch in batches(load):
                 sparklog_writer.add(canonical(batch))
