@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -73,6 +73,8 @@ def _safe(endpoint: Endpoint) -> Endpoint:
             return await endpoint(request)
         except HTTPException:
             raise
+        except ClientDisconnect:  # in the middle of its body: nothing was asked for
+            return Response(status_code=400)
         except SparklogError as error:
             return _answer(error_reply(error), http_status(error))
         except Exception as error:

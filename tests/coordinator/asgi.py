@@ -20,9 +20,13 @@ class Answer:
 
 
 async def request(
-    app: ASGIApp, method: str, path: str, chunks: Sequence[bytes] = (b"",), headers: Mapping[str, str] | None = None
+    app: ASGIApp,
+    method: str,
+    path: str,
+    chunks: Sequence[bytes | None] = (b"",),
+    headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Send one request, its body in chunks."""
+    """Send one request, its body in chunks; the client is gone where a chunk is None."""
     scope = {
         "type": "http",
         "http_version": "1.1",
@@ -36,6 +40,8 @@ async def request(
 
     async def receive() -> dict[str, object]:
         chunk = waiting.pop(0)
+        if chunk is None:
+            return {"type": "http.disconnect"}
         return {"type": "http.request", "body": chunk, "more_body": bool(waiting)}
 
     async def send(message: Any) -> None:

@@ -112,6 +112,18 @@ def test_a_body_of_no_announced_length_is_read_up_to_the_limit(chain: Member, mo
     assert error_in(answer).message == "a request has at most 1,000 B, found more"
 
 
+def test_a_client_that_leaves_in_the_middle_of_its_body_asked_for_nothing(
+    chain: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = submit_request(chain, append())
+
+    async def work(service: Service, app: Starlette) -> None:
+        await request(app, "POST", SUBMIT, [body[:20], None])
+
+    served(chain, work)
+    assert (caplog.records, member(chain.store.inner).uploads()) == ([], [])
+
+
 @pytest.mark.parametrize("length", ["-1", "x", "1e3", ""])
 def test_a_length_that_is_none_is_refused(chain: Member, length: str) -> None:
     async def work(service: Service, app: Starlette) -> Answer:
