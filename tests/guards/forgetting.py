@@ -26,14 +26,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_FORGETTING}test_of_a_slice_that_the_log_start_cuts_a_leader_that_lacks_it_has_nothing",),
     ),
     Guard(
-        "keep-part-results",
-        "A write of which records are left is known when it is sent again.",
-        "sparklog/core/apply.py",
-        "isinstance(record, Appended) and len(record.ranges) == 1:",
-        "isinstance(record, Appended) and record.slices:",
-        (f"{_FORGETTING}test_a_write_to_several_partitions_is_not_written_twice_where_one_lost_it",),
-    ),
-    Guard(
         "cut-batch",
         "A producer whose batch an election cut hears what is left of it.",
         "sparklog/core/decide/append.py",
@@ -99,11 +91,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
     ),
     Guard(
         "keep-unclean-results",
-        "A write to several partitions is not written twice where an unclean election left it.",
+        "A write that an unclean election gave up is not written again as if nothing had happened.",
         "sparklog/core/forgetting.py",
         "        if change.lost is msgspec.UNSET:",
         "        if True:",
-        (f"{_FORGETTING}test_a_write_to_several_partitions_is_not_written_twice_where_one_lost_it",),
+        (f"{_FORGETTING}test_a_write_of_which_an_unclean_election_left_nothing_says_so",),
     ),
     Guard(
         "keep-cut-batches",
