@@ -19,7 +19,6 @@ from sparklog.chain.snapshot_writer import SnapshotWriter
 from sparklog.core.commands import Command, Submission
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import RequestTimedOut
-from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult
 from sparklog.core.types import CommandId, EntryNumber
 from sparklog.host.clock import Clock
@@ -68,13 +67,7 @@ class Committer:
         ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
         self._drive(ticket)
         self.snapshots.write_if_due()
-        if ticket.error is not None:
-            raise ticket.error
-        if ticket.result is None:
-            raise AssertionError("a command that is done has a result or an error")
-        if ticket.result.application is not None and ticket.result.lost is not None:
-            raise version_lost(ticket.result.application, ticket.result.lost)
-        return ticket.result
+        return ticket.outcome()
 
     def close(self) -> None:
         """Wait for a snapshot that is being written."""

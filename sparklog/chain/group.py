@@ -18,6 +18,7 @@ from sparklog.core.commands import Append, Submission
 from sparklog.core.coordinators import Author
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.errors import InvalidInput, Landed, OutcomeUnknown, SparklogError
+from sparklog.core.losses import version_lost
 from sparklog.core.records import Appended, AppliedCommand, At, CommandResult
 from sparklog.core.types import EntryNumber
 
@@ -40,6 +41,16 @@ class Ticket:
     def done(self) -> bool:
         """Whether there is nothing left to wait for."""
         return self.result is not None or self.error is not None
+
+    def outcome(self) -> CommandResult:
+        """The result of a command that is done. Raises its error; WriteLost if its application lost records."""
+        if self.error is not None:
+            raise self.error
+        if self.result is None:
+            raise AssertionError("a command that is done has a result or an error")
+        if self.result.application is not None and self.result.lost is not None:
+            raise version_lost(self.result.application, self.result.lost)
+        return self.result
 
     def doubt(self) -> None:
         """If the command was sent, it is in doubt from now on: that attempt may land without anybody hearing of it."""

@@ -69,7 +69,7 @@ class Coordinated(Committer):
     _pool: urllib3.PoolManager | None = None
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
-        """As `Committer.submit`. A coordinator that is silent or leads no more is asked again, or the next one is.
+        """As `Committer.submit`. One that is silent, too busy or leads no more is asked again, or the next one.
 
         Raises also TryAgain (no coordinator could be reached; nothing was changed).
         """
@@ -83,7 +83,7 @@ class Coordinated(Committer):
             try:
                 return self._send(known, submission, left_ms)
             except SparklogError as error:
-                if not isinstance(error, NotController | _NoReply):
+                if not (isinstance(error, NotController | OutcomeUnknown) or error.code == TryAgain.code):
                     raise
                 if error.landed is not Landed.NO:
                     submission = msgspec.structs.replace(submission, in_doubt=True)

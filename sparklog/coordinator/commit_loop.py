@@ -17,7 +17,6 @@ from sparklog.chain.snapshot_writer import SnapshotWriter
 from sparklog.core.commands import Submission
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import RequestTimedOut
-from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult
 from sparklog.host.clock import Clock
 from sparklog.host.dice import jittered, new_id
@@ -60,13 +59,7 @@ class CommitLoop:
             self._end_all(error)
         await done
         self.snapshots.write_if_due()
-        if ticket.error is not None:
-            raise ticket.error
-        if ticket.result is None:
-            raise AssertionError("a command that is done has a result or an error")
-        if ticket.result.application is not None and ticket.result.lost is not None:
-            raise version_lost(ticket.result.application, ticket.result.lost)
-        return ticket.result
+        return ticket.outcome()
 
     async def close(self) -> None:
         """Wait for what is still to be performed."""

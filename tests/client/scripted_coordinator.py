@@ -12,7 +12,7 @@ import msgspec
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import ClaimCoordination
-from sparklog.core.errors import NotController, SparklogError
+from sparklog.core.errors import NotController, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply, http_status
 from sparklog.wire.messages import CONTENT_TYPE, ClusterReply, SubmitReply, SubmitRequest
@@ -23,7 +23,8 @@ class ScriptedCoordinator:
     """Commits through `cluster`. `script` says what happens to the next requests; behind its end all is well.
 
     "drop": it is committed, and the connection ends without a reply. "lose": the same, and nothing was done.
-    "away": this process leads no more. "text": an answer of some other server. "torn": a reply that can't be read.
+    "away": this process leads no more. "busy": too many commands wait. "unknown": it can't say what became of it.
+    "text": an answer of some other server. "torn": a reply that can't be read.
     """
 
     cluster: Cluster
@@ -47,7 +48,11 @@ class ScriptedCoordinator:
         try:
             if what == "away":
                 raise NotController("another process leads")
+            if what == "busy":
+                raise TryAgain("500 commands wait already")
             result = self.cluster.connection.committer.commit_here(request.submission)
+            if what == "unknown":
+                raise OutcomeUnknown("it was fenced meanwhile")
         except SparklogError as error:
             return http_status(error), CONTENT_TYPE, msgspec.msgpack.encode(error_reply(error))
         if what == "drop":

@@ -45,7 +45,7 @@ def records(cluster: Cluster) -> int:
 
 
 # M: N-01 (loses)
-@pytest.mark.parametrize("trouble", ["drop", "lose", "torn", "text", "away"])
+@pytest.mark.parametrize("trouble", ["drop", "lose", "torn", "text", "away", "busy", "unknown"])
 def test_a_command_is_applied_once_whatever_becomes_of_replies(
     cluster: Cluster, coordinator: ScriptedCoordinator, trouble: str
 ) -> None:
@@ -54,7 +54,7 @@ def test_a_command_is_applied_once_whatever_becomes_of_replies(
     assert records(cluster) == 1
     submissions = [each.submission for each in coordinator.requests]
     assert len({(each.command_id, each.n0) for each in submissions}) == 1
-    assert [each.in_doubt for each in submissions] == [False, *[trouble != "away"] * 2]
+    assert [each.in_doubt for each in submissions] == [False, *[trouble not in ("away", "busy")] * 2]
 
 
 def test_an_error_of_the_command_is_that_of_the_caller(cluster: Cluster, coordinator: ScriptedCoordinator) -> None:

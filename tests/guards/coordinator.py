@@ -152,4 +152,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "        self._next_ms = now_ms + 4 * self._every_ms\n",
         ("tests/agent/test_heartbeats.py::test_three_are_sent_in_a_session",),
     ),
+    Guard(
+        "coordinated-again",
+        "A client whose coordinator is too busy, or can't say what came of a command, asks again under the same id.",
+        "sparklog/client/coordinated.py",
+        "isinstance(error, NotController | OutcomeUnknown) or error.code == TryAgain.code",
+        "isinstance(error, NotController) or type(error) is _NoReply",
+        ("tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
+    ),
 )

@@ -140,8 +140,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "application-refused",
         "A write that was not made because its application lost something is no success.",
-        "sparklog/chain/committer.py",
-        "if ticket.result.application is not None and ticket.result.lost is not None:",
+        "sparklog/chain/group.py",
+        "if self.result.application is not None and self.result.lost is not None:",
         "if False:",
         ("tests/client/test_replicas.py::test_an_application_that_lost_a_version_is_refused_once",),
     ),
