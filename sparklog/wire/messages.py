@@ -18,6 +18,7 @@ SUBMIT = "/v1/submit"
 HEARTBEAT = "/v1/heartbeat"
 CLUSTER = "/v1/cluster"
 CONTENT_TYPE = "application/msgpack"
+JSON = "application/json"
 
 
 class SubmitRequest(msgspec.Struct, frozen=True):

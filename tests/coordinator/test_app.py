@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 
 from sparklog.chain.committer import new_command_id
-from sparklog.coordinator import app as app_module
+from sparklog.coordinator import exchange as exchange_module
 from sparklog.coordinator.app import app_of
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import Append, CreateTopic, Submission
@@ -92,9 +92,21 @@ def test_a_malformed_body_is_refused(chain: Member, body: bytes) -> None:
     assert error_in(answer).message.startswith("the body of /v1/submit is not a request of this version: ")
 
 
+def test_a_client_may_speak_json(chain: Member) -> None:
+    body = msgspec.json.encode(msgspec.msgpack.decode(submit_request(chain, append(3)), type=SubmitRequest))
+    json = {"content-type": "application/json; charset=utf-8", "accept": "application/json"}
+
+    async def work(service: Service, app: Starlette) -> Answer:
+        return await request(app, "POST", SUBMIT, [body], json)
+
+    answer = served(chain, work)
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert msgspec.json.decode(answer.body, type=SubmitReply).result.records == 3
+
+
 def test_a_large_body_is_refused_before_it_is_read(chain: Member) -> None:
     async def work(service: Service, app: Starlette) -> Answer:
-        return await request(app, "POST", SUBMIT, [b"x"] * 3, {"content-length": str(app_module.MAX_BODY + 1)})
+        return await request(app, "POST", SUBMIT, [b"x"] * 3, {"content-length": str(exchange_module.MAX_BODY + 1)})
 
     answer = served(chain, work)
     assert (answer.status, answer.chunks_read) == (400, 0)
@@ -102,7 +114,7 @@ def test_a_large_body_is_refused_before_it_is_read(chain: Member) -> None:
 
 
 def test_a_body_of_no_announced_length_is_read_up_to_the_limit(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "MAX_BODY", 1_000)
+    monkeypatch.setattr(exchange_module, "MAX_BODY", 1_000)
 
     async def work(service: Service, app: Starlette) -> Answer:
         return await request(app, "POST", SUBMIT, [b"x" * 400] * 100)

@@ -86,7 +86,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinator-body",
         "A body that is too large is refused before it is read.",
-        "sparklog/coordinator/app.py",
+        "sparklog/coordinator/exchange.py",
         "        if int(announced) > MAX_BODY:",
         "        if False:",
         (f"{_APP}test_a_large_body_is_refused_before_it_is_read",),
@@ -94,7 +94,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinator-body-stream",
         "A body whose length is not announced is read up to the limit only.",
-        "sparklog/coordinator/app.py",
+        "sparklog/coordinator/exchange.py",
         "        if size > MAX_BODY:",
         "        if False:",
         (f"{_APP}test_a_body_of_no_announced_length_is_read_up_to_the_limit",),
