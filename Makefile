@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test campaign guards sim lint bench docs format lock clean java
+.PHONY: help setup demo test campaign guards sim soak lint bench docs format lock clean java
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -34,6 +34,9 @@ guards: setup ## take each guard of tests/guards/ away and show that a test noti
 
 sim: setup ## simulated clusters with faults, seed by seed, for two minutes (ARGS="--seconds 3600 --seeds 5000-", --steps N)
 	@$(BIN)/python -m tests.sim $(ARGS)
+
+soak: setup ## a cluster of real processes on S3, HDFS and a disk under troubles, for 20 minutes (ARGS="--soak-seconds 60 --soak-seed 7")
+	@$(BIN)/python -m pytest -q -n 0 -s tests/soak/test_soak.py --soak-seconds 1200 $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .

@@ -37,6 +37,7 @@ GROUPS: Final = {
         "tests/spark/test_on_stores.py",
         "tests/faults/test_killed_servers.py",
         "tests/faults/test_lost_server.py",
+        "tests/soak/test_soak.py",
         "tests/storage/test_probe_servers.py",
     ),
 }

@@ -25,6 +25,9 @@ def run(
     listen: str = typer.Option(
         "127.0.0.1:0", "--listen", metavar="HOST:PORT", help="Where to serve. With port 0 the system chooses one."
     ),
+    advertise: str | None = typer.Option(
+        None, "--advertise", metavar="URL", help="Where clients reach it, if that is another address."
+    ),
 ) -> None:
     """Coordinate the cluster: commit for everybody who uses it, or stand by until the process that does is silent.
 
@@ -42,7 +45,7 @@ def run(
         connection = cluster.connection
         config = effective_cluster(connection.follower.state.config)
         shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listener.getsockname()[1]}"
+        address = advertise or f"http://{shown}:{listener.getsockname()[1]}"
         service = Service(
             connection.follower,
             connection.url,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +52,9 @@ class MixedStores:
     disk: Path | None
 
     @classmethod
-    def create(cls, folder: Path, s3: S3Server, proxy: FaultProxy, hadoop: Hadoop) -> MixedStores:
+    def create(
+        cls, folder: Path, s3: S3Server, proxy: FaultProxy, hadoop: Hadoop, config: Mapping[str, object] | None = None
+    ) -> MixedStores:
         """The environment must lead S3 clients to `proxy`."""
         disk = folder / "disk"
         disk.mkdir()
@@ -61,7 +63,7 @@ class MixedStores:
             (folder / "c").mkdir()
             mount("--bind", disk, folder / "c")
         elsewhere = {"a": new_s3_address(s3), "b": f"{hadoop.url}/{uuid.uuid4().hex}"}
-        folders = StoreFolders.create(folder, {"replica.lag.time.max.ms": LAG_MS}, elsewhere)
+        folders = StoreFolders.create(folder, {"replica.lag.time.max.ms": LAG_MS, **(config or {})}, elsewhere)
         return cls(folders, s3, proxy, hadoop, disk if mounted else None)
 
     def close(self) -> None:

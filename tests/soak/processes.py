@@ -1,0 +1,139 @@
+"""The processes of a soak: started, killed, paused, and started again under the same name."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.servers.tcp_proxy import Mode, TcpProxy
+
+STOPPING_S = 60
+
+
+@dataclass
+class Running:
+    """A process that has a name. `said` is where its output goes."""
+
+    name: str
+    command: Sequence[str]
+    said: Path
+    process: subprocess.Popen[bytes] | None = None
+    paused: bool = False
+    starts: int = 0
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        assert self.process is None or self.process.poll() is not None
+        with self.said.open("ab") as output:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        self.paused = False
+        self.starts += 1
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def pause(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        self.paused = True
+
+    def wake(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.paused = False
+
+    def ask_to_stop(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+
+    def stopped(self) -> int:
+        """The exit code, once it has ended."""
+        assert self.process is not None
+        return self.process.wait(STOPPING_S)
+
+
+@dataclass
+class Processes:
+    """Three kinds of server and two of client, each named after its kind and number."""
+
+    url: str
+    folder: Path
+    coordinator_module: str = "sparklog"
+    all: dict[str, Running] = field(default_factory=dict)
+    proxies: dict[str, TcpProxy] = field(default_factory=dict)
+
+    def coordinator(self, number: int) -> Running:
+        """A coordinator behind a proxy of its own, which is the address that it advertises."""
+        name = f"coordinator-{number}"
+        proxy = self.proxies[name] = TcpProxy().__enter__()
+        proxy.upstream = ("127.0.0.1", _free_port())
+        listen = f"127.0.0.1:{proxy.upstream[1]}"
+        advertise = f"http://127.0.0.1:{proxy.port}"
+        options = ["coordinator", "--listen", listen, "--advertise", advertise]
+        return self._start(name, ["-m", self.coordinator_module, "--cluster", self.url, "--format", "json", *options])
+
+    def agent(self, store: str) -> Running:
+        options = ["--cluster", self.url, "--format", "json", "agent", "--store", store]
+        return self._start(f"agent-{store}", ["-m", "sparklog", *options])
+
+    def writer(self, kind: str, number: int) -> Running:
+        name = f"{kind}-{number}"
+        return self._start(name, ["-m", "tests.soak.writer", self.url, str(self.journal(name)), name, kind])
+
+    def reader(self, number: int) -> Running:
+        name = f"reader-{number}"
+        return self._start(name, ["-m", "tests.soak.reader", self.url, str(self.journal(name)), name])
+
+    def journal(self, name: str) -> Path:
+        return self.folder / f"{name}.journal"
+
+    def named(self, *kinds: str) -> list[Running]:
+        """The processes of these kinds."""
+        return [running for name, running in self.all.items() if name.startswith(kinds)]
+
+    def heal(self) -> None:
+        """Every connection is open, and every process runs."""
+        for proxy in self.proxies.values():
+            proxy.mode = Mode.OPEN
+        for running in self.all.values():
+            if not running.is_alive:
+                running.start()
+            elif running.paused:
+                running.wake()
+
+    def stop(self, *kinds: str) -> dict[str, int]:
+        """Stop those of these kinds cleanly; their exit codes."""
+        stopping = self.named(*kinds)
+        for running in stopping:
+            running.ask_to_stop()
+        return {running.name: running.stopped() for running in stopping}
+
+    def end(self) -> None:
+        """Whatever is left has ended after this."""
+        for running in self.all.values():
+            if running.is_alive:
+                running.kill()
+        for proxy in self.proxies.values():
+            proxy.__exit__(None, None, None)
+
+    def _start(self, name: str, arguments: Sequence[str]) -> Running:
+        running = self.all[name] = Running(name, [sys.executable, *arguments], self.folder / f"{name}.out")
+        running.start()
+        return running
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

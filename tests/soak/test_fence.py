@@ -1,0 +1,79 @@
+"""A leader that was paused for longer than a session finds commands in its connections when it wakes. Another one leads.
+
+With its fence it commits none of them. Without it, it acknowledges what everybody else ignores, and the checker of the
+soak says so: it would see such a fault there, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.core.coordinators import Coordinator
+from tests.soak.checker import History, complaints
+from tests.soak.journal import lines_of
+from tests.soak.processes import Processes
+from tests.soak.writer import PARTITIONS, TOPIC
+
+SESSION_MS = 1_500
+WRITERS = 3
+PATIENCE_S = 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_fenced", [True, False], ids=["fenced", "without the fence"])
+# M: N-01 (kills)
+def test_a_paused_leader_acknowledges_nothing_when_it_wakes(tmp_path: Path, is_fenced: bool) -> None:
+    url = str(tmp_path / "chain")
+    init_cluster(url, config={"broker.session.timeout.ms": SESSION_MS})
+    processes = Processes(url, tmp_path, "sparklog" if is_fenced else "tests.soak.unfenced_coordinator")
+    with sparklog.connect(url) as cluster:
+        cluster.create_topic(TOPIC, partitions=PARTITIONS)
+
+        def known() -> Coordinator:
+            return cluster.connection.follower.catch_up().state.coordinator
+
+        def acked_by(number: int) -> int:
+            return sum("acked" in line for line in lines_of(processes.journal(f"plain-{number}")))
+
+        try:
+            first = processes.coordinator(0)
+            wait_until(lambda: known().in_force)
+            second = processes.coordinator(1)
+            for number in range(WRITERS):
+                processes.writer("plain", number)
+            wait_until(lambda: all(acked_by(number) for number in range(WRITERS)))
+            first.pause()
+            wait_until(lambda: known().epoch == 2)
+            first.wake()
+            acked = [acked_by(number) for number in range(WRITERS)]
+            wait_until(lambda: all(acked_by(number) > acked[number] for number in range(WRITERS)))
+            assert set(processes.stop("plain").values()) == {0}
+            assert known().epoch == 2
+            assert first.is_alive and second.is_alive
+        finally:
+            processes.end()
+        history = History(
+            {f"plain-{at}": list(lines_of(processes.journal(f"plain-{at}"))) for at in range(WRITERS)}, {}
+        )
+        log = {
+            at: [value.decode() for value in cluster.read(TOPIC, partition=at)["value"].to_pylist()]
+            for at in range(PARTITIONS)
+        }
+    wrong = complaints(history, {"local": log})
+    if is_fenced:
+        assert wrong == []
+    else:
+        assert any("acknowledged" in what for what in wrong), wrong
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
