@@ -63,7 +63,8 @@ class TcpProxy:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._loop is not None and self._thread is not None
+        assert self._loop is not None
+        assert self._thread is not None
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(CLOSING_S)
         assert not self._thread.is_alive(), f"the proxy did not end in {CLOSING_S} s"
