@@ -1,6 +1,6 @@
-"""A leader that was paused for longer than a session finds commands in its connections when it wakes. Another one leads.
+"""A leader that was paused for longer than a session finds commands in its connections when it wakes up.
 
-With its fence it commits none of them. Without it, it acknowledges what everybody else ignores, and the checker of the
+Another one leads by then. With its fence it commits none of them. Without it, it acknowledges what everybody else ignores, and the checker of the
 soak says so: it would see such a fault there, too.
 """
 
@@ -55,7 +55,8 @@ def test_a_paused_leader_acknowledges_nothing_when_it_wakes(tmp_path: Path, is_f
             wait_until(lambda: all(acked_by(number) > acked[number] for number in range(WRITERS)))
             assert set(processes.stop("plain").values()) == {0}
             assert known().epoch == 2
-            assert first.is_alive and second.is_alive
+            assert first.is_alive
+            assert second.is_alive
         finally:
             processes.end()
         history = History(
