@@ -1,7 +1,7 @@
 """A leader that was paused for longer than a session finds commands in its connections when it wakes up.
 
-Another one leads by then. With its fence it commits none of them. Without it, it acknowledges what everybody else ignores, and the checker of the
-soak says so: it would see such a fault there, too.
+Another one leads by then. With its fence it commits none of them. Without it, it acknowledges what everybody else
+ignores, and the checker of the soak says so: it would see such a fault there, too.
 """
 
 from __future__ import annotations
