@@ -84,7 +84,9 @@ class Right(msgspec.Struct, frozen=True):
 def parse_right(text: str) -> Right:
     """The right of a text like `write:orders-*`. Raises InvalidConfig."""
     verb, colon, topics = text.partition(":")
-    if not colon or not topics or len(topics) > MAX_LENGTH or _PATTERN.fullmatch(topics) is None:
+    if not colon:  # it may be a token in the wrong place
+        raise InvalidConfig("wanted a right like write:orders, read:orders-* or alter:*, found a text without ':'")
+    if not topics or len(topics) > MAX_LENGTH or _PATTERN.fullmatch(topics) is None:
         raise InvalidConfig(f"wanted a right like write:orders, read:orders-* or alter:*, found {text[:80]!r}")
     if verb not in list(Verb):
         raise InvalidConfig(f"wanted {', '.join(Verb)} before the ':', found {text[:80]!r}{did_you_mean(verb, Verb)}")
