@@ -42,7 +42,6 @@ def audit_to(place: str) -> None:
     handler.setFormatter(logging.Formatter("%(message)s"))
     _log.addHandler(handler)
     _log.setLevel(logging.INFO)
-    _log.propagate = False
 
 
 def audit_command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from sparklog.coordinator.service import Service
 from sparklog.core.access import Access
 from sparklog.core.errors import InvalidInput
 
+_ADVERTISED = re.compile(r"https?://([^\s/@:?#]+|\[[0-9a-f:]+\])(:\d{1,5})?")
 BACKLOG = 2_048  # connections that wait to be accepted
 
 
@@ -54,8 +56,7 @@ def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool
                 f"--advertise {scheme}://HOST:{port}"
             )
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-    parts = urlsplit(advertise)
-    if parts.scheme != scheme or not parts.hostname or advertise != f"{scheme}://{parts.netloc}" or "@" in parts.netloc:
+    if _ADVERTISED.fullmatch(advertise) is None or not advertise.startswith(f"{scheme}://"):
         raise InvalidInput(f"--advertise: wanted {scheme}://HOST:PORT, found {advertise!r}")
     return advertise
 

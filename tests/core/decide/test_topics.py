@@ -137,7 +137,7 @@ def test_leaders_are_spread_over_the_stores_and_begin_elsewhere_for_each_topic(l
         (
             CreateTopic("__consumer_offsets"),
             InvalidTopic,
-            "the name of an internal topic of Kafka, which nobody creates",
+            "is the name of an internal topic of Kafka",
         ),
         (CreateTopic("t", 0), InvalidPartitions, "1 to 100000 partitions, found 0"),
         (CreateTopic("t", -1), InvalidPartitions, "found -1"),
