@@ -43,6 +43,7 @@ from sparklog.core.commands import (
 from sparklog.core.config.cluster import ClusterConfig, effective_cluster
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import (
+    AccessRefused,
     Conflict,
     NotFound,
     NotLeaderOrFollower,
@@ -69,7 +70,14 @@ from sparklog.storage.keys import INCARNATION
 EXAMINE_EVERY_MS: Final = 300_000
 NEWEST_OBJECTS: Final = 256  # of a periodic sample; the first one has the newest object of every partition
 
-_PASSES: Final = (TryAgain, OutcomeUnknown, StoreAccessDenied, StoreFull, StoreReadOnly)  # or somebody mends it
+_PASSES: Final = (  # or somebody mends it
+    TryAgain,
+    OutcomeUnknown,
+    AccessRefused,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+)
 _OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # the state has changed: decide again
 
 

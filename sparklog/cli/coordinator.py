@@ -1,8 +1,9 @@
-"""`sparklog coordinator`: run a coordinator, or make the one that leads resign."""
+"""`sparklog coordinator`: run a coordinator, make the one that leads resign, or draw a token for its access file."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import typer
 
@@ -13,7 +14,12 @@ from sparklog.core.readable import point_in_time
 from sparklog.host.streams import flush, print_to
 
 EPILOG = ending(
-    "sparklog coordinator", "sparklog coordinator --listen 127.0.0.1:7400", "sparklog coordinator resign --force"
+    "sparklog coordinator",
+    "sparklog coordinator --listen 127.0.0.1:7400",
+    "sparklog coordinator --listen 0.0.0.0:7400 --advertise https://log.example.org:7400 "
+    "--tls-certificate tls.crt --tls-key tls.key --access access.toml",
+    "sparklog coordinator token loader --right write:orders",
+    "sparklog coordinator resign --force",
 )
 
 app = typer.Typer(invoke_without_command=True, epilog=EPILOG)
@@ -23,10 +29,42 @@ app = typer.Typer(invoke_without_command=True, epilog=EPILOG)
 def run(
     context: typer.Context,
     listen: str = typer.Option(
-        "127.0.0.1:0", "--listen", metavar="HOST:PORT", help="Where to serve. With port 0 the system chooses one."
+        "127.0.0.1:0",
+        "--listen",
+        metavar="HOST:PORT",
+        envvar="SPARKLOG_LISTEN",
+        help="Where to serve. With port 0 the system chooses one. Beyond this machine only with TLS and --access.",
     ),
-    advertise: str | None = typer.Option(
-        None, "--advertise", metavar="URL", help="Where clients reach it, if that is another address."
+    advertise: str = typer.Option(
+        None,
+        "--advertise",
+        metavar="URL",
+        envvar="SPARKLOG_ADVERTISE",
+        help="The address that clients use. Default: that of --listen.",
+    ),
+    tls_certificate: str = typer.Option(
+        None,
+        "--tls-certificate",
+        metavar="FILE",
+        envvar="SPARKLOG_TLS_CERTIFICATE",
+        help="The certificate, and those up to its CA (PEM). A new version is taken without a restart.",
+    ),
+    tls_key: str = typer.Option(
+        None, "--tls-key", metavar="FILE", envvar="SPARKLOG_TLS_KEY", help="Its private key (PEM, without a password)."
+    ),
+    access: str = typer.Option(
+        None,
+        "--access",
+        metavar="FILE",
+        envvar="SPARKLOG_ACCESS",
+        help="Who may do what (TOML). A new version is taken without a restart.",
+    ),
+    audit: str = typer.Option(
+        None,
+        "--audit",
+        metavar="FILE",
+        envvar="SPARKLOG_AUDIT",
+        help="Where a line of JSON for each command goes; - is stderr, the default with --access.",
     ),
 ) -> None:
     """Coordinate the cluster: commit for everybody who uses it, or stand by until the process that does is silent.
@@ -36,16 +74,26 @@ def run(
     """
     if context.invoked_subcommand is not None:
         return
-    from sparklog.coordinator.run import listening, serve
+    from sparklog.coordinator.audit import audit_to
+    from sparklog.coordinator.renewed_files import Certificate, access_in
+    from sparklog.coordinator.run import Protection, advertised_address, check_exposure, listening, serve
     from sparklog.coordinator.service import Service
     from sparklog.core.config.cluster import effective_cluster
 
     host, port = _host_and_port(listen)
+    if bool(tls_certificate) != bool(tls_key):
+        raise InvalidInput("--tls-certificate and --tls-key go together, found one of them")
+    check_exposure(host, tls=bool(tls_certificate), access=bool(access))
+    protection = Protection(
+        Certificate(tls_certificate, tls_key, _show) if tls_certificate else None,
+        access_in(access, _show) if access else None,
+    )
+    if audit or access:
+        audit_to(audit or "-")
     with connect() as cluster, listening(host, port) as listener:
         connection = cluster.connection
         config = effective_cluster(connection.follower.state.config)
-        shown = f"[{host}]" if ":" in host else host
-        address = advertise or f"http://{shown}:{listener.getsockname()[1]}"
+        address = advertised_address(advertise, host, listener.getsockname()[1], tls=bool(tls_certificate))
         service = Service(
             connection.follower,
             connection.url,
@@ -54,7 +102,7 @@ def run(
             queued_max=config.queued_max_requests,
             say=_show,
         )
-        serve(service, listener, lambda: _show("serving", address))
+        serve(service, listener, protection, lambda: _show("serving", address))
 
 
 @app.command(epilog=ending("sparklog coordinator resign", "sparklog coordinator resign --force"))
@@ -81,6 +129,41 @@ def resign(
     done(
         f"{known.name} at {known.address} resigned, its epoch was {known.epoch}",
         {"name": known.name, "address": known.address, "epoch": known.epoch},
+    )
+
+
+@app.command(
+    epilog=ending(
+        "sparklog coordinator token loader --right write:orders --right 'read:orders-*'",
+        "sparklog coordinator token loader --right write:orders --append access.toml > loader.token",
+    )
+)
+def token(
+    name: str = typer.Argument("NAME", help="The principal that it is for."),
+    rights: list[str] = typer.Option(
+        [], "--right", metavar="VERB:TOPIC", help="A right: read, write, describe, alter or maintain, and a topic or *."
+    ),
+    append: Path = typer.Option(
+        None, "--append", metavar="FILE", help="Add the principal to this access file, and print the token only."
+    ),
+) -> None:
+    """Draw a token for a principal, and print it, this one time, with the lines for the access file.
+
+    The file has its SHA-256 only. To replace a token, add the hash of a new one to the list beside the old one, give
+    the new one to its user, then remove the old hash.
+    """
+    from sparklog.coordinator.access_file import lines_of, token_hash, with_principal
+    from sparklog.host.dice import new_token
+
+    secret = new_token()
+    lines = lines_of(name, [token_hash(secret)], rights)
+    if append is not None:
+        with_principal(append, lines)
+        done(secret, {"principal": name, "token": secret, "file": str(append)})
+        return
+    done(
+        f"the token, which is not shown again:\n{secret}\n\nfor the access file:\n{lines}",
+        {"principal": name, "token": secret, "token_sha256": token_hash(secret)},
     )
 
 

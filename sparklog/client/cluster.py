@@ -377,16 +377,24 @@ def _is_pull(replication: str) -> bool:
     return replication == "pull"
 
 
-def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None) -> Cluster:
+def connect(
+    url: str | None = None,
+    *,
+    storage: Mapping[str, str] | None = None,
+    token: str | None = None,
+    ca: str | None = None,
+) -> Cluster:
     """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER): a path, file:///path, s3://bucket/prefix,
-    hdfs://host/path, memory://name.
+    hdfs://host/path, memory://name, or the address of a coordinator, https://host:port.
 
     `storage` maps "store.key" to a setting, like {"metadata.endpoint_url": "http://127.0.0.1:9000"}; docs/stores.md
     lists them. They take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
-    configuration. SPARKLOG_ZONE names the zone of this process: stores there are read before others.
-    Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, StoreUnavailable.
+    configuration. `token` (default: SPARKLOG_TOKEN) is what coordinators ask for, `ca` (default: SPARKLOG_CA) a file
+    with the certificates to trust for them. SPARKLOG_ZONE names the zone of this process: stores there are read before
+    others.
+    Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, StoreUnavailable, AccessRefused.
     """
     address = url or os.environ.get("SPARKLOG_CLUSTER")
     if not address:
         raise InvalidInput("which cluster? give its address, or set SPARKLOG_CLUSTER (for example file:///path)")
-    return Cluster(Connection(address, settings=storage_settings(storage or {})))
+    return Cluster(Connection(address, settings=storage_settings(storage or {}, token, ca)))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
 from sparklog.chain.follower import Follower
+from sparklog.client.calls import Calls
 from sparklog.client.coordinated import Coordinated, asked, is_coordinator
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
@@ -41,16 +43,17 @@ class Connection:
 
         `settings` take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
         configuration.
-        Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput.
+        Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, AccessRefused.
         """
-        coordinated = asked(url) if is_coordinator(url) else None
-        self.url = absolute_url(url if coordinated is None else coordinated.metadata)
         self._settings = settings_here(settings)
+        calls = Calls(partial(settings_here, settings))
+        coordinated = asked(url, calls) if is_coordinator(url) else None
+        self.url = absolute_url(url if coordinated is None else coordinated.metadata)
         self.follower = Follower(open_metadata(self.url, self._settings))
         self.follower.open()
         if coordinated is not None:
             self.check_chain(coordinated.chain_id)
-        self.committer = Coordinated(self.follower, author or default_author())
+        self.committer = Coordinated(self.follower, author or default_author(), calls)
         self._stores: Stores | None = None
 
     def stores(self, state: ClusterState) -> Stores:

@@ -10,9 +10,19 @@ import msgspec
 import urllib3
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
+from sparklog.chain.follower import Follower
+from sparklog.client.calls import Calls
 from sparklog.core.commands import Submission
-from sparklog.core.coordinators import Coordinator
-from sparklog.core.errors import InvalidInput, Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
+from sparklog.core.coordinators import Author, Coordinator
+from sparklog.core.errors import (
+    AccessRefused,
+    InvalidInput,
+    Landed,
+    NotController,
+    OutcomeUnknown,
+    SparklogError,
+    TryAgain,
+)
 from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
@@ -29,7 +39,6 @@ from sparklog.wire.messages import (
     SubmitRequest,
 )
 
-CONNECT_S = 2.0
 GRACE_MS = 5_000  # for the reply, beyond the time that the command itself has
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 1_000.0
 
@@ -43,18 +52,22 @@ def is_coordinator(url: str) -> bool:
     return url.startswith(("http://", "https://"))
 
 
-def asked(url: str) -> ClusterReply:
-    """What the coordinator at this address says of its cluster. Raises InvalidInput, TryAgain."""
+def asked(url: str, calls: Calls) -> ClusterReply:
+    """What the coordinator at this address says of its cluster. Raises InvalidInput, AccessRefused, TryAgain."""
     parts = urllib3.util.parse_url(url)
     if parts.auth is not None:
         raise InvalidInput(f"the address of a coordinator has no user and no password, found one: {parts.scheme}://…")
     if parts.path not in (None, "/") or parts.query is not None:
         raise InvalidInput(f"the address of a coordinator is like http://host:7400, found {url}")
     try:
-        timeout = urllib3.Timeout(connect=CONNECT_S, read=GRACE_MS / 1000)
-        answer = urllib3.request("GET", url.rstrip("/") + CLUSTER, timeout=timeout, retries=False)
+        answer = calls.request("GET", url, CLUSTER, read_s=GRACE_MS / 1000)
+    except urllib3.exceptions.ProtocolError as error:
+        hint = "; if it uses TLS, its address begins with https://" if parts.scheme == "http" else ""
+        raise TryAgain(f"no coordinator answers at {url}: {error}{hint}") from error
     except urllib3.exceptions.HTTPError as error:
         raise TryAgain(f"no coordinator answers at {url}: {error}") from error
+    if answer.status != 200 and answer.headers.get("content-type") == CONTENT_TYPE:
+        raise _error_in(answer.data, url)
     if answer.status != 200 or answer.headers.get("content-type") != CONTENT_TYPE:
         raise InvalidInput(f"wanted a coordinator at {url}, found a server that answers {answer.status} to {CLUSTER}")
     try:
@@ -66,12 +79,14 @@ def asked(url: str) -> ClusterReply:
 class Coordinated(Committer):
     """Submits commands to the coordinator in force, or commits them here. Safe for threads."""
 
-    _pool: urllib3.PoolManager | None = None
+    def __init__(self, follower: Follower, author: Author, calls: Calls) -> None:
+        super().__init__(follower, author)
+        self._calls = calls
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """As `Committer.submit`. One that is silent, too busy or leads no more is asked again, or the next one.
 
-        Raises also TryAgain (no coordinator could be reached; nothing was changed).
+        Raises also TryAgain (no coordinator could be reached; nothing was changed), AccessRefused.
         """
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
         pause_ms = FIRST_PAUSE_MS
@@ -83,6 +98,8 @@ class Coordinated(Committer):
             try:
                 return self._send(known, submission, left_ms)
             except SparklogError as error:
+                if isinstance(error, AccessRefused) and submission.in_doubt:
+                    error.landed = Landed.UNKNOWN  # this attempt was refused, an earlier one may not have been
                 if not (isinstance(error, NotController | OutcomeUnknown) or error.code == TryAgain.code):
                     raise
                 if error.landed is not Landed.NO:
@@ -114,20 +131,14 @@ class Coordinated(Committer):
         try:
             return _reply_decoder.decode(answer).result
         except msgspec.DecodeError as broken:
-            raise _unreadable(known, broken) from broken
+            raise _unreadable(known.address, broken) from broken
 
     def _post(self, known: Coordinator, path: str, request: msgspec.Struct, timeout_ms: int) -> bytes:
         """The body of the reply. Raises what the coordinator answers, and _NoReply."""
-        if self._pool is None:
-            self._pool = urllib3.PoolManager(maxsize=32, retries=False)
+        read_s = (timeout_ms + GRACE_MS) / 1000
+        body = _encoder.encode(request)
         try:
-            answer = self._pool.request(
-                "POST",
-                known.address + path,
-                body=_encoder.encode(request),
-                headers={"content-type": CONTENT_TYPE},
-                timeout=urllib3.Timeout(connect=CONNECT_S, read=(timeout_ms + GRACE_MS) / 1000),
-            )
+            answer = self._calls.request("POST", known.address, path, read_s=read_s, body=body, kind=CONTENT_TYPE)
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
             raise _NoReply(str(error)) from error
         except urllib3.exceptions.HTTPError as error:
@@ -144,15 +155,19 @@ def _body(answer: urllib3.BaseHTTPResponse, known: Coordinator) -> bytes:
         raise _NoReply(f"{known.address} answered {answer.status}, and not as a coordinator", landed=Landed.UNKNOWN)
     if answer.status == 200:
         return answer.data
+    raise _error_in(answer.data, known.address)
+
+
+def _error_in(body: bytes, address: str) -> SparklogError:
+    """The error that a coordinator answered with."""
     try:
-        error = raised(_error_decoder.decode(answer.data))
+        return raised(_error_decoder.decode(body))
     except msgspec.DecodeError as broken:
-        raise _unreadable(known, broken) from broken
-    raise error
+        return _unreadable(address, broken)
 
 
-def _unreadable(known: Coordinator, broken: msgspec.DecodeError) -> _NoReply:
-    return _NoReply(f"the reply of {known.address} can't be read: {broken}", landed=Landed.UNKNOWN)
+def _unreadable(address: str, broken: msgspec.DecodeError) -> _NoReply:
+    return _NoReply(f"the reply of {address} can't be read: {broken}", landed=Landed.UNKNOWN)
 
 
 def _given_up(submission: Submission, known: Coordinator, timeout_ms: int, error: SparklogError) -> SparklogError:

@@ -19,6 +19,7 @@ from sparklog.core.replication.append import Acks
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
 from sparklog.core.timestamp_bounds import timestamp_bounds
+from sparklog.core.topic_names import check_not_internal
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -108,7 +109,9 @@ def plan_write(
     now_ms: int,
     durability: Durability = Durability(),  # noqa: B008 - a frozen value
 ) -> WritePlan:
-    """Plan a write to `topic`, or to the topics that rows will name. Raises UnknownTopicOrPartition."""
+    """Plan a write to `topic`, or to the topics that rows will name. Raises UnknownTopicOrPartition, InvalidTopic."""
+    if topic is not None:
+        check_not_internal(topic)
     names = [topic_of(state, topic).name] if topic is not None else list(state.topic_ids)
     topics = {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names}
     return WritePlan(

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from sparklog.coordinator.exchange import Decoders, decoded, exchange
+from sparklog.coordinator.gate import Gate, caller_of
 from sparklog.coordinator.service import Service
+from sparklog.coordinator.submitting import submit_for
+from sparklog.core.access import Access
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
 _submit_request = Decoders(SubmitRequest)
 _heartbeat = Decoders(Heartbeat)
 
 
-def app_of(service: Service) -> Starlette:
-    """The ASGI application of a coordinator."""
-    return Starlette(routes=[*_commits(service), *_liveness(service)])
+def app_of(service: Service, access: Callable[[], Access] | None = None, hosts: Sequence[str] = ()) -> Starlette:
+    """The ASGI application of a coordinator. `access` and `hosts`: see `Gate`."""
+    routes = [*_commits(service), *_liveness(service)]
+    gate = Middleware(Gate, routes=routes, state=lambda: service.follower.state, access=access, hosts=hosts)
+    return Starlette(routes=routes, middleware=[gate])
 
 
 def _commits(service: Service) -> list[Route]:
     async def submit(request: Request) -> SubmitReply:
-        return await service.submit(await decoded(request, _submit_request))
+        return await submit_for(caller_of(request), service, await decoded(request, _submit_request))
 
     async def heartbeat(request: Request) -> ClusterReply:
         return service.heartbeat(await decoded(request, _heartbeat))

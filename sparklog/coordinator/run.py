@@ -3,28 +3,73 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import uvicorn
 
 from sparklog.coordinator.app import app_of
+from sparklog.coordinator.renewed_files import Certificate, RenewedFiles, look_again
 from sparklog.coordinator.service import Service
+from sparklog.core.access import Access
 from sparklog.core.errors import InvalidInput
 
+_ADVERTISED = re.compile(r"https?://([^\s/@:?#]+|\[[0-9a-f:]+\])(:\d{1,5})?")
 BACKLOG = 2_048  # connections that wait to be accepted
-_LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What keeps strangers out: the certificate for TLS, and the access file. None for what there is not."""
+
+    certificate: Certificate | None = None
+    access: RenewedFiles[Access] | None = None
+
+
+def check_exposure(host: str, *, tls: bool, access: bool) -> None:
+    """Refuse to be reached from other machines without TLS and an access file. Raises InvalidInput."""
+    missing = [
+        option
+        for option, given in (("--tls-certificate FILE --tls-key FILE", tls), ("--access FILE", access))
+        if not given
+    ]
+    if missing and not _is_local(host):
+        raise InvalidInput(
+            f"--listen {host}: everybody who reaches it could read the metadata and write: add "
+            f"{' and '.join(missing)}, or listen on this machine only (127.0.0.1)"
+        )
+
+
+def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool) -> str:
+    """The address to which clients send commands: as given, or where this process listens. Raises InvalidInput."""
+    scheme = "https" if tls else "http"
+    if advertise is None:
+        if host in ("0.0.0.0", "::"):
+            raise InvalidInput(
+                f"--listen {host} is every address of this machine: name the one that clients use with "
+                f"--advertise {scheme}://HOST:{port}"
+            )
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    if _ADVERTISED.fullmatch(advertise) is None or not advertise.startswith(f"{scheme}://"):
+        raise InvalidInput(f"--advertise: wanted {scheme}://HOST:PORT, found {advertise!r}")
+    return advertise
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens at this address; with port 0 the system chooses one. Raises InvalidInput."""
-    if host not in _LOCAL:
-        raise InvalidInput(
-            f"a coordinator listens on this machine only ({', '.join(_LOCAL)}), found {host}: without TLS and tokens, "
-            "which this version does not have, everybody who reaches it could write"
-        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -37,24 +82,32 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(service: Service, listener: socket.socket, ready: Callable[[], None]) -> None:
+def serve(service: Service, listener: socket.socket, protection: Protection, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT. `ready` is called once it answers."""
-    asyncio.run(_serve(service, listener, ready))
+    asyncio.run(_serve(service, listener, protection, ready))
 
 
-async def _serve(service: Service, listener: socket.socket, ready: Callable[[], None]) -> None:
+async def _serve(service: Service, listener: socket.socket, protection: Protection, ready: Callable[[], None]) -> None:
+    access, certificate = protection.access, protection.certificate
+    advertised = urlsplit(service.leadership.address).hostname or ""
     config = uvicorn.Config(
-        app_of(service),
+        app_of(service, None if access is None else lambda: access.value, [advertised]),
         http="httptools",
         lifespan="off",
         log_level="warning",
         access_log=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=5,
+        proxy_headers=False,  # the audit names who connected, not who somebody says it was
+        server_header=False,
     )
+    config.load()
+    config.ssl = None if certificate is None else certificate.context
     server = _Server(config)
     loop = asyncio.get_running_loop()
     leading = asyncio.create_task(service.run())
+    looks = [*([access.look] if access else []), *([certificate.files.look] if certificate else [])]
+    looking = asyncio.create_task(look_again(looks))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop)
@@ -62,6 +115,7 @@ async def _serve(service: Service, listener: socket.socket, ready: Callable[[], 
     ready()
     await leading  # it has resigned: whoever asks from now on is sent to the next one
     server.should_exit = True
+    looking.cancel()
     await serving
 
 

@@ -26,7 +26,14 @@ from sparklog.core.commands import (
     Submission,
 )
 from sparklog.core.coordinators import NO_COORDINATOR, Author
-from sparklog.core.errors import InconsistentClusterId, NotController, SparklogError, StaleControllerEpoch, TryAgain
+from sparklog.core.errors import (
+    InconsistentClusterId,
+    NotController,
+    SparklogError,
+    StaleControllerEpoch,
+    TryAgain,
+    UnsupportedVersion,
+)
 from sparklog.core.readable import counted
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
@@ -88,8 +95,7 @@ class Service:
             )
         self.queued += 1
         try:
-            if self.follower.head.n < request.seen:
-                await self._read()
+            await self.read_up_to(request.seen)
             result = await commits.submit(request.submission, request.timeout_ms)
         finally:
             self.queued -= 1
@@ -110,6 +116,11 @@ class Service:
         state = self.follower.state
         return ClusterReply(state.chain_id, self.metadata, EntryNumber(state.n), state.coordinator)
 
+    async def read_up_to(self, seen: EntryNumber) -> None:
+        """Read the chain on, if a client has seen more of it than this process."""
+        if self.follower.head.n < seen:
+            await self._read()
+
     # ---- leading --------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -122,7 +133,8 @@ class Service:
                 continue
             if read_ms is not None:
                 await self._watch(asked_ms, read_ms)
-            await self._wait(self.leadership.next_look_ms(self._clock.monotonic_ms()) if claim is None else None)
+            failed = claim is not None or read_ms is None
+            await self._wait(None if failed else self.leadership.next_look_ms(self._clock.monotonic_ms()))
         await self._resign()
         self._threads.shutdown()
 
@@ -134,6 +146,11 @@ class Service:
         """Read the chain to its end; the time at which that was done, or None if the chain can't be read now."""
         try:
             await self._read()
+        except UnsupportedVersion as error:
+            if self.leads:  # a newer sparklog has written: whoever can read it decides from now on
+                self._commits = self._watching = None
+            self._say("stands-by", f"this process can't read the chain, and claims nothing: {error}")
+            return None
         except SparklogError as error:
             self._say("error", f"the chain can't be read: {error}")
             return None
@@ -207,7 +224,7 @@ class Service:
         await asyncio.get_running_loop().run_in_executor(self._threads, self.follower.catch_up)
 
     async def _wait(self, longest_ms: int | None) -> None:
-        """Wait until it is time to look again, or `stop`. After a claim that failed: a moment."""
+        """Wait until it is time to look again, or `stop`. After a claim or a read that failed: a moment."""
         wait_ms = self.leadership.session_ms / 20 if longest_ms is None else longest_ms
         try:
             await asyncio.wait_for(self._stopping.wait(), wait_ms / 1000)

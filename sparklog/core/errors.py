@@ -5,6 +5,7 @@
     ├── NotFound ................ what was named is not there
     ├── Conflict ................ somebody else was first, or owns it now
     ├── TryAgain ................ nothing was changed; the same call may work later
+    ├── AccessRefused ........... the coordinator does not know the caller, or he lacks a right; nothing was changed
     ├── StoreReadOnly, StoreAccessDenied, StoreFull   a store refuses; somebody has to fix the store, then it works
     ├── OutcomeUnknown .......... it may have landed: look it up, never repeat blindly
     └── Damaged ................. bytes are not what the chain says: nothing is served from them
@@ -359,6 +360,39 @@ class RequestTimedOut(TryAgain):
     """The call did not finish in the time it was given."""
 
     code = "REQUEST_TIMED_OUT"
+
+
+# ---- nothing was changed; somebody has to grant it first ----------------------------------------
+
+
+class AccessRefused(SparklogError):
+    """The coordinator does not know the caller, or the caller lacks a right; nothing was changed."""
+
+    code = "ACCESS_REFUSED"
+
+
+class AuthenticationFailed(AccessRefused):
+    """The token is missing or wrong."""
+
+    code = "SASL_AUTHENTICATION_FAILED"
+
+
+class TlsFailed(AccessRefused):
+    """No trusted connection to the coordinator: its certificate is not valid here, or one side doesn't speak TLS."""
+
+    code = "SSL_HANDSHAKE_FAILED"
+
+
+class TopicAuthorizationFailed(AccessRefused):
+    """The principal lacks a right on a topic, whether or not there is one of that name."""
+
+    code = "TOPIC_AUTHORIZATION_FAILED"
+
+
+class ClusterAuthorizationFailed(AccessRefused):
+    """The principal lacks a right on the cluster as a whole."""
+
+    code = "CLUSTER_AUTHORIZATION_FAILED"
 
 
 # ---- nothing was changed; somebody has to fix the store first -----------------------------------

@@ -1,4 +1,4 @@
-"""Which topic names are legal: Kafka's rules (`org.apache.kafka.common.internals.Topic`)."""
+"""Which topic names are legal, and which are internal: Kafka's rules (`org.apache.kafka.common.internals.Topic`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import Final
 from sparklog.core.errors import InvalidTopic
 
 MAX_LENGTH: Final = 249
+# Kafka keeps its own state under these names; the state of sparklog is in the metadata chain.
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _ILLEGAL_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9._-]")
 
@@ -19,6 +23,14 @@ def check_topic_name(name: str) -> None:
     if problem is not None:
         raise InvalidTopic(
             f"a topic name is 1 to {MAX_LENGTH} of a-z A-Z 0-9 . _ - and neither '.' nor '..', but {problem}"
+        )
+
+
+def check_not_internal(name: str) -> None:
+    """Raise `InvalidTopic` if the name is that of an internal topic: nobody creates or writes to one."""
+    if name in INTERNAL_TOPICS:
+        raise InvalidTopic(
+            f"'{name}' is the name of an internal topic of Kafka, which nobody creates or writes to: choose another one"
         )
 
 

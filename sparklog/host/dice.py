@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 from typing import Protocol
 
 
 def new_id() -> str:
     """32 hexadecimal digits. A forked child does not draw the same ids as its parent."""
     return os.urandom(16).hex()
+
+
+def new_token() -> str:
+    """A secret of 256 bits, in characters that need no quotes anywhere."""
+    return f"sparklog_{secrets.token_urlsafe(32)}"
 
 
 def jittered(longest: float) -> float:

@@ -143,8 +143,8 @@ class GivenOptions:
         return address
 
     def storage(self) -> StorageSettings:
-        """Settings of stores, and the cluster's token."""
-        return storage_settings(self._storage, self.optional_text("cluster.token"))
+        """Settings of stores, and what the cluster's coordinators need."""
+        return storage_settings(self._storage, self.optional_text("cluster.token"), self.optional_text("cluster.ca"))
 
     def ignored(self) -> tuple[Ignored, ...]:
         """The options that were given but have no effect, sorted by name."""

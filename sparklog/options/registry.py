@@ -85,8 +85,18 @@ _DECLARED: Final = (
             "cluster.token",
             _STRING,
             None,
-            "The token for a cluster that is reached through coordinators. Without effect in this version, "
-            "which has none. Secret: never logged or stored.",
+            "The token that coordinators ask for. Default: the environment variable `SPARKLOG_TOKEN` of the driver. "
+            "Secret: never logged or stored.",
+        ),
+        _BOTH,
+    ),
+    Option(
+        ConfigKey(
+            "cluster.ca",
+            _STRING,
+            None,
+            "A file with the certificates (PEM) to trust for coordinators, in place of the system's. Default: the "
+            "environment variable `SPARKLOG_CA` of the driver.",
         ),
         _BOTH,
     ),

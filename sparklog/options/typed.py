@@ -34,7 +34,7 @@ from sparklog.options.starting_offsets import (
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
 _START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given is used
 _END: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-_BESIDE_METADATA: Final = frozenset({"metadata", "cluster", "cluster.token", "zone"})
+_BESIDE_METADATA: Final = frozenset({"metadata", "cluster", "cluster.token", "cluster.ca", "zone"})
 
 
 class SubscribeTopics(msgspec.Struct, frozen=True, tag="topics"):

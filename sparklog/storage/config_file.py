@@ -1,6 +1,6 @@
 """The config file of a process (conf/sparklog.toml): the cluster's address, and the settings of its stores.
 
-    cluster = "s3://bucket/prefix"
+    cluster = "s3://bucket/prefix"       # or, for coordinators: [cluster] with url, token and ca
 
     [storage.metadata]
     endpoint_url = "http://127.0.0.1:9000"
@@ -21,7 +21,10 @@ from sparklog.core.config.storage import StorageSettings, storage_settings
 from sparklog.core.errors import InvalidOption
 
 CONFIG_VARIABLE: Final = "SPARKLOG_CONFIG"
+TOKEN_VARIABLE: Final = "SPARKLOG_TOKEN"
+CA_VARIABLE: Final = "SPARKLOG_CA"
 _KEYS: Final = ("cluster", "storage")
+_CLUSTER_KEYS: Final = ("url", "token", "ca")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +49,37 @@ def read_config_file(path: str, named_by: str) -> ConfigFile:
     for key in tables:
         if key not in _KEYS:
             raise InvalidOption(f"{where}: wanted {', '.join(_KEYS)}, found {key!r}{did_you_mean(key, _KEYS)}")
-    address = tables.get("cluster")
-    if address is not None and (not isinstance(address, str) or not address):
-        raise InvalidOption(f'{where}: wanted cluster = "URL", found {address!r}')
-    return ConfigFile(address, _storage(tables.get("storage", {}), where))
+    cluster = _cluster(tables.get("cluster", {}), where)
+    stores = storage_settings(_storage(tables.get("storage", {}), where), cluster.get("token"), cluster.get("ca"))
+    return ConfigFile(cluster.get("url"), stores)
 
 
 def settings_here(given: StorageSettings) -> StorageSettings:
-    """The settings that apply in this process: `given` takes precedence over the file that SPARKLOG_CONFIG names."""
+    """The settings that apply in this process.
+
+    `given` takes precedence over SPARKLOG_TOKEN and SPARKLOG_CA, and these over the file that SPARKLOG_CONFIG names.
+    """
+    here = given.over(StorageSettings(token=os.environ.get(TOKEN_VARIABLE), ca=os.environ.get(CA_VARIABLE)))
     path = os.environ.get(CONFIG_VARIABLE)
-    return given.over(read_config_file(path, CONFIG_VARIABLE).storage) if path else given
+    return here.over(read_config_file(path, CONFIG_VARIABLE).storage) if path else here
 
 
-def _storage(tables: Any, where: str) -> StorageSettings:
+def _cluster(cluster: Any, where: str) -> dict[str, str]:
+    """`cluster`: its address, or a table. Errors show no value of a table: it may be the token."""
+    if isinstance(cluster, dict):
+        for key, value in cluster.items():
+            if key not in _CLUSTER_KEYS:
+                wanted = f"[cluster] wants {', '.join(_CLUSTER_KEYS)}"
+                raise InvalidOption(f"{where}: {wanted}, found {key!r}{did_you_mean(key, _CLUSTER_KEYS)}")
+            if not isinstance(value, str) or not value:
+                raise InvalidOption(f"{where}: [cluster] {key}: wanted a string, found another value")
+        return cluster
+    if not isinstance(cluster, str) or not cluster:
+        raise InvalidOption(f'{where}: wanted cluster = "URL", found {cluster!r}')
+    return {"url": cluster}
+
+
+def _storage(tables: Any, where: str) -> dict[str, str]:
     """The settings in the `[storage.<store>]` tables. Errors never show a value: it may be a secret."""
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise InvalidOption(f"{where}: wanted tables [storage.<store>], found another value")
@@ -70,4 +91,4 @@ def _storage(tables: Any, where: str) -> StorageSettings:
                     f"{where}: [storage.{store}] {key}: wanted a string, a number or true or false, found another value"
                 )
             settings[f"{store}.{key}"] = str(value).lower() if isinstance(value, bool) else str(value)
-    return storage_settings(settings)
+    return settings

@@ -8,6 +8,8 @@ from functools import lru_cache
 import msgspec
 
 from sparklog.core.errors import (
+    AccessRefused,
+    AuthenticationFailed,
     Conflict,
     Damaged,
     InvalidInput,
@@ -56,6 +58,10 @@ def http_status(error: SparklogError) -> int:
             return 404
         case Conflict():
             return 409
+        case AuthenticationFailed():
+            return 401
+        case AccessRefused():
+            return 403
         case Damaged():
             return 500
         case _:

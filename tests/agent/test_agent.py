@@ -19,7 +19,14 @@ from sparklog.core.commands import (
     MoveReplicas,
     ReportReplicas,
 )
-from sparklog.core.errors import BrokerIdNotRegistered, OutcomeUnknown, StaleBrokerEpoch, StoreFull, StoreUnavailable
+from sparklog.core.errors import (
+    BrokerIdNotRegistered,
+    ClusterAuthorizationFailed,
+    OutcomeUnknown,
+    StaleBrokerEpoch,
+    StoreFull,
+    StoreUnavailable,
+)
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.log.object_copy import Fetched, SourceFailure
@@ -300,6 +307,20 @@ def test_a_full_store_waits_and_goes_on(world: ReplicatedCluster) -> None:
     agent = DrivenAgent(world, "c", before=fail).run(5_000)
     assert agent.said("error") == ["STORE_FULL: c is full"]
     full = False
+    agent.run(40_000)
+    assert world.replicas() == "a:abc a3 b3 c3"
+
+
+def test_an_agent_without_the_right_waits_until_somebody_grants_it(world: ReplicatedCluster) -> None:
+    world.write("2", on="ab")
+    refused = True
+
+    def fail(request: Request) -> Reply:
+        return ClusterAuthorizationFailed("not c") if refused and isinstance(request, Submit) else None
+
+    agent = DrivenAgent(world, "c", before=fail).run(5_000)
+    assert agent.said("error") == ["CLUSTER_AUTHORIZATION_FAILED: not c"]
+    refused = False
     agent.run(40_000)
     assert world.replicas() == "a:abc a3 b3 c3"
 

@@ -65,7 +65,16 @@ def test_the_verbs_are_those_of_this_version() -> None:
         *(f"topic {verb}" for verb in ("create", "list", "describe", "alter", "add-partitions", "delete", "offsets")),
         *(f"store {verb}" for verb in ("add", "list", "fence", "remove")),
         *(f"replica {verb}" for verb in ("list", "move", "elect")),
-        *("produce", "consume", "agent", "segment list", "segment dump", "coordinator", "coordinator resign"),
+        *(
+            "produce",
+            "consume",
+            "agent",
+            "segment list",
+            "segment dump",
+            "coordinator",
+            "coordinator resign",
+            "coordinator token",
+        ),
         *("chain tail", "chain state", "chain snapshot", "chain write"),
         *("job roll", "job retention", "job vacuum", "job replication", "job status"),
     }

@@ -12,7 +12,7 @@ import msgspec
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import ClaimCoordination
-from sparklog.core.errors import NotController, OutcomeUnknown, SparklogError, TryAgain
+from sparklog.core.errors import AuthenticationFailed, NotController, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply, http_status
 from sparklog.wire.messages import CONTENT_TYPE, ClusterReply, SubmitReply, SubmitRequest
@@ -24,7 +24,7 @@ class ScriptedCoordinator:
 
     "drop": it is committed, and the connection ends without a reply. "lose": the same, and nothing was done.
     "away": this process leads no more. "busy": too many commands wait. "unknown": it can't say what became of it.
-    "text": an answer of some other server. "torn": a reply that can't be read.
+    "text": an answer of some other server. "torn": a reply that can't be read. "refused": the token is not good.
     """
 
     cluster: Cluster
@@ -48,6 +48,8 @@ class ScriptedCoordinator:
         try:
             if what == "away":
                 raise NotController("another process leads")
+            if what == "refused":
+                raise AuthenticationFailed("the token is not one of this coordinator's")
             if what == "busy":
                 raise TryAgain("500 commands wait already")
             result = self.cluster.connection.committer.commit_here(request.submission)

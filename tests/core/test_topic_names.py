@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import InvalidTopic
-from sparklog.core.topic_names import check_no_collision, check_topic_name
+from sparklog.core.topic_names import INTERNAL_TOPICS, check_no_collision, check_not_internal, check_topic_name
 
 
 @pytest.mark.parametrize("name", ["orders", "A", "a.b_c-9", "...", "_", "-", "x" * 249])
@@ -30,6 +30,15 @@ def test_illegal_names_are_refused_and_the_fault_named(name: str, found: str) ->
         check_topic_name(name)
     assert found in str(raised.value)
     assert str(raised.value).startswith("INVALID_TOPIC_EXCEPTION: a topic name is 1 to 249 of")
+
+
+def test_internal_topics_are_those_of_kafka_by_their_whole_names() -> None:
+    assert {"__consumer_offsets", "__transaction_state"} < INTERNAL_TOPICS
+    for name in INTERNAL_TOPICS:
+        with pytest.raises(InvalidTopic, match=f"'{name}' is the name of an internal topic of Kafka, which nobody"):
+            check_not_internal(name)
+    for name in ("consumer_offsets", "__consumer_offsets2", "__other", "__Consumer_Offsets"):
+        check_not_internal(name)
 
 
 def test_names_that_differ_only_in_dot_against_underscore_collide() -> None:

@@ -47,9 +47,9 @@ class RunningCoordinators:
     url: str
     started: list[RunningCoordinator] = field(default_factory=list)
 
-    def start(self) -> RunningCoordinator:
+    def start(self, *options: str) -> RunningCoordinator:
         """A further one, once it serves."""
-        command = [sys.executable, "-m", "sparklog", "--cluster", self.url, "--format", "json", "coordinator"]
+        command = [sys.executable, "-m", "sparklog", "--cluster", self.url, "--format", "json", "coordinator", *options]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         running = RunningCoordinator(process)
         self.started.append(running)

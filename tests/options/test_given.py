@@ -28,7 +28,11 @@ def test_names_match_without_case(name: str) -> None:
         ("txnversoin", Side.BATCH_WRITE, "not an option of a batch write; did you mean txnVersion?"),
         ("bootstrap.servers", Side.BATCH_READ, "not an option of a batch read; did you mean kafka.bootstrap.servers?"),
         ("checkpointLocatoin", Side.BATCH_WRITE, "not an option of a batch write; did you mean checkpointLocation?"),
-        ("zzz", Side.BATCH_WRITE, "not an option of a batch write; there are cluster, cluster.token, topic, acks"),
+        (
+            "zzz",
+            Side.BATCH_WRITE,
+            "not an option of a batch write; there are cluster, cluster.token, cluster.ca, topic, acks",
+        ),
         ("path", Side.BATCH_READ, "a batch read takes no path; name the cluster with the option cluster and its topic"),
     ],
 )

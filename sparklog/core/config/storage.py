@@ -20,11 +20,14 @@ class StorageSettings(msgspec.Struct, frozen=True):
     """Settings of stores and of the cluster. The `repr` hides the secrets.
 
     `plain` and `secret` map "store.key" to a value. The names are in lower case, because Spark passes them on that way.
+    `token` is for coordinators, and a secret. `ca` is the file with the certificates to trust in their place of the
+    system's. Both stay in the process that talks to coordinators: tasks don't.
     """
 
     plain: Mapping[str, str] = {}
     secret: Mapping[str, str] = {}
     token: str | None = None
+    ca: str | None = None
 
     def without_secrets(self) -> StorageSettings:
         """The settings that may travel to executors, which take secrets and their ids from their own environment."""
@@ -35,7 +38,10 @@ class StorageSettings(msgspec.Struct, frozen=True):
     def over(self, other: StorageSettings) -> StorageSettings:
         """These settings; where they say nothing, those of `other`."""
         return StorageSettings(
-            {**other.plain, **self.plain}, {**other.secret, **self.secret}, self.token if self.token else other.token
+            {**other.plain, **self.plain},
+            {**other.secret, **self.secret},
+            self.token or other.token,
+            self.ca or other.ca,
         )
 
     def of(self, store: str, *, at_root: bool = False) -> dict[str, str]:
@@ -48,16 +54,15 @@ class StorageSettings(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         token = "None" if self.token is None else "***"
-        return (
-            f"StorageSettings(plain={dict(self.plain)!r}, secret={dict.fromkeys(self.secret, '***')!r}, token={token})"
-        )
+        secret = dict.fromkeys(self.secret, "***")
+        return f"StorageSettings(plain={dict(self.plain)!r}, secret={secret!r}, token={token}, ca={self.ca!r})"
 
 
-def storage_settings(given: Mapping[str, str], token: str | None = None) -> StorageSettings:
+def storage_settings(given: Mapping[str, str], token: str | None = None, ca: str | None = None) -> StorageSettings:
     """Settings from a map of "store.key" names, with the secrets separated out."""
     folded = {name.lower(): value for name, value in given.items()}
     secret = {name: value for name, value in folded.items() if name.rpartition(".")[2] in SECRET_STORAGE_KEYS}
-    return StorageSettings({name: value for name, value in folded.items() if name not in secret}, secret, token)
+    return StorageSettings({name: value for name, value in folded.items() if name not in secret}, secret, token, ca)
 
 
 def _is_key(name: str, prefix: str) -> bool:

@@ -29,6 +29,7 @@ from sparklog.core.replication.append import Acks, HeldSlice, append, at_end, co
 from sparklog.core.replication.election import take_over
 from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.state import ClusterState, Partition, Store
+from sparklog.core.topic_names import check_not_internal
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -230,7 +231,9 @@ def check_holder(state: ClusterState, holder: Holder) -> Store:
 
 
 def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Replication]:
-    """The replicas of the partitions written to. Checks that they exist and that the command's epochs are current."""
+    """The replicas of the partitions written to. Checks that they exist, that the command's epochs are current, and
+    that no topic is internal.
+    """
     epochs = {TopicPartition(begun.topic_id, begun.partition): begun.leader_epoch for begun in command.epochs}
     replicas_of: dict[TopicPartition, Replication] = {}
     for slice_ in command.slices:
@@ -238,6 +241,7 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
         if topic_partition in replicas_of:
             continue
         replicas = replicas_of[topic_partition] = existing_partition(state, topic_partition).replication
+        check_not_internal(state.topics[slice_.topic_id].name)
         epoch = epochs.get(topic_partition)
         if epoch is None:
             raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")

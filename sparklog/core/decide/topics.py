@@ -39,7 +39,7 @@ from sparklog.core.replication.partition import Change, Replication, created
 from sparklog.core.replication.store_changes import min_isr_changed, reachable_changed
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.store_ids import check_store_ids, check_zone
-from sparklog.core.topic_names import check_no_collision, check_topic_name
+from sparklog.core.topic_names import check_no_collision, check_not_internal, check_topic_name
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 
 MAX_PARTITIONS = 100_000  # of one topic: their assignment must fit into one entry
@@ -66,6 +66,7 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
 def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Record, ...]:
     """A new topic, with its partitions spread over the stores or assigned by hand."""
     check_topic_name(command.name)
+    check_not_internal(command.name)
     if command.name in state.topic_ids:
         raise TopicAlreadyExists(f"topic {command.name} exists")
     check_no_collision(command.name, state.topic_ids)

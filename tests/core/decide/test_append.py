@@ -17,6 +17,7 @@ from sparklog.core.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
     InvalidRequiredAcks,
+    InvalidTopic,
     Landed,
     NotEnoughReplicas,
     NotLeaderOrFollower,
@@ -561,3 +562,15 @@ def test_the_slices_of_a_write_are_gone_through_as_often_however_many_partitions
     objects = tuple(each.objects[0] for each in writes)
     log.decide(Append(objects, slices, tuple(each.epochs[0] for each in writes)))
     assert slices.passes < 20
+
+
+# M: N-05
+def test_an_internal_topic_is_not_written_to(log: DecidedLog) -> None:
+    """A version before this rule may have created one."""
+    topic = log.state.topics[TOPIC]
+    command = log.append_of()
+    log.state.topics[TOPIC] = msgspec.structs.replace(topic, name="__consumer_offsets")
+    with pytest.raises(InvalidTopic, match="'__consumer_offsets' is the name of an internal topic of Kafka"):
+        log.decide(command)
+    log.state.topics[TOPIC] = topic
+    assert log.decide(command).records

@@ -134,6 +134,11 @@ def test_leaders_are_spread_over_the_stores_and_begin_elsewhere_for_each_topic(l
         (CreateTopic("orders"), TopicAlreadyExists, "topic orders exists"),
         (CreateTopic("a b"), InvalidTopic, "has ' '"),
         (CreateTopic(""), InvalidTopic, "it is empty"),
+        (
+            CreateTopic("__consumer_offsets"),
+            InvalidTopic,
+            "is the name of an internal topic of Kafka",
+        ),
         (CreateTopic("t", 0), InvalidPartitions, "1 to 100000 partitions, found 0"),
         (CreateTopic("t", -1), InvalidPartitions, "found -1"),
         (CreateTopic("t", 100_001), InvalidPartitions, "found 100001"),

@@ -1,0 +1,154 @@
+"""The gate before all routes of a coordinator: who is the caller, and may he do what he asks for?
+
+Each route states what it needs; one that states nothing is refused, so that a new one can't be open by mistake. Nothing
+of a request but its headers is read before that. A standby does the same checks as the one that leads.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sparklog.coordinator.access_file import token_hash
+from sparklog.coordinator.audit import audit_refused
+from sparklog.coordinator.exchange import answer
+from sparklog.core.access import ANONYMOUS, Access, Need, Principal, Verb, check_access
+from sparklog.core.errors import AuthenticationFailed, ClusterAuthorizationFailed, SparklogError
+from sparklog.core.state import ClusterState
+from sparklog.wire.errors import error_reply, http_status
+from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT
+
+MAX_TOKEN: Final = 512  # characters
+_LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Openness(Enum):
+    """What a route may state instead of a right."""
+
+    EVERYBODY = "everybody, also without a token"
+    EVERY_PRINCIPAL = "everybody with a token"
+    BY_COMMAND = "what the command in the body needs: the route checks it"
+
+
+# What each route needs, by its path as the route has it.
+NEEDS: Final[Mapping[str, Need | Openness]] = {
+    SUBMIT: Openness.BY_COMMAND,
+    HEARTBEAT: Need(Verb.MAINTAIN),
+    CLUSTER: Openness.EVERY_PRINCIPAL,
+    "/healthz": Openness.EVERYBODY,
+    "/readyz": Openness.EVERYBODY,
+}
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who sent a request, and from which address."""
+
+    principal: Principal
+    address: str
+
+
+def caller_of(request: Request) -> Caller:
+    """The caller of a request that has passed the gate."""
+    caller = request.scope["sparklog.caller"]
+    assert isinstance(caller, Caller)
+    return caller
+
+
+class Gate:
+    """ASGI middleware. `access` gives the access file in force; it is None for a coordinator without one.
+
+    Without an access file, whoever reaches this machine's own address may do everything. `hosts` are then the names
+    under which it may be asked, so that a page in a browser can't ask it under a name of its own (DNS rebinding).
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        routes: Sequence[BaseRoute],
+        state: Callable[[], ClusterState],
+        access: Callable[[], Access] | None,
+        hosts: Sequence[str] = (),
+    ) -> None:
+        self.app = app
+        self._routes = routes
+        self._state = state
+        self._access = access
+        self._hosts = (*_LOCAL_NAMES, *hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no route speaks anything else
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        request = Request(scope)
+        address = scope["client"][0] if scope.get("client") else ""
+        need = self._need(scope)
+        principal = ANONYMOUS
+        try:
+            if need is not Openness.EVERYBODY:
+                principal = self._principal(request)
+            if need is None:
+                raise ClusterAuthorizationFailed(f"no right is stated for {request.url.path[:200]}: nobody has it")
+            if isinstance(need, Need):
+                check_access(principal, need, self._state())
+        except SparklogError as error:
+            audit_refused(principal.name, address, f"{request.method} {request.url.path}", error)
+            refusal = answer(request, error_reply(error), http_status(error))
+            if isinstance(error, AuthenticationFailed):
+                refusal.headers["www-authenticate"] = "Bearer"
+            await refusal(scope, receive, send)
+            return
+        scope["sparklog.caller"] = Caller(principal, address)
+        await self.app(scope, receive, send)
+
+    def _need(self, scope: Scope) -> Need | Openness | None:
+        """What the route of the request needs. A path without a route needs a token, to be told that there is none."""
+        for route in self._routes:
+            if route.matches(scope)[0] is not Match.NONE:
+                return NEEDS.get(getattr(route, "path", ""))
+        return Openness.EVERY_PRINCIPAL
+
+    def _principal(self, request: Request) -> Principal:
+        """Who the caller is. Raises AuthenticationFailed, ClusterAuthorizationFailed."""
+        if self._access is None:
+            self._check_host(request)
+            return ANONYMOUS
+        given = request.headers.getlist("authorization")
+        if not given:
+            raise AuthenticationFailed("wanted a token in the header Authorization, found none: set SPARKLOG_TOKEN")
+        scheme, _, token = given[0].partition(" ")
+        if len(given) > 1 or scheme.lower() != "bearer" or not 0 < len(token) <= MAX_TOKEN:
+            raise AuthenticationFailed("wanted one header 'Authorization: Bearer TOKEN', found another form of it")
+        principal = self._access().of_token(token_hash(token))
+        if principal is None:
+            raise AuthenticationFailed(
+                "the token is not one of this coordinator's: set SPARKLOG_TOKEN to one that is in its access file "
+                "('sparklog coordinator token' draws one)"
+            )
+        return principal
+
+    def _check_host(self, request: Request) -> None:
+        host = request.headers.get("host", "localhost").lower()
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name not in self._hosts and not _is_loopback(name):
+            raise ClusterAuthorizationFailed(
+                f"without an access file a coordinator is asked under {', '.join(self._hosts)} only, "
+                f"found {name[:200]!r}"
+            )
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,227 @@
+"""Who may do what: principals with rights per topic and verb, and the right that each command needs.
+
+A right is `verb:topic`, as in `write:orders`, `read:orders-*` or `maintain:*`. Whoever has any right on a topic may
+also describe it. What concerns the cluster as a whole needs the verb on all topics, `verb:*`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final, assert_never
+
+import msgspec
+
+from sparklog.core.commands import (
+    AddPartitions,
+    AgentDown,
+    AgentUp,
+    AllocateProducer,
+    AlterTopic,
+    Append,
+    ClaimCoordination,
+    Command,
+    ConfirmDeleted,
+    CreateCluster,
+    CreateTopic,
+    DeleteTopic,
+    DropLagging,
+    ElectLeaders,
+    FenceStore,
+    ForgetApplications,
+    MoveLogStart,
+    MoveReplicas,
+    RaiseFloor,
+    RegisterStore,
+    RemoveStore,
+    ReportJob,
+    ReportLoss,
+    ReportReplicas,
+    ResignCoordination,
+    Swap,
+)
+from sparklog.core.config.key import did_you_mean
+from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, TopicAuthorizationFailed
+from sparklog.core.state import ClusterState
+from sparklog.core.topic_names import MAX_LENGTH
+from sparklog.core.types import TopicId
+
+ALL: Final = "*"
+_PATTERN: Final = re.compile(r"[a-zA-Z0-9._-]*\*?")
+_SHOWN: Final = 3  # topics in an error
+
+
+class Verb(StrEnum):
+    """What a right allows. DESCRIBE comes with each of the others."""
+
+    READ = "read"
+    WRITE = "write"
+    DESCRIBE = "describe"
+    ALTER = "alter"
+    MAINTAIN = "maintain"
+
+
+class Right(msgspec.Struct, frozen=True):
+    """A verb on one topic, or on all whose names begin with what is before the `*` at the end of `topics`."""
+
+    verb: Verb
+    topics: str
+
+    def covers(self, verb: Verb, topic: str) -> bool:
+        """Whether the right allows this on the topic of this name, or on the cluster if `topic` is `*`."""
+        if verb is not self.verb and verb is not Verb.DESCRIBE:
+            return False
+        if topic == ALL or not self.topics.endswith(ALL):
+            return topic == self.topics
+        return topic.startswith(self.topics[:-1])
+
+    def __str__(self) -> str:
+        return f"{self.verb}:{self.topics}"
+
+
+def parse_right(text: str) -> Right:
+    """The right of a text like `write:orders-*`. Raises InvalidConfig."""
+    verb, colon, topics = text.partition(":")
+    if not colon:  # it may be a token in the wrong place
+        raise InvalidConfig("wanted a right like write:orders, read:orders-* or alter:*, found a text without ':'")
+    if not topics or len(topics) > MAX_LENGTH or _PATTERN.fullmatch(topics) is None:
+        raise InvalidConfig(f"wanted a right like write:orders, read:orders-* or alter:*, found {text[:80]!r}")
+    if verb not in list(Verb):
+        raise InvalidConfig(f"wanted {', '.join(Verb)} before the ':', found {text[:80]!r}{did_you_mean(verb, Verb)}")
+    return Right(Verb(verb), topics)
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Somebody who sends requests: a person, a job, an agent."""
+
+    name: str
+    rights: tuple[Right, ...] = ()
+
+    def may(self, verb: Verb, topic: str) -> bool:
+        """Whether the principal has this right on a topic; with `*`, on the cluster."""
+        return any(right.covers(verb, topic) for right in self.rights)
+
+
+# Everybody who reaches a coordinator that listens on its own machine only and has no access file.
+ANONYMOUS: Final = Principal("anonymous", tuple(Right(verb, ALL) for verb in Verb))
+
+
+class Access(msgspec.Struct, frozen=True):
+    """The principals, each with the SHA-256 of its tokens in hexadecimal digits."""
+
+    principals: tuple[tuple[Principal, tuple[str, ...]], ...]
+
+    def of_token(self, sha256: str) -> Principal | None:
+        """The principal of the token with this hash. All hashes are compared, each in constant time."""
+        found = None
+        for principal, hashes in self.principals:
+            for known in hashes:
+                if hmac.compare_digest(known, sha256):
+                    found = principal
+        return found
+
+
+class Need(msgspec.Struct, frozen=True):
+    """The right that a request needs: `verb` on all of `topics`, by name or id; without topics, on the cluster.
+
+    With `any_topic`, the right on at least one topic is enough. Nobody has the right if `verb` is None.
+    """
+
+    verb: Verb | None
+    topics: tuple[str | TopicId, ...] = ()
+    any_topic: bool = False
+
+
+def need_of(command: Command) -> Need:
+    """The right that a command needs. The last case is a type error if a command is forgotten."""
+    match command:
+        case Append():
+            topics = _topics_of(command)
+            return Need(Verb.WRITE, topics, any_topic=not topics)
+        case AllocateProducer():
+            return Need(Verb.WRITE, any_topic=True)
+        case CreateTopic():
+            return Need(Verb.ALTER, (command.name,))
+        case AlterTopic() | AddPartitions() | DeleteTopic():
+            return Need(Verb.ALTER, (command.topic_id,))
+        case Swap() | MoveLogStart():
+            return Need(Verb.MAINTAIN, (command.topic_id,))
+        case ReportJob():
+            return Need(Verb.MAINTAIN, any_topic=True)
+        case ConfirmDeleted() | RaiseFloor() | ForgetApplications():
+            return Need(Verb.MAINTAIN)
+        case AgentUp() | AgentDown() | ReportLoss() | ReportReplicas() | DropLagging():
+            return Need(Verb.MAINTAIN)
+        case RegisterStore() | FenceStore() | RemoveStore() | ElectLeaders() | MoveReplicas():
+            return Need(Verb.ALTER)
+        case CreateCluster() | ResignCoordination():
+            return Need(Verb.ALTER)
+        case ClaimCoordination():
+            return Need(None)
+        case _:
+            assert_never(command)
+
+
+def unknown_topics(need: Need, state: ClusterState) -> bool:
+    """Whether the need names a topic id that the state doesn't know: it was deleted, or is too new, or never was."""
+    return any(isinstance(topic, int) and topic not in state.topics for topic in need.topics)
+
+
+def topic_names(need: Need, state: ClusterState) -> list[str]:
+    """The topics of a need by name, for the audit; those that the state doesn't know by id, as `#5`."""
+    return [name if name is not None else f"#{topic}" for topic, name in _named(need, state)]
+
+
+def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
+    """Raise TopicAuthorizationFailed or ClusterAuthorizationFailed if the principal lacks the right.
+
+    The error is the same whether or not a topic exists: one that the principal may not describe is named as the request
+    named it.
+    """
+    if need.verb is None:
+        raise ClusterAuthorizationFailed(
+            f"{principal.name} has no right to claim: a coordinator claims at the metadata location itself"
+        )
+    if need.any_topic:
+        if not any(right.covers(need.verb, right.topics) for right in principal.rights):
+            raise TopicAuthorizationFailed(_refusal(principal, need.verb, "any topic", f"{need.verb}:TOPIC"))
+        return
+    if not need.topics:
+        if not principal.may(need.verb, ALL):
+            raise ClusterAuthorizationFailed(_refusal(principal, need.verb, "the cluster", f"{need.verb}:*"))
+        return
+    refused = [
+        name if name is not None and (isinstance(topic, str) or principal.may(Verb.DESCRIBE, name)) else f"#{topic}"
+        for topic, name in _named(need, state)
+        if not principal.may(need.verb, ALL if name is None else name)
+    ]
+    if refused:
+        shown = ", ".join(f"{name[:MAX_LENGTH]!r}" for name in refused[:_SHOWN])
+        more = f" and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
+        raise TopicAuthorizationFailed(_refusal(principal, need.verb, f"topic {shown}{more}", f"{need.verb}:TOPIC"))
+
+
+def _refusal(principal: Principal, verb: Verb, what: str, wanted: str) -> str:
+    has = ", ".join(map(str, principal.rights)) or "none"
+    return (
+        f"{principal.name} has no right to {verb} {what}: wanted a right like {wanted}, found {has}; "
+        "rights are granted in the coordinator's access file"
+    )
+
+
+def _named(need: Need, state: ClusterState) -> Iterator[tuple[str | TopicId, str | None]]:
+    """Each topic as the need has it, and its name if it is known."""
+    for topic in need.topics:
+        if isinstance(topic, str):
+            yield topic, topic
+        else:
+            known = state.topics.get(topic)
+            yield topic, None if known is None else known.name
+
+
+def _topics_of(command: Append) -> tuple[TopicId, ...]:
+    """All topics that an append names anywhere."""
+    named: Iterable[TopicId] = (slice_.topic_id for slice_ in command.slices)
+    return tuple(sorted({*named, *(epoch.topic_id for epoch in command.epochs), *command.keyless}))

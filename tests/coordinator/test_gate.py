@@ -1,0 +1,351 @@
+"""The gate of a coordinator: every route, every command, every right; what is refused is refused unread, and noted."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import product
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from sparklog.chain.committer import new_command_id
+from sparklog.coordinator import gate as gate_module
+from sparklog.coordinator.app import app_of
+from sparklog.coordinator.gate import NEEDS, Gate, Openness
+from sparklog.coordinator.service import Service
+from sparklog.core.access import Access, Need, Principal, Verb, parse_right
+from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
+from sparklog.core.types import EntryNumber, StoreId, TopicId
+from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, Heartbeat, SubmitRequest
+from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
+from tests.coordinator.asgi import Answer, request
+from tests.coordinator.test_app import error_in, served
+from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, an_append, of_topic
+
+T = TypeVar("T")
+TOKEN = "sparklog_the-token-of-anna"
+
+
+def access(*rights: str, token: str = TOKEN) -> Access:
+    anna = Principal("anna", tuple(map(parse_right, rights)))
+    return Access(((anna, (hashlib.sha256(token.encode()).hexdigest(),)),))
+
+
+def bearer(token: str = TOKEN) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def chain() -> Member:
+    return new_chain()
+
+
+def with_access(
+    chain: Member, rights: Access, work: Callable[[Service, Starlette], Awaitable[T]], *, leads: bool = True
+) -> T:
+    """Run `work` against a coordinator with this access file."""
+    return served(chain, lambda service, _: work(service, app_of(service, lambda: rights)), leads=leads)
+
+
+def submit_body(chain: Member, command: Command, *, in_doubt: bool = False) -> bytes:
+    n = EntryNumber(chain.follower.head.n)
+    wanted = SubmitRequest(
+        chain.follower.state.chain_id, n, Submission(new_command_id(), n, command, in_doubt), TIMEOUT_MS
+    )
+    return msgspec.msgpack.encode(wanted)
+
+
+def audited(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [json.loads(each.getMessage()) for each in caplog.records if each.name == "sparklog.audit"]
+
+
+# ---- routes -------------------------------------------------------------------------------------------
+
+
+def test_every_route_states_what_it_needs_and_nothing_else_is_stated(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> set[str]:
+        return {getattr(route, "path", "") for route in app.routes}
+
+    assert served(chain, work, leads=False) == set(NEEDS)
+
+
+# M: N-05
+@pytest.mark.parametrize("path", NEEDS)
+def test_every_route_but_those_for_probes_asks_for_a_token(chain: Member, path: str) -> None:
+    is_open = NEEDS[path] is Openness.EVERYBODY
+    wrong: list[dict[str, str]] = [
+        {},
+        bearer("wrong"),
+        bearer(""),
+        bearer(TOKEN + "x"),
+        bearer(TOKEN[:-1]),
+        bearer(TOKEN.upper()),
+        bearer("x" * 100_000),
+        bearer(f"{TOKEN} {TOKEN}"),
+        {"authorization": TOKEN},
+        {"authorization": f"Basic {TOKEN}"},
+        {"cookie": f"token={TOKEN}"},
+        {"x-token": TOKEN},
+    ]
+
+    async def work(service: Service, app: Starlette) -> list[Answer]:
+        method = "POST" if path in (SUBMIT, HEARTBEAT) else "GET"
+        return [await request(app, method, path, [b"x" * 10], headers) for headers in wrong]
+
+    for answer in with_access(chain, access("alter:*", "maintain:*"), work):
+        assert (answer.status == 401) is not is_open
+        if not is_open:
+            assert (error_in(answer).code, answer.chunks_read) == ("SASL_AUTHENTICATION_FAILED", 0)
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert TOKEN.encode() not in answer.body
+
+
+def test_two_tokens_in_one_request_are_refused(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> list[int]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        headers = [(b"authorization", f"Bearer {text}".encode()) for text in (TOKEN, "other")]
+        scope = {"type": "http", "method": "GET", "path": CLUSTER, "query_string": b"", "headers": headers}
+        await app(scope, receive, send)
+        return [sent[0]["status"]]
+
+    assert with_access(chain, access("alter:*"), work) == [401]
+
+
+@pytest.mark.parametrize("path", [path for path, need in NEEDS.items() if isinstance(need, Need)])
+@pytest.mark.parametrize("verb", Verb)
+def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: Verb) -> None:
+    need = NEEDS[path]
+    assert isinstance(need, Need)
+    beat = msgspec.msgpack.encode(Heartbeat(chain.follower.state.chain_id, StoreId("a"), 0))
+
+    async def work(service: Service, app: Starlette) -> Answer:
+        return await request(app, "POST" if path == HEARTBEAT else "GET", path, [beat], bearer())
+
+    enough = verb is need.verb or need.verb is Verb.DESCRIBE
+    assert with_access(chain, access(f"{verb}:*"), work).status == (200 if enough else 403)
+    assert with_access(chain, access(f"{verb}:orders"), work).status == 403
+
+
+def test_a_route_that_states_nothing_is_refused_to_everybody(chain: Member) -> None:
+    async def hello(request: Request) -> Response:
+        return PlainTextResponse("hello")
+
+    routes = [Route("/new", hello)]
+    app = Starlette(routes=routes)
+    for rights in (None, lambda: access("alter:*", "describe:*", "maintain:*", "read:*", "write:*")):
+        gate = Gate(app, routes=routes, state=lambda: chain.follower.state, access=rights)
+        answer = asyncio.run(request(gate, "GET", "/new", headers=bearer()))
+        assert (answer.status, error_in(answer).code) == (403, "CLUSTER_AUTHORIZATION_FAILED")
+
+
+def test_what_is_no_route_is_named_so_to_principals_only(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> list[int]:
+        without = await request(app, "GET", "/x")
+        return [without.status, (await request(app, "GET", "/x", headers=bearer())).status]
+
+    assert with_access(chain, access(), work) == [401, 404]
+
+
+def test_only_http_passes(chain: Member) -> None:
+    sent: list[Any] = []
+
+    async def nothing() -> dict[str, object]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def work(service: Service, app: Starlette) -> None:
+        await app({"type": "websocket", "path": CLUSTER, "headers": [], "query_string": b""}, nothing, send)
+
+    served(chain, work, leads=False)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+# ---- without an access file -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:7400", 200),
+        ("LOCALHOST", 200),
+        ("127.0.0.1:7400", 200),
+        ("127.8.8.8", 200),
+        ("[::1]:7400", 200),
+        ("advertised.example:7400", 200),
+        ("evil.example", 403),
+        ("evil.example:7400", 403),
+        ("localhost.evil.example", 403),
+        ("10.0.0.1:7400", 403),
+        ("", 403),
+    ],
+)
+def test_without_an_access_file_it_answers_under_names_of_this_machine(chain: Member, host: str, status: int) -> None:
+    """A page in a browser can't ask it under a name that resolves to this machine only now (DNS rebinding)."""
+
+    async def work(service: Service, app: Starlette) -> Answer:
+        own = app_of(service, None, ["advertised.example"])
+        return await request(own, "GET", CLUSTER, headers={"host": host})
+
+    assert served(chain, work, leads=False).status == status
+
+
+def test_without_an_access_file_everything_but_a_claim_is_allowed(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> dict[str, int]:
+        commands = [command for command, *_ in (*of_topic(ORDERS, "orders"), *OF_NO_TOPIC)]
+        bodies = {type(each).__name__: submit_body(chain, each) for each in commands}
+        return {name: (await request(app, "POST", SUBMIT, [body])).status for name, body in bodies.items()}
+
+    statuses = served(chain, work)
+    assert {name for name, status in statuses.items() if status in (401, 403)} == {"ClaimCoordination"}
+
+
+# ---- commands -------------------------------------------------------------------------------------------
+
+
+# M: N-05
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("verb", Verb)
+def test_every_command_needs_its_right_on_the_leader_and_on_a_standby(chain: Member, verb: Verb, leads: bool) -> None:
+    """Refused commands leave no trace in the chain; those that may pass get as far as the log itself."""
+    no_such = TopicId(9)  # only a right on all topics covers its id
+    commands: list[tuple[Command, Verb | None, tuple[str, ...]]] = [
+        *((command, needed, _enough(command)) for command, needed in of_topic(no_such, "new")),
+        *((command, needed, ("*", "new*", "other") if of == ANY else ("*",)) for command, needed, of in OF_NO_TOPIC),
+    ]
+
+    async def work(service: Service, app: Starlette) -> None:
+        for (command, needed, enough), pattern in product(commands, ("*", "new*", "other")):
+            own = app_of(service, partial(access, f"{verb}:{pattern}"))
+            before = service.follower.catch_up().n
+            answer = await request(own, "POST", SUBMIT, [submit_body(chain, command)], bearer())
+            refused = needed is not verb or pattern not in enough
+            assert (answer.status == 403) is refused, (command, verb, pattern, answer)
+            if refused:
+                assert service.follower.catch_up().n == before
+                assert (error_in(answer).landed, error_in(answer).retriable) == ("no", False)
+            elif not leads:
+                assert answer.status == 421
+
+    with_access(chain, access(), work, leads=leads)
+
+
+def _enough(command: Command) -> tuple[str, ...]:
+    return ("*", "new*") if isinstance(command, CreateTopic) else ("*",)
+
+
+def test_rights_on_a_topic_hold_for_its_id(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> list[Answer]:
+        bodies = [submit_body(chain, append()), submit_body(chain, DeleteTopic(ORDERS))]
+        return [await request(app, "POST", SUBMIT, [body], bearer()) for body in bodies]
+
+    wrote, deleted = with_access(chain, access("write:ord*"), work)
+    assert (wrote.status, deleted.status) == (200, 403)
+    assert error_in(deleted).code == "TOPIC_AUTHORIZATION_FAILED"
+    assert error_in(deleted).message.startswith("anna has no right to alter topic 'orders': wanted")
+
+
+def test_a_right_holds_for_a_topic_that_only_the_client_has_seen_yet(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> Answer:
+        other = member(chain.store.inner)
+        other.committer.submit(other.committer.begin(CreateTopic("newer", 1, 1)), TIMEOUT_MS)
+        return await request(app, "POST", SUBMIT, [submit_body(other, an_append(TopicId(2)))], bearer())
+
+    answer = with_access(chain, access("write:newer"), work)
+    assert (answer.status, error_in(answer).code) == (400, "INVALID_REQUEST")  # the log's own error
+
+
+# ---- audit ----------------------------------------------------------------------------------------------
+
+
+def test_the_audit_has_a_line_for_each_command_and_each_refusal(
+    chain: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sparklog.audit")
+
+    async def work(service: Service, app: Starlette) -> list[Answer]:
+        return [
+            await request(app, "POST", SUBMIT, [submit_body(chain, append())], bearer()),
+            await request(app, "POST", SUBMIT, [submit_body(chain, CreateTopic("x\n" * 900))], bearer()),
+            await request(app, "POST", SUBMIT, [submit_body(chain, CreateTopic("orders"))], bearer()),
+            await request(app, "POST", SUBMIT, [submit_body(chain, append())], bearer("wrong-token")),
+            await request(app, "GET", CLUSTER, headers=bearer()),
+            await request(app, "POST", HEARTBEAT, [b""], bearer()),
+        ]
+
+    with_access(chain, access("write:*", "alter:orders"), work)
+    lines = audited(caplog)
+    for line in lines:
+        assert line.pop("time").endswith("Z")
+        assert line.pop("address") == ""
+        assert len(line.pop("command_id", "x" * 32)) == 32
+    wrote, unnamed, existing, stranger, beat = lines
+    assert wrote == {"principal": "anna", "verb": "write", "topics": ["orders"], "kind": "append", "entry": 3}
+    assert unnamed == {
+        "principal": "anna",
+        "verb": "alter",
+        "topics": [("x\n" * 900)[:250]],
+        "kind": "create-topic",
+        "error": "TOPIC_AUTHORIZATION_FAILED",
+        "landed": "no",
+    }
+    assert (existing["error"], existing["topics"]) == ("TOPIC_ALREADY_EXISTS", ["orders"])
+    assert stranger == {
+        "principal": "anonymous",
+        "request": "POST /v1/submit",
+        "error": "SASL_AUTHENTICATION_FAILED",
+        "landed": "no",
+    }
+    assert (beat["principal"], beat["error"]) == ("anna", "CLUSTER_AUTHORIZATION_FAILED")
+    assert all("\n" not in each.getMessage() for each in caplog.records)
+    assert TOKEN not in caplog.text
+    assert "wrong-token" not in caplog.text
+
+
+def test_a_command_whose_outcome_nobody_knows_is_in_the_audit(
+    chain: Member, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "sparklog.audit")
+
+    async def work(service: Service, app: Starlette) -> Answer:
+        monkeypatch.setattr(service, "submit", None)
+        return await request(app, "POST", SUBMIT, [submit_body(chain, append())])
+
+    assert served(chain, work).status == 500
+    (line,) = audited(caplog)
+    assert (line["principal"], line["error"], line["landed"]) == ("anonymous", "COMMIT_OUTCOME_UNKNOWN", "unknown")
+
+
+def test_a_token_is_never_compared_as_text(monkeypatch: pytest.MonkeyPatch, chain: Member) -> None:
+    """Only its hash is, so that the time which a comparison takes says nothing of the token."""
+    hashed: list[str] = []
+
+    def spied(token: str) -> str:
+        hashed.append(token)
+        return hashlib.sha256(token.encode()).hexdigest()
+
+    monkeypatch.setattr(gate_module, "token_hash", spied)
+
+    async def work(service: Service, app: Starlette) -> Answer:
+        return await request(app, "GET", CLUSTER, headers=bearer())
+
+    assert with_access(chain, access("describe:*"), work).status == 200
+    assert hashed == [TOKEN]

@@ -1,0 +1,140 @@
+"""Who may do what: rights, what each command needs, and refusals that give no topic away."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import product
+
+import msgspec
+import pytest
+
+from sparklog.core.access import (
+    ANONYMOUS,
+    Access,
+    Need,
+    Principal,
+    Verb,
+    check_access,
+    need_of,
+    parse_right,
+    topic_names,
+    unknown_topics,
+)
+from sparklog.core.commands import Append, Command, CreateTopic, DeleteTopic, PartitionEpoch
+from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, SparklogError, TopicAuthorizationFailed
+from sparklog.core.types import LeaderEpoch, NewSlice, PartitionIndex, TopicId
+from tests.core.decided_log import DecidedLog
+from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, TYPES, UNKNOWN, of_topic
+
+STATE = DecidedLog().state  # topic 1 is `t`
+NAME = STATE.topics[ORDERS].name
+
+
+def principal(*rights: str) -> Principal:
+    return Principal("anna", tuple(map(parse_right, rights)))
+
+
+def refusal(who: Principal, need: Need) -> SparklogError | None:
+    try:
+        check_access(who, need, STATE)
+    except SparklogError as error:
+        return error
+    return None
+
+
+def may(who: Principal, command: Command) -> bool:
+    return refusal(who, need_of(command)) is None
+
+
+def test_every_type_of_command_is_in_the_table() -> None:
+    assert {type(command) for command, _ in of_topic(ORDERS, NAME)} | {type(row[0]) for row in OF_NO_TOPIC} == TYPES
+
+
+# M: N-05
+@pytest.mark.parametrize(("command", "verb"), of_topic(ORDERS, NAME), ids=lambda each: type(each).__name__)
+def test_a_command_of_a_topic_needs_its_verb_on_that_topic(command: Command, verb: Verb) -> None:
+    for has, pattern in product(Verb, (NAME, f"{NAME}*", "*", "other", f"{NAME}x", f"{NAME}x*")):
+        covers = pattern in (NAME, f"{NAME}*", "*")
+        assert may(principal(f"{has}:{pattern}"), command) is (has is verb and covers), (has, pattern)
+    assert may(principal(f"{verb}:other", f"{verb}:{NAME}"), command)
+    assert not may(principal(), command)
+    assert may(ANONYMOUS, command)
+
+
+@pytest.mark.parametrize(("command", "verb", "scope"), OF_NO_TOPIC, ids=lambda each: type(each).__name__)
+def test_a_command_of_the_cluster_needs_its_verb_on_all_topics(command: Command, verb: Verb | None, scope: str) -> None:
+    for has, pattern in product(Verb, (NAME, f"{NAME}*", "*")):
+        covers = scope == ANY or pattern == "*"
+        assert may(principal(f"{has}:{pattern}"), command) is (has is verb and covers), (has, pattern)
+    assert may(ANONYMOUS, command) is (verb is not None)
+
+
+@pytest.mark.parametrize("has", Verb)
+def test_whoever_has_any_right_on_a_topic_may_describe_it(has: Verb) -> None:
+    describe = Need(Verb.DESCRIBE, (NAME,))
+    assert refusal(principal(f"{has}:{NAME}"), describe) is None
+    assert refusal(principal(f"{has}:other"), describe) is not None
+    assert refusal(principal(f"{has}:{NAME}"), Need(Verb.DESCRIBE)) is not None
+    assert refusal(principal(f"{has}:*"), Need(Verb.DESCRIBE)) is None
+
+
+def test_an_append_needs_the_right_on_every_topic_that_it_names_anywhere() -> None:
+    begun = PartitionEpoch(TopicId(2), PartitionIndex(0), LeaderEpoch(0))
+    part = msgspec.convert((0, 3, 0, 1, 0, 10, 0, 1, 0, 0), NewSlice)
+    append = Append((), (part,), (begun,), keyless=(TopicId(4),))
+    assert need_of(append) == Need(Verb.WRITE, (TopicId(2), TopicId(3), TopicId(4)))
+
+
+# M: N-05
+def test_a_topic_that_may_not_be_seen_is_not_told_apart_from_none() -> None:
+    stranger, reader = principal("write:other"), principal(f"read:{NAME}")
+
+    def text(who: Principal, command: Command) -> str:
+        return str(refusal(who, need_of(command))).replace(f"#{UNKNOWN}", f"#{ORDERS}")
+
+    assert text(stranger, DeleteTopic(ORDERS)) == text(stranger, DeleteTopic(UNKNOWN))
+    assert NAME not in text(stranger, DeleteTopic(ORDERS)).partition(":")[2].partition("wanted")[0].split()
+    assert f"'{NAME}'" in text(reader, DeleteTopic(ORDERS))
+    assert text(stranger, CreateTopic(NAME)) == text(stranger, CreateTopic("nope")).replace("nope", NAME)
+
+
+def test_a_refusal_names_principal_verb_topic_and_what_to_do() -> None:
+    error = refusal(principal("write:orders-*"), need_of(CreateTopic("x")))
+    assert str(error) == (
+        "TOPIC_AUTHORIZATION_FAILED: anna has no right to alter topic 'x': wanted a right like alter:TOPIC, found "
+        "write:orders-*; rights are granted in the coordinator's access file"
+    )
+    error = refusal(principal(), Need(Verb.MAINTAIN))
+    assert isinstance(error, ClusterAuthorizationFailed)
+    assert (error.retriable, error.landed) == (False, "no")
+    assert "anna has no right to maintain the cluster: wanted a right like maintain:*, found none" in str(error)
+    many = refusal(principal(), Need(Verb.WRITE, ("a", "b", "c", "d", "e")))
+    assert isinstance(many, TopicAuthorizationFailed)
+    assert "topic 'a', 'b', 'c' and 2 more" in str(many)
+
+
+def test_topics_of_the_audit_have_names_where_they_are_known() -> None:
+    need = Need(Verb.WRITE, (ORDERS, UNKNOWN, "new"))
+    assert topic_names(need, STATE) == [NAME, f"#{UNKNOWN}", "new"]
+    assert unknown_topics(need, STATE)
+    assert not unknown_topics(Need(Verb.WRITE, (ORDERS, "new")), STATE)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "write", "write:", "write:a b", "write:*a", "write:a**", "write:" + "x" * 300, "write:*:*"]
+)
+def test_what_is_no_right_is_refused(text: str) -> None:
+    with pytest.raises(InvalidConfig, match="wanted a right like"):
+        parse_right(text)
+
+
+def test_a_verb_that_is_none_is_refused_and_the_nearest_offered() -> None:
+    with pytest.raises(InvalidConfig, match=r"wanted read, write, describe, alter, maintain .* did you mean write\?"):
+        parse_right("wirte:orders")
+
+
+def test_each_of_a_principals_tokens_is_good_and_no_other() -> None:
+    hashes = [hashlib.sha256(text.encode()).hexdigest() for text in "abcd"]
+    anna, ben = Principal("anna"), Principal("ben")
+    access = Access(((anna, (hashes[0], hashes[1])), (ben, (hashes[2],))))
+    assert [access.of_token(known) for known in hashes] == [anna, anna, ben, None]
