@@ -40,6 +40,11 @@ def run(
     host, port = _host_and_port(listen)
     with connect() as cluster, listening(host, port) as listener:
         connection = cluster.connection
+        if connection.coordinators is not None:
+            raise InvalidInput(
+                f"a coordinator reads and writes the metadata itself: --cluster {connection.url}, not the address of "
+                "another coordinator"
+            )
         config = effective_cluster(connection.follower.state.config)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listener.getsockname()[1]}"

@@ -8,6 +8,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from sparklog.coordinator.exchange import Decoders, decoded, exchange
+from sparklog.coordinator.metadata import metadata_routes
+from sparklog.coordinator.reading import Reading
 from sparklog.coordinator.service import Service
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
@@ -17,7 +19,8 @@ _heartbeat = Decoders(Heartbeat)
 
 def app_of(service: Service) -> Starlette:
     """The ASGI application of a coordinator."""
-    return Starlette(routes=[*_commits(service), *_liveness(service)])
+    reading = Reading(service.follower, service.queued_max)
+    return Starlette(routes=[*_commits(service), *metadata_routes(reading), *_liveness(service)])
 
 
 def _commits(service: Service) -> list[Route]:
