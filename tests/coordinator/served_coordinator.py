@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from starlette.types import ASGIApp
 
 from sparklog.chain.follower import Follower
 from sparklog.coordinator.app import app_of
+from sparklog.coordinator.run import listening
 from sparklog.coordinator.service import Service
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
@@ -63,7 +63,7 @@ def served_coordinator(
 
     `advertised` is the address that it writes into the chain. `certificate`: a file with key and certificate, for TLS.
     """
-    listener = socket.create_server(("127.0.0.1", port))
+    listener = listening("127.0.0.1", port)
     address = f"{'http' if certificate is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
     follower = Follower(store or open_store(metadata))
     follower.open()
