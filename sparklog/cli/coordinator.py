@@ -92,6 +92,11 @@ def run(
         audit_to(audit or "-")
     with connect() as cluster, listening(host, port) as listener:
         connection = cluster.connection
+        if connection.coordinators is not None:
+            raise InvalidInput(
+                f"a coordinator reads and writes the metadata itself: --cluster {connection.url}, not the address of "
+                "another coordinator"
+            )
         config = effective_cluster(connection.follower.state.config)
         address = advertised_address(advertise, host, listener.getsockname()[1], tls=bool(tls_certificate))
         service = Service(

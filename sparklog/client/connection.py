@@ -11,8 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sparklog.chain.follower import Follower
-from sparklog.client.calls import Calls
-from sparklog.client.coordinated import Coordinated, asked, is_coordinator
+from sparklog.client.coordinated import Coordinated
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordinators import Author
@@ -28,6 +27,9 @@ from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.stores import StorePlaces, Stores, open_metadata, open_registered, places_in, places_to_carry
 from sparklog.storage.config_file import settings_here
+from sparklog.storage.http.calls import Calls
+from sparklog.storage.http.coordinators import Coordinators, is_coordinator
+from sparklog.storage.http.store import HttpStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import absolute_url, has_timeout, join_url
 
@@ -39,21 +41,29 @@ class Connection:
     """Everything a process needs to use a cluster. Thread-safe; after a fork `shared` makes a new one."""
 
     def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
-        """Open the cluster at `url`: the place of its metadata, or a coordinator, which says where that is.
+        """Open the cluster at `url`: the place of its metadata, or addresses of coordinators, separated by commas.
 
+        Through coordinators the chain is followed without access to the metadata's place. `url` of the connection is
+        that place in any case: relative addresses of stores begin there, and tasks read the chain there.
         `settings` take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
         configuration.
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, AccessRefused.
         """
         self._settings = settings_here(settings)
         calls = Calls(partial(settings_here, settings))
-        coordinated = asked(url, calls) if is_coordinator(url) else None
-        self.url = absolute_url(url if coordinated is None else coordinated.metadata)
-        self.follower = Follower(open_metadata(self.url, self._settings))
+        self.coordinators = Coordinators(url, calls) if is_coordinator(url) else None
+        if self.coordinators is None:
+            self.url = absolute_url(url)
+            self.follower = Follower(open_metadata(self.url, self._settings))
+        else:
+            cluster = self.coordinators.cluster()
+            self.coordinators.chain_id = cluster.chain_id
+            self.url = absolute_url(cluster.metadata)
+            self.follower = Follower(HttpStore(self.coordinators))
         self.follower.open()
-        if coordinated is not None:
-            self.check_chain(coordinated.chain_id)
-        self.committer = Coordinated(self.follower, author or default_author(), calls)
+        if self.coordinators is not None:
+            self.check_chain(cluster.chain_id)
+        self.committer = Coordinated(self.follower, author or default_author(), calls, self.coordinators)
         self._stores: Stores | None = None
 
     def stores(self, state: ClusterState) -> Stores:
@@ -142,11 +152,18 @@ def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
     key = _key(url, settings)
     with _shared_lock:
         connection = _shared.get(key)
-        if connection is None or not connection.follower.is_same_chain():
+        if connection is None or not _is_same(connection):
             for inherited in [shared_key for shared_key in _shared if shared_key[0] != key[0]]:
                 del _shared[inherited]
             connection = _shared[key] = Connection(url, settings=settings)
         return connection
+
+
+def _is_same(connection: Connection) -> bool:
+    try:
+        return connection.follower.is_same_chain()
+    except InconsistentClusterId:  # its coordinators serve another cluster by now
+        return False
 
 
 def _key(url: str, settings: StorageSettings) -> _Key:

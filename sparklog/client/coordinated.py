@@ -1,117 +1,93 @@
 """Commits in a cluster that may have a coordinator: there while one is in force, else by the process itself.
 
-Safety does not depend on the choice. A command keeps its id and `n0` wherever and however often it is sent, so it is
-applied once (rule C2).
+A client that has only the addresses of coordinators can't commit by itself: while nobody coordinates, it waits. Safety
+does not depend on the choice. A command keeps its id and `n0` wherever and however often it is sent, so it is applied
+once (rule C2). `delivery.py` decides when to send again; `group_submit.py` sends what several threads submit together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import msgspec
-import urllib3
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
 from sparklog.chain.follower import Follower
-from sparklog.client.calls import Calls
+from sparklog.client.delivery import Delivery
+from sparklog.client.group_submit import GRACE_MS, CommandOutcome, GroupSubmit
 from sparklog.core.commands import Submission
 from sparklog.core.coordinators import Author, Coordinator
-from sparklog.core.errors import (
-    AccessRefused,
-    InvalidInput,
-    Landed,
-    NotController,
-    OutcomeUnknown,
-    SparklogError,
-    TryAgain,
-)
-from sparklog.core.readable import duration
+from sparklog.core.errors import InconsistentClusterId, InvalidInput, Landed, NotController, SparklogError, TlsFailed
+from sparklog.core.purgatory import Wanted
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import jittered
-from sparklog.wire.errors import ErrorReply, raised
+from sparklog.storage.http.calls import Calls, NoCoordinator, NoCoordinatorAnswers, body_of, decoded
+from sparklog.storage.http.coordinators import Coordinators, all_failed
+from sparklog.wire.errors import raised
 from sparklog.wire.messages import (
-    CLUSTER,
     CONTENT_TYPE,
     HEARTBEAT,
     SUBMIT,
-    ClusterReply,
+    WAIT,
     Heartbeat,
+    Outcome,
     SubmitReply,
-    SubmitRequest,
+    WaitReply,
+    WaitRequest,
 )
 
-GRACE_MS = 5_000  # for the reply, beyond the time that the command itself has
-FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 1_000.0
+T = TypeVar("T")
 
 _encoder = msgspec.msgpack.Encoder()
-_reply_decoder = msgspec.msgpack.Decoder(SubmitReply)
-_error_decoder = msgspec.msgpack.Decoder(ErrorReply)
 
 
-def is_coordinator(url: str) -> bool:
-    """Whether this is the address of a coordinator, and not the place of a cluster's metadata."""
-    return url.startswith(("http://", "https://"))
+class _EncodedRequest(msgspec.Struct, frozen=True):
+    """A SubmitRequest whose commands are encoded already."""
 
-
-def asked(url: str, calls: Calls) -> ClusterReply:
-    """What the coordinator at this address says of its cluster. Raises InvalidInput, AccessRefused, TryAgain."""
-    parts = urllib3.util.parse_url(url)
-    if parts.auth is not None:
-        raise InvalidInput(f"the address of a coordinator has no user and no password, found one: {parts.scheme}://…")
-    if parts.path not in (None, "/") or parts.query is not None:
-        raise InvalidInput(f"the address of a coordinator is like http://host:7400, found {url}")
-    try:
-        answer = calls.request("GET", url, CLUSTER, read_s=GRACE_MS / 1000)
-    except urllib3.exceptions.ProtocolError as error:
-        hint = "; if it uses TLS, its address begins with https://" if parts.scheme == "http" else ""
-        raise TryAgain(f"no coordinator answers at {url}: {error}{hint}") from error
-    except urllib3.exceptions.HTTPError as error:
-        raise TryAgain(f"no coordinator answers at {url}: {error}") from error
-    if answer.status != 200 and answer.headers.get("content-type") == CONTENT_TYPE:
-        raise _error_in(answer.data, url)
-    if answer.status != 200 or answer.headers.get("content-type") != CONTENT_TYPE:
-        raise InvalidInput(f"wanted a coordinator at {url}, found a server that answers {answer.status} to {CLUSTER}")
-    try:
-        return msgspec.msgpack.decode(answer.data, type=ClusterReply)
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"wanted a coordinator at {url}, its reply can't be read: {error}") from error
+    chain_id: str
+    seen: EntryNumber
+    commands: Sequence[msgspec.Raw]
 
 
 class Coordinated(Committer):
     """Submits commands to the coordinator in force, or commits them here. Safe for threads."""
 
-    def __init__(self, follower: Follower, author: Author, calls: Calls) -> None:
+    def __init__(self, follower: Follower, author: Author, calls: Calls, given: Coordinators | None = None) -> None:
+        """`given`: the addresses that the client has instead of access to the metadata, or None if it has access."""
         super().__init__(follower, author)
         self._calls = calls
+        self._given = given
+        self._group = GroupSubmit(self._send)
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """As `Committer.submit`. One that is silent, too busy or leads no more is asked again, or the next one.
 
         Raises also TryAgain (no coordinator could be reached; nothing was changed), AccessRefused.
         """
-        deadline_ms = self.clock.monotonic_ms() + timeout_ms
-        pause_ms = FIRST_PAUSE_MS
+        clock = self.clock
+        delivery = Delivery(submission, timeout_ms, clock.monotonic_ms(), may_commit_here=self._given is None)
         while True:
             known = self.follower.state.coordinator
-            left_ms = max(1, deadline_ms - self.clock.monotonic_ms())
-            if not known.in_force:
-                return super().submit(submission, left_ms)
+            left_ms = delivery.left_ms(clock.monotonic_ms())
+            if not known.in_force and self._given is None:
+                return super().submit(delivery.submission, left_ms)
             try:
-                return self._send(known, submission, left_ms)
+                return self._group.submit(known, delivery.submission, left_ms)
             except SparklogError as error:
-                if isinstance(error, AccessRefused) and submission.in_doubt:
-                    error.landed = Landed.UNKNOWN  # this attempt was refused, an earlier one may not have been
-                if not (isinstance(error, NotController | OutcomeUnknown) or error.code == TryAgain.code):
-                    raise
-                if error.landed is not Landed.NO:
-                    submission = msgspec.structs.replace(submission, in_doubt=True)
-                if self.clock.monotonic_ms() >= deadline_ms:
-                    raise _given_up(submission, known, timeout_ms, error) from error
-            self.clock.pause(jittered(pause_ms))
-            pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
-            self.follower.catch_up()
+                self._follow_on(delivery, known, delivery.failed(error, known, clock.monotonic_ms()))
 
     def commit_here(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
-        """As `Committer.submit`, whoever coordinates the cluster: the chain takes it from anybody."""
+        """As `Committer.submit`, whoever coordinates the cluster: the chain takes it from anybody.
+
+        Raises InvalidInput if this process has only the addresses of coordinators.
+        """
+        if self._given is not None:
+            raise InvalidInput(
+                f"a process that knows the cluster by {', '.join(self._given.addresses)} can't commit by itself: "
+                "give --cluster the place of the metadata, which 'sparklog cluster info' shows"
+            )
         return super().submit(submission, timeout_ms)
 
     def heartbeat(self, store: StoreId, registration: int) -> None:
@@ -121,59 +97,84 @@ class Coordinated(Committer):
         """
         state = self.follower.state
         if state.coordinator.in_force:
-            self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), 0)
+            self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), GRACE_MS)
 
-    def _send(self, known: Coordinator, submission: Submission, timeout_ms: int) -> CommandResult:
-        """One request. Raises what the coordinator answers, and _NoReply."""
+    def wait(self, known: Coordinator, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply:
+        """Ask this coordinator to answer once the chain has what is wanted, or after `longest_ms`.
+
+        Raises what the coordinator answers, and TryAgain.
+        """
+        request = WaitRequest(self.follower.state.chain_id, seen, wanted, longest_ms)
+        address, body = self._post(known, WAIT, request, longest_ms + GRACE_MS)
+        return _reply(body, WaitReply, address)
+
+    def _follow_on(self, delivery: Delivery, known: Coordinator, pause_ms: float) -> None:
+        """Wait, and read in the chain who leads by then. Raises what `Delivery.not_followed` raises."""
+        while True:
+            self.clock.pause(jittered(pause_ms))
+            try:
+                self.follower.catch_up()
+                return
+            except SparklogError as error:
+                pause_ms = delivery.not_followed(error, known, self.clock.monotonic_ms())
+
+    def _send(self, known: Coordinator, commands: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
+        """One request; returns the outcomes of its commands. Raises as `_post`."""
         state = self.follower.state
-        request = SubmitRequest(state.chain_id, EntryNumber(state.n), submission, timeout_ms)
-        answer = self._post(known, SUBMIT, request, timeout_ms)
+        request = _EncodedRequest(state.chain_id, EntryNumber(state.n), commands)
+        address, body = self._post(known, SUBMIT, request, patience_ms)
+        reply = _reply(body, SubmitReply, address)
+        if len(reply.outcomes) != len(commands):
+            raise NoCoordinatorAnswers(
+                f"{address} answered {len(reply.outcomes)} of {len(commands)} commands", landed=Landed.UNKNOWN
+            )
+        return [_outcome(outcome) for outcome in reply.outcomes]
+
+    def _post(self, known: Coordinator, path: str, request: msgspec.Struct, patience_ms: int) -> tuple[str, bytes]:
+        """The reply of the coordinator in force, or of one at the given addresses: the address, and the body.
+
+        They are asked if it can't be reached, perhaps because its address is none here, or if it leads no more. Raises
+        what it answers, NoCoordinatorAnswers, AccessRefused.
+        """
+        given = () if self._given is None else self._given.addresses
+        addresses = dict.fromkeys((*([known.address] if known.in_force else []), *given))
+        failures: list[SparklogError] = []
+        for address in addresses:
+            try:
+                return address, self._post_to(address, path, request, patience_ms)
+            except SparklogError as error:
+                if error.landed is not Landed.NO or not _may_another_lead(error):
+                    raise
+                failures.append(error)
+        raise all_failed(failures)
+
+    def _post_to(self, address: str, path: str, request: msgspec.Struct, patience_ms: int) -> bytes:
+        body, headers = _encoder.encode(request), {"content-type": CONTENT_TYPE}
+        reply = self._calls.request("POST", address, path, read_s=patience_ms / 1000, body=body, headers=headers)
         try:
-            return _reply_decoder.decode(answer).result
-        except msgspec.DecodeError as broken:
-            raise _unreadable(known.address, broken) from broken
-
-    def _post(self, known: Coordinator, path: str, request: msgspec.Struct, timeout_ms: int) -> bytes:
-        """The body of the reply. Raises what the coordinator answers, and _NoReply."""
-        read_s = (timeout_ms + GRACE_MS) / 1000
-        body = _encoder.encode(request)
-        try:
-            answer = self._calls.request("POST", known.address, path, read_s=read_s, body=body, kind=CONTENT_TYPE)
-        except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
-            raise _NoReply(str(error)) from error
-        except urllib3.exceptions.HTTPError as error:
-            raise _NoReply(f"{type(error).__name__}: {error}", landed=Landed.UNKNOWN) from error
-        return _body(answer, known)
+            return body_of(reply, address, path)
+        except NoCoordinator as error:
+            if error.landed is Landed.NO:
+                raise
+            raise NoCoordinatorAnswers(error.message, landed=error.landed) from error  # of a proxy, perhaps
 
 
-class _NoReply(TryAgain):
-    """The coordinator could not be reached, or did not answer."""
-
-
-def _body(answer: urllib3.BaseHTTPResponse, known: Coordinator) -> bytes:
-    if answer.headers.get("content-type") != CONTENT_TYPE:
-        raise _NoReply(f"{known.address} answered {answer.status}, and not as a coordinator", landed=Landed.UNKNOWN)
-    if answer.status == 200:
-        return answer.data
-    raise _error_in(answer.data, known.address)
-
-
-def _error_in(body: bytes, address: str) -> SparklogError:
-    """The error that a coordinator answered with."""
+def _reply(body: bytes, kind: type[T], address: str) -> T:
+    """The reply in this body. One that can't be read leaves open what became of the request."""
     try:
-        return raised(_error_decoder.decode(body))
-    except msgspec.DecodeError as broken:
-        return _unreadable(address, broken)
+        return decoded(body, kind, address)
+    except NoCoordinator as error:
+        raise NoCoordinatorAnswers(error.message, landed=Landed.UNKNOWN) from error
 
 
-def _unreadable(address: str, broken: msgspec.DecodeError) -> _NoReply:
-    return _NoReply(f"the reply of {address} can't be read: {broken}", landed=Landed.UNKNOWN)
+def _outcome(outcome: Outcome) -> CommandOutcome:
+    if outcome.error is not None:
+        return raised(outcome.error)
+    if outcome.result is not None:
+        return outcome.result
+    return NoCoordinatorAnswers("the coordinator did not say what became of the command", landed=Landed.UNKNOWN)
 
 
-def _given_up(submission: Submission, known: Coordinator, timeout_ms: int, error: SparklogError) -> SparklogError:
-    what = (
-        f"the coordinator {known.name} at {known.address} did not commit command {submission.command_id} within "
-        f"{duration(timeout_ms)}: {error.message}; if no coordinator of this cluster will come back, "
-        "run 'sparklog coordinator resign --force'"
-    )
-    return OutcomeUnknown(f"{what}; the command may have landed") if submission.in_doubt else TryAgain(what)
+def _may_another_lead(error: SparklogError) -> bool:
+    kinds = NotController | NoCoordinatorAnswers | NoCoordinator | InconsistentClusterId | TlsFailed
+    return isinstance(error, kinds)

@@ -12,6 +12,8 @@ from starlette.routing import Route
 
 from sparklog.coordinator.exchange import Decoders, decoded, exchange
 from sparklog.coordinator.gate import Gate, caller_of
+from sparklog.coordinator.metadata import metadata_routes
+from sparklog.coordinator.reading import Reading
 from sparklog.coordinator.service import Service
 from sparklog.coordinator.submitting import submit_for
 from sparklog.core.access import Access
@@ -23,7 +25,8 @@ _heartbeat = Decoders(Heartbeat)
 
 def app_of(service: Service, access: Callable[[], Access] | None = None, hosts: Sequence[str] = ()) -> Starlette:
     """The ASGI application of a coordinator. `access` and `hosts`: see `Gate`."""
-    routes = [*_commits(service), *_liveness(service)]
+    reading = Reading(service.follower, service.queued_max)
+    routes = [*_commits(service), *metadata_routes(reading), *_liveness(service)]
     gate = Middleware(Gate, routes=routes, state=lambda: service.follower.state, access=access, hosts=hosts)
     return Starlette(routes=routes, middleware=[gate])
 

@@ -25,7 +25,7 @@ _log = logging.getLogger("sparklog.coordinator")
 _encoder, _json_encoder = msgspec.msgpack.Encoder(), msgspec.json.Encoder()
 
 T = TypeVar("T")
-Endpoint = Callable[[Request], Awaitable[msgspec.Struct]]
+Endpoint = Callable[[Request], Awaitable[msgspec.Struct | Response]]
 
 
 class Decoders(Generic[T]):
@@ -41,7 +41,8 @@ def exchange(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
 
     async def handled(request: Request) -> Response:
         try:
-            return answer(request, await endpoint(request))
+            reply = await endpoint(request)
+            return reply if isinstance(reply, Response) else answer(request, reply)
         except HTTPException:
             raise
         except ClientDisconnect:  # in the middle of its body: nothing was asked for

@@ -24,6 +24,7 @@ from sparklog.core.errors import AuthenticationFailed, ClusterAuthorizationFaile
 from sparklog.core.state import ClusterState
 from sparklog.wire.errors import error_reply, http_status
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT
+from sparklog.wire.reading import METADATA
 
 MAX_TOKEN: Final = 512  # characters
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -42,6 +43,8 @@ NEEDS: Final[Mapping[str, Need | Openness]] = {
     SUBMIT: Openness.BY_COMMAND,
     HEARTBEAT: Need(Verb.MAINTAIN),
     CLUSTER: Openness.EVERY_PRINCIPAL,
+    METADATA: Need(Verb.DESCRIBE),
+    f"{METADATA}/{{key:path}}": Need(Verb.DESCRIBE),
     "/healthz": Openness.EVERYBODY,
     "/readyz": Openness.EVERYBODY,
 }

@@ -71,7 +71,8 @@ def _is_local(host: str) -> bool:
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens at this address; with port 0 the system chooses one. Raises InvalidInput."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Only for a socket that names its protocol does asyncio turn Nagle's algorithm off: else each reply takes 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from sparklog.client.connection import Connection, shared
 from sparklog.client.read_plan import ReadPlan, plan_read
-from sparklog.core.errors import ClusterNotFound, DataLoss, SparklogError
+from sparklog.core.errors import ClusterNotFound, DataLoss, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.core.plan import RangeToRead
 from sparklog.core.types import Offset
 from sparklog.log.read_errors import may_be_replaced
@@ -85,10 +85,18 @@ class BatchReader(DataSourceReader):
 
 
 def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
+    """A new plan, by the chain itself: a task asks no coordinator. Raises as `Connection.replan`."""
+    where = f"{plan.topic}-{plan.partition} from offset {at} on"
     try:
         return shared(places.cluster, places.settings).replan(plan, at)
     except ClusterNotFound as error:
         raise DataLoss(
-            f"{plan.topic}-{plan.partition} from offset {at} on: {error.message}; this task ran on "
+            f"{where}: {error.message}; this task ran on "
             f"{socket.gethostname()}: a file:// cluster needs a path that the driver and all executors share"
+        ) from error
+    except (StoreUnavailable, StoreAccessDenied) as error:
+        raise type(error)(
+            f"{where}: its object was replaced since the read was planned, and the task on {socket.gethostname()} "
+            f"can't read the chain at {places.cluster} to find the new one: {error.message}; plan the read again, or "
+            "let executors read the metadata"
         ) from error

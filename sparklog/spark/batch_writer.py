@@ -38,6 +38,7 @@ from sparklog.log.stores import Stores
 from sparklog.options.given import warning_of
 from sparklog.options.typed import WriteOptions
 from sparklog.spark.schema import check_written
+from sparklog.storage.http.coordinators import is_coordinator
 from sparklog.storage.keys import data_key
 
 MANY_SLICES: Final = 256  # a commit with fewer slices is never warned about their size
@@ -116,7 +117,8 @@ class BatchWriter(DataSourceArrowWriter):
             log.info("sparklog write %s had no rows: nothing to commit", self._name(plan))
             return
         _check_durability(plan.durability, _touched(plan, command))
-        connection = shared(plan.places.cluster, self.options.storage)
+        through_http = is_coordinator(self.options.cluster)  # else the plan has the path as an absolute one
+        connection = shared(self.options.cluster if through_http else plan.places.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)
         _check_visible(plan, command, {message.host for message in sent})
         try:

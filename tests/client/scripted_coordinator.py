@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
 from sparklog.client.cluster import Cluster
+from sparklog.coordinator.metadata import page_of
 from sparklog.core.commands import ClaimCoordination
 from sparklog.core.errors import AuthenticationFailed, NotController, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply, http_status
-from sparklog.wire.messages import CONTENT_TYPE, ClusterReply, SubmitReply, SubmitRequest
+from sparklog.wire.messages import CLUSTER, CONTENT_TYPE, ClusterReply, SubmitReply, SubmitRequest
+from sparklog.wire.reading import METADATA, MetadataKey, MetadataKeys
 
 
 @dataclass
@@ -62,10 +65,28 @@ class ScriptedCoordinator:
         reply = SubmitReply(EntryNumber(self.cluster.connection.follower.head.n), result)
         return 200, CONTENT_TYPE, b"\xc1" if what == "torn" else msgspec.msgpack.encode(reply)
 
+    def read(self, path: str) -> tuple[int, str, bytes]:
+        """The reply to a GET: status, content type and body."""
+        url = urlsplit(path)
+        try:
+            if url.path == CLUSTER:
+                return 200, CONTENT_TYPE, self.described()
+            if url.path == METADATA:
+                return 200, CONTENT_TYPE, self._listed(dict(parse_qsl(url.query)))
+            return 200, CONTENT_TYPE, bytes(self.cluster.connection.follower.store.get(url.path.removeprefix("/v1/")))
+        except SparklogError as error:
+            return http_status(error), CONTENT_TYPE, msgspec.msgpack.encode(error_reply(error))
+
     def described(self) -> bytes:
         state = self.cluster.connection.follower.state
         url = self.cluster.connection.url
         return msgspec.msgpack.encode(ClusterReply(state.chain_id, url, EntryNumber(state.n), state.coordinator))
+
+    def _listed(self, fields: dict[str, str]) -> bytes:
+        store = self.cluster.connection.follower.store
+        page, more = page_of(store, fields["prefix"], fields.get("after", ""), int(fields["limit"]))
+        keys = tuple(MetadataKey(stored.key, stored.size_bytes, stored.modified_ms) for stored in page)
+        return msgspec.msgpack.encode(MetadataKeys("", EntryNumber(0), keys, more))
 
 
 @contextmanager
@@ -84,7 +105,7 @@ def scripted_coordinator(cluster: Cluster) -> Iterator[ScriptedCoordinator]:
             self._send(*answer)
 
         def do_GET(self) -> None:
-            self._send(200, CONTENT_TYPE, scripted.described())
+            self._send(*scripted.read(self.path))
 
         def _send(self, status: int, kind: str, body: bytes) -> None:
             self.send_response(status)

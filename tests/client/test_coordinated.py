@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -19,6 +20,8 @@ from sparklog.core.errors import (
     TopicAlreadyExists,
     TryAgain,
 )
+from sparklog.core.types import EntryNumber
+from sparklog.wire.messages import ClusterReply
 from tests.client.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 
 ROW = pa.table({"value": ["x"]})
@@ -115,7 +118,7 @@ def test_nothing_behind_an_address_is_an_error_to_try_again() -> None:
     ("url", "text"),
     [
         ("http://user:secret@127.0.0.1:1", "no user and no password, found one: http://…"),
-        ("http://127.0.0.1:1/path", "is like http://host:7400, found http://127.0.0.1:1/path"),
+        ("http://127.0.0.1:1/path", "is like http://host:7400, several are separated by commas, found http://127"),
         ("http://127.0.0.1:1?x=y", "is like http://host:7400"),
     ],
 )
@@ -125,11 +128,12 @@ def test_an_address_is_a_host_and_a_port(url: str, text: str) -> None:
     assert text in str(raised.value)
 
 
-def test_a_cluster_that_was_made_anew_behind_a_coordinator_is_not_taken_for_its_own(
-    cluster: Cluster, coordinator: ScriptedCoordinator, tmp_path: Path
+def test_a_coordinator_that_serves_the_chain_of_another_cluster_is_not_believed(
+    cluster: Cluster, coordinator: ScriptedCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    init_cluster(str(tmp_path / "other"))
-    with connect(str(tmp_path / "other")) as other:
-        coordinator.cluster.connection.url = other.connection.url
-        with pytest.raises(InconsistentClusterId):
-            connect(coordinator.address)
+    other = ClusterReply(
+        "e" * 32, cluster.connection.url, EntryNumber(5), cluster.connection.follower.state.coordinator
+    )
+    monkeypatch.setattr(coordinator, "described", lambda: msgspec.msgpack.encode(other))
+    with pytest.raises(InconsistentClusterId, match=f"wanted cluster {'e' * 32}"):
+        connect(coordinator.address)

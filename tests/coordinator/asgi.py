@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.types import ASGIApp
 
@@ -25,14 +26,16 @@ async def request(
     path: str,
     chunks: Sequence[bytes | None] = (b"",),
     headers: Mapping[str, str] | None = None,
+    query: str = "",
 ) -> Answer:
     """Send one request, its body in chunks; the client is gone where a chunk is None."""
     scope = {
         "type": "http",
         "http_version": "1.1",
         "method": method,
-        "path": path,
-        "query_string": b"",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
     }
     waiting = list(chunks)

@@ -156,8 +156,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "coordinated-again",
         "A client whose coordinator is too busy, or can't say what came of a command, asks again under the same id.",
         "sparklog/client/coordinated.py",
-        "isinstance(error, NotController | OutcomeUnknown) or error.code == TryAgain.code",
-        "isinstance(error, NotController) or type(error) is _NoReply",
+        "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator | OutcomeUnknown\n"
+        "    return isinstance(error, kinds) or error.code == TryAgain.code",
+        "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator\n    return isinstance(error, kinds)",
         ("tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
     ),
 )

@@ -1,0 +1,203 @@
+"""One request to a coordinator: with the token of this process, over TLS that is checked; its reply, or one error.
+
+Nothing is sent again and no redirect is followed: the caller decides.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+import urllib3
+
+from sparklog.core.config.storage import StorageSettings
+from sparklog.core.errors import InvalidInput, InvalidOption, Landed, SparklogError, StoreUnavailable, TlsFailed, TryAgain
+from sparklog.wire.errors import ErrorReply, raised
+from sparklog.wire.messages import CONTENT_TYPE
+from sparklog.wire.reading import CHAIN_HEADER
+
+T = TypeVar("T")
+
+CONNECT_S: Final = 2.0
+CONNECTIONS: Final = 1_000  # kept open to an address: one for each thread that asks, commits or waits at the same time
+_TOKEN: Final = re.compile(r"[!-~]+")
+
+# What to do if a certificate is not valid, by OpenSSL's number (X509_V_ERR_…).
+_EXPIRED, _NOT_YET, _HOST, _ADDRESS = 10, 9, 62, 64
+_UNTRUSTED: Final = (2, 18, 19, 20, 21)
+# Reasons of OpenSSL for a reply that is no TLS at all.
+_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
+# With these statuses, a server that is no coordinator has passed nothing on.
+_NOT_DONE: Final = (404, 405)
+
+
+class NoCoordinatorAnswers(StoreUnavailable):
+    """A coordinator could not be reached, or did not answer."""
+
+    code = TryAgain.code
+
+
+class NoCoordinator(InvalidInput):
+    """Something else than a coordinator is at the address."""
+
+
+class Calls:
+    """Sends requests. `settings` gives those of this process, and is asked again when a token was refused.
+
+    So a process that runs for long takes a new token from its config file. Safe for threads.
+    """
+
+    def __init__(self, settings: Callable[[], StorageSettings]) -> None:
+        self._settings = settings
+        self._used = settings()
+        self._pools: dict[str, urllib3.PoolManager] = {}
+        self._changing = threading.Lock()
+
+    def request(
+        self,
+        method: str,
+        address: str,
+        path: str,
+        *,
+        read_s: float,
+        body: bytes | None = None,
+        fields: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> urllib3.BaseHTTPResponse:
+        """The answer to a request, whatever its status is; see `body_of`. `fields` are those of the query.
+
+        Raises NoCoordinatorAnswers and TlsFailed (nothing was sent unless `landed` says so), InvalidOption.
+        """
+        used = self._used
+
+        def send(used: StorageSettings) -> urllib3.BaseHTTPResponse:
+            with_token = {**headers, **_authorization(used.token, address)}
+            timeout = urllib3.Timeout(connect=CONNECT_S, read=read_s)
+            try:
+                return self._pool(address, used.ca).request(
+                    method, address + path, body=body, fields=fields, headers=with_token, timeout=timeout
+                )
+            except urllib3.exceptions.HTTPError as error:
+                raise _no_reply(address, error) from error
+
+        answer = send(used)
+        if answer.status == 401 and self._renewed(used):
+            answer = send(self._used)
+        return answer
+
+    def _renewed(self, used: StorageSettings) -> bool:
+        """Whether there is another token by now than the one in `used`."""
+        now = self._settings()
+        with self._changing:
+            self._used, self._pools = now, {} if now.ca != self._used.ca else self._pools
+        return now.token != used.token
+
+    def _pool(self, address: str, ca: str | None) -> urllib3.PoolManager:
+        scheme = address.partition(":")[0]
+        with self._changing:
+            pool = self._pools.get(scheme)
+            if pool is None:
+                context = _trusting(ca) if scheme == "https" else None  # it loads all the system's certificates
+                pool = self._pools[scheme] = urllib3.PoolManager(maxsize=CONNECTIONS, retries=False, ssl_context=context)
+            return pool
+
+
+def body_of(reply: urllib3.BaseHTTPResponse, address: str, path: str) -> bytes:
+    """The body of a coordinator's reply. Raises the error that it sent, and NoCoordinator (see its `landed`)."""
+    kind = reply.headers.get("content-type")
+    if reply.status in (200, 206) and (kind == CONTENT_TYPE or CHAIN_HEADER in reply.headers):
+        return reply.data
+    if reply.status < 400 or kind != CONTENT_TYPE:
+        raise NoCoordinator(
+            f"wanted a coordinator at {address}, found a server that answers {reply.status} to {path}: "
+            "correct the address, or start 'sparklog coordinator' there",
+            landed=Landed.NO if reply.status in _NOT_DONE else Landed.UNKNOWN,
+        )
+    raise raised(decoded(reply.data, ErrorReply, address))
+
+
+def decoded(body: bytes, kind: type[T], address: str) -> T:
+    """The reply in this body. Raises NoCoordinator."""
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise NoCoordinator(
+            f"the reply of {address} can't be read, is it of another version? {error}", landed=Landed.UNKNOWN
+        ) from error
+
+
+def _authorization(token: str | None, address: str) -> dict[str, str]:
+    """The header with the token. It never goes over a network in clear, whatever address the chain names."""
+    if token is None:
+        return {}
+    if _TOKEN.fullmatch(token) is None:  # a library's error would show it
+        raise InvalidOption("cluster.token (SPARKLOG_TOKEN): wanted one line of ASCII without spaces, found another")
+    if not address.startswith("https://") and not _is_this_machine(urllib3.util.parse_url(address).host):
+        raise TlsFailed(f"a token is sent over TLS or to this machine only, found {address}: use its https:// address")
+    return {"authorization": f"Bearer {token}"}
+
+
+def _is_this_machine(host: str | None) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address((host or "").strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _trusting(ca: str | None) -> ssl.SSLContext:
+    """Raises InvalidOption."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:  # no file, or no certificates in it
+        reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise InvalidOption(
+            f"cluster.ca (SPARKLOG_CA): wanted a file of certificates in PEM, found {ca}: {reason}"
+        ) from error
+
+
+def _no_reply(address: str, error: urllib3.exceptions.HTTPError) -> SparklogError:
+    """The error for a request without a reply. It may have been carried out, unless `landed` is no."""
+    if isinstance(error, urllib3.exceptions.SSLError):
+        return _tls_failed(address, error)
+    if isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
+        return NoCoordinatorAnswers(
+            f"no coordinator answers at {address}: {_plain(error)}; start one there with 'sparklog coordinator', or "
+            "correct the address"
+        )
+    hint = "" if address.startswith("https") else f"; if it speaks TLS, its address is https://{address[7:]}"
+    return NoCoordinatorAnswers(f"{address} did not answer: {_plain(error)}{hint}", landed=Landed.UNKNOWN)
+
+
+def _plain(error: Exception) -> str:
+    """The reason, without the names of classes and objects of the library."""
+    reason = error.__cause__ or error
+    return (getattr(reason, "strerror", None) or str(reason)).strip()
+
+
+def _tls_failed(address: str, error: urllib3.exceptions.SSLError) -> TlsFailed:
+    cause = error.args[0] if error.args else error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return TlsFailed(f"{address}: its certificate is not valid here: {cause.verify_message}; {_advice(cause)}")
+    if getattr(cause, "reason", None) in _NOT_TLS:
+        return TlsFailed(
+            f"{address} does not speak TLS: if a coordinator is there, its address is "
+            f"http://{address.partition('://')[2]}"
+        )
+    return TlsFailed(f"{address}: the TLS connection failed: {cause}", landed=Landed.UNKNOWN)
+
+
+def _advice(cause: ssl.SSLCertVerificationError) -> str:
+    if cause.verify_code == _EXPIRED:
+        return "renew it there, which needs no restart"
+    if cause.verify_code == _NOT_YET:
+        return "compare the clocks of both machines"
+    if cause.verify_code in (_HOST, _ADDRESS):
+        return "use a host name that is in it, also for --advertise"
+    if cause.verify_code in _UNTRUSTED:
+        return "set SPARKLOG_CA (cluster.ca) to the certificate of its CA"
+    return "see the coordinator's --tls-certificate"
