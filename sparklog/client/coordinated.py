@@ -6,16 +6,21 @@ applied once (rule C2).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import urllib3
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
+from sparklog.chain.follower import Follower
+from sparklog.client.group_submit import GRACE_MS, CommandOutcome, GroupSubmit, NoReply
 from sparklog.core.commands import Submission
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordinators import Author, Coordinator
 from sparklog.core.errors import InvalidInput, Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
+from sparklog.host.clock import Clock
 from sparklog.host.dice import jittered
 from sparklog.wire.errors import ErrorReply, raised
 from sparklog.wire.messages import (
@@ -25,17 +30,24 @@ from sparklog.wire.messages import (
     SUBMIT,
     ClusterReply,
     Heartbeat,
+    Outcome,
     SubmitReply,
-    SubmitRequest,
 )
 
 CONNECT_S = 2.0
-GRACE_MS = 5_000  # for the reply, beyond the time that the command itself has
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 1_000.0
 
 _encoder = msgspec.msgpack.Encoder()
 _reply_decoder = msgspec.msgpack.Decoder(SubmitReply)
 _error_decoder = msgspec.msgpack.Decoder(ErrorReply)
+
+
+class _EncodedRequest(msgspec.Struct, frozen=True):
+    """A SubmitRequest whose commands are encoded already."""
+
+    chain_id: str
+    seen: EntryNumber
+    commands: Sequence[msgspec.Raw]
 
 
 def is_coordinator(url: str) -> bool:
@@ -68,6 +80,10 @@ class Coordinated(Committer):
 
     _pool: urllib3.PoolManager | None = None
 
+    def __init__(self, follower: Follower, author: Author, clock: Clock | None = None) -> None:
+        super().__init__(follower, author, clock)
+        self._group = GroupSubmit(self._send)
+
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """As `Committer.submit`. One that is silent, too busy or leads no more is asked again, or the next one.
 
@@ -81,7 +97,7 @@ class Coordinated(Committer):
             if not known.in_force:
                 return super().submit(submission, left_ms)
             try:
-                return self._send(known, submission, left_ms)
+                return self._group.submit(known, submission, left_ms)
             except SparklogError as error:
                 if not (isinstance(error, NotController | OutcomeUnknown) or error.code == TryAgain.code):
                     raise
@@ -104,20 +120,25 @@ class Coordinated(Committer):
         """
         state = self.follower.state
         if state.coordinator.in_force:
-            self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), 0)
+            self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), GRACE_MS)
 
-    def _send(self, known: Coordinator, submission: Submission, timeout_ms: int) -> CommandResult:
-        """One request. Raises what the coordinator answers, and _NoReply."""
+    def _send(self, known: Coordinator, commands: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
+        """One request; returns the outcomes of its commands. Raises what the coordinator answers, and NoReply."""
         state = self.follower.state
-        request = SubmitRequest(state.chain_id, EntryNumber(state.n), submission, timeout_ms)
-        answer = self._post(known, SUBMIT, request, timeout_ms)
+        request = _EncodedRequest(state.chain_id, EntryNumber(state.n), commands)
+        answer = self._post(known, SUBMIT, request, patience_ms)
         try:
-            return _reply_decoder.decode(answer).result
+            reply = _reply_decoder.decode(answer)
         except msgspec.DecodeError as broken:
             raise _unreadable(known, broken) from broken
+        if len(reply.outcomes) != len(commands):
+            raise NoReply(
+                f"{known.address} answered {len(reply.outcomes)} of {len(commands)} commands", landed=Landed.UNKNOWN
+            )
+        return [_outcome(each) for each in reply.outcomes]
 
-    def _post(self, known: Coordinator, path: str, request: msgspec.Struct, timeout_ms: int) -> bytes:
-        """The body of the reply. Raises what the coordinator answers, and _NoReply."""
+    def _post(self, known: Coordinator, path: str, request: msgspec.Struct, patience_ms: int) -> bytes:
+        """The body of the reply. Raises what the coordinator answers, and NoReply."""
         if self._pool is None:
             self._pool = urllib3.PoolManager(maxsize=32, retries=False)
         try:
@@ -126,22 +147,26 @@ class Coordinated(Committer):
                 known.address + path,
                 body=_encoder.encode(request),
                 headers={"content-type": CONTENT_TYPE},
-                timeout=urllib3.Timeout(connect=CONNECT_S, read=(timeout_ms + GRACE_MS) / 1000),
+                timeout=urllib3.Timeout(connect=CONNECT_S, read=patience_ms / 1000),
             )
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
-            raise _NoReply(str(error)) from error
+            raise NoReply(str(error)) from error
         except urllib3.exceptions.HTTPError as error:
-            raise _NoReply(f"{type(error).__name__}: {error}", landed=Landed.UNKNOWN) from error
+            raise NoReply(f"{type(error).__name__}: {error}", landed=Landed.UNKNOWN) from error
         return _body(answer, known)
 
 
-class _NoReply(TryAgain):
-    """The coordinator could not be reached, or did not answer."""
+def _outcome(outcome: Outcome) -> CommandOutcome:
+    if outcome.error is not None:
+        return raised(outcome.error)
+    if outcome.result is not None:
+        return outcome.result
+    return NoReply("the coordinator did not say what became of the command", landed=Landed.UNKNOWN)
 
 
 def _body(answer: urllib3.BaseHTTPResponse, known: Coordinator) -> bytes:
     if answer.headers.get("content-type") != CONTENT_TYPE:
-        raise _NoReply(f"{known.address} answered {answer.status}, and not as a coordinator", landed=Landed.UNKNOWN)
+        raise NoReply(f"{known.address} answered {answer.status}, and not as a coordinator", landed=Landed.UNKNOWN)
     if answer.status == 200:
         return answer.data
     try:
@@ -151,8 +176,8 @@ def _body(answer: urllib3.BaseHTTPResponse, known: Coordinator) -> bytes:
     raise error
 
 
-def _unreadable(known: Coordinator, broken: msgspec.DecodeError) -> _NoReply:
-    return _NoReply(f"the reply of {known.address} can't be read: {broken}", landed=Landed.UNKNOWN)
+def _unreadable(known: Coordinator, broken: msgspec.DecodeError) -> NoReply:
+    return NoReply(f"the reply of {known.address} can't be read: {broken}", landed=Landed.UNKNOWN)
 
 
 def _given_up(submission: Submission, known: Coordinator, timeout_ms: int, error: SparklogError) -> SparklogError:

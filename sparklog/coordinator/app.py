@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from sparklog.coordinator.exchange import Decoders, decoded, exchange
+from sparklog.coordinator.exchange import Decoders, Posted, decoded, exchange
 from sparklog.coordinator.service import Service
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
@@ -21,8 +21,8 @@ def app_of(service: Service) -> Starlette:
 
 
 def _commits(service: Service) -> list[Route]:
-    async def submit(request: Request) -> SubmitReply:
-        return await service.submit(await decoded(request, _submit_request))
+    async def submit(request: SubmitRequest) -> SubmitReply:
+        return await service.submit(request)
 
     async def heartbeat(request: Request) -> ClusterReply:
         return service.heartbeat(await decoded(request, _heartbeat))
@@ -31,7 +31,7 @@ def _commits(service: Service) -> list[Route]:
         return service.cluster()
 
     return [
-        Route(SUBMIT, exchange(submit), methods=["POST"]),
+        Route(SUBMIT, Posted(_submit_request, submit), methods=["POST"]),
         Route(HEARTBEAT, exchange(heartbeat), methods=["POST"]),
         Route(CLUSTER, exchange(cluster), methods=["GET"]),
     ]

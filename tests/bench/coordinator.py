@@ -25,7 +25,7 @@ from sparklog.coordinator.service import Service
 from sparklog.core.commands import Submission
 from sparklog.core.readable import counted
 from sparklog.core.types import EntryNumber, Holder, StoreId
-from sparklog.wire.messages import CLUSTER, SUBMIT, ClusterReply, SubmitRequest
+from sparklog.wire.messages import CLUSTER, SUBMIT, ClusterReply, SubmitRequest, SubmittedCommand
 from tests.bench.children import ended_on_failure
 from tests.bench.commits import PARTITIONS, PUT_S, SlowStore
 from tests.chain.chain_kit import append
@@ -90,7 +90,7 @@ def _request(cluster: ClusterReply, number: int) -> bytes:
     n0 = EntryNumber(1)
     command = append(partition=number % PARTITIONS, n0=n0, holders=HOLDERS)
     submission = Submission(new_command_id(), n0, command)
-    return msgspec.msgpack.encode(SubmitRequest(cluster.chain_id, n0, submission, 60_000))
+    return msgspec.msgpack.encode(SubmitRequest(cluster.chain_id, n0, (SubmittedCommand(submission, 60_000),)))
 
 
 def _serve() -> None:

@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import msgspec
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.commands import ClaimCoordination
+from sparklog.core.commands import ClaimCoordination, Submission
 from sparklog.core.errors import NotController, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply, http_status
-from sparklog.wire.messages import CONTENT_TYPE, ClusterReply, SubmitReply, SubmitRequest
+from sparklog.wire.messages import CONTENT_TYPE, ClusterReply, Outcome, SubmitReply, SubmitRequest
 
 
 @dataclass
@@ -24,7 +24,8 @@ class ScriptedCoordinator:
 
     "drop": it is committed, and the connection ends without a reply. "lose": the same, and nothing was done.
     "away": this process leads no more. "busy": too many commands wait. "unknown": it can't say what became of it.
-    "text": an answer of some other server. "torn": a reply that can't be read.
+    "text": an answer of some other server. "torn": a reply that can't be read. "few": one
+    that lacks an outcome. "empty": outcomes that say nothing.
     """
 
     cluster: Cluster
@@ -50,15 +51,25 @@ class ScriptedCoordinator:
                 raise NotController("another process leads")
             if what == "busy":
                 raise TryAgain("500 commands wait already")
-            result = self.cluster.connection.committer.commit_here(request.submission)
+            outcomes = tuple(self._commit(each.submission) for each in request.commands)
             if what == "unknown":
                 raise OutcomeUnknown("it was fenced meanwhile")
         except SparklogError as error:
             return http_status(error), CONTENT_TYPE, msgspec.msgpack.encode(error_reply(error))
         if what == "drop":
             return None
-        reply = SubmitReply(EntryNumber(self.cluster.connection.follower.head.n), result)
+        if what == "few":
+            outcomes = outcomes[1:]
+        if what == "empty":
+            outcomes = (Outcome(),) * len(outcomes)
+        reply = SubmitReply(EntryNumber(self.cluster.connection.follower.head.n), outcomes)
         return 200, CONTENT_TYPE, b"\xc1" if what == "torn" else msgspec.msgpack.encode(reply)
+
+    def _commit(self, submission: Submission) -> Outcome:
+        try:
+            return Outcome(self.cluster.connection.committer.commit_here(submission))
+        except SparklogError as error:
+            return Outcome(error=error_reply(error))
 
     def described(self) -> bytes:
         state = self.cluster.connection.follower.state

@@ -45,14 +45,14 @@ def records(cluster: Cluster) -> int:
 
 
 # M: N-01 (loses)
-@pytest.mark.parametrize("trouble", ["drop", "lose", "torn", "text", "away", "busy", "unknown"])
+@pytest.mark.parametrize("trouble", ["drop", "lose", "torn", "text", "away", "busy", "unknown", "few", "empty"])
 def test_a_command_is_applied_once_whatever_becomes_of_replies(
     cluster: Cluster, coordinator: ScriptedCoordinator, trouble: str
 ) -> None:
     coordinator.script += [trouble, trouble]
     cluster.append("t", ROW)
     assert records(cluster) == 1
-    submissions = [each.submission for each in coordinator.requests]
+    submissions = [command.submission for each in coordinator.requests for command in each.commands]
     assert len({(each.command_id, each.n0) for each in submissions}) == 1
     assert [each.in_doubt for each in submissions] == [False, *[trouble not in ("away", "busy")] * 2]
 
