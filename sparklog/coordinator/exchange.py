@@ -19,12 +19,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from sparklog.core.errors import InvalidInput, OutcomeUnknown, SparklogError
+from sparklog.core.errors import InvalidInput, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.readable import amount
 from sparklog.wire.errors import error_reply, http_status
 from sparklog.wire.messages import CONTENT_TYPE, JSON
 
 MAX_BODY = 64 * 2**20  # bytes: an append of a hundred thousand slices fits
+SMALL_BODY = 64 * 2**10  # bytes that a connection may hold in any case; most commands fit
+MAX_BODIES = 4 * MAX_BODY  # of all bodies that are being received, beyond SMALL_BODY of each
 _log = logging.getLogger("sparklog.coordinator")
 _encoder, _json_encoder = msgspec.msgpack.Encoder(), msgspec.json.Encoder()
 
@@ -139,14 +141,38 @@ async def _body(announced: str | None, receive: Receive) -> bytes:
             raise InvalidInput(f"{limit}, found {amount(int(announced))}")
     chunks: list[bytes] = []
     size = 0
-    while True:
-        message: Message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > MAX_BODY:
-            raise InvalidInput(f"{limit}, found more")
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return b"".join(chunks)
+    try:
+        while True:
+            message: Message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk = message.get("body", b"")
+            chunks.append(chunk)
+            size += len(chunk)
+            _bodies.grow(size - len(chunk), size)
+            if size > MAX_BODY:
+                raise InvalidInput(f"{limit}, found more")
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+    finally:
+        _bodies.shrink(size)
+
+
+class _Bodies:
+    """The memory of the bodies that are being received: half-sent ones must not fill it."""
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def grow(self, before: int, after: int) -> None:
+        """A body has grown. Raises TryAgain if that is too much; small ones always fit."""
+        self.held += max(0, after - SMALL_BODY) - max(0, before - SMALL_BODY)
+        if after > SMALL_BODY and self.held > MAX_BODIES:
+            raise TryAgain(f"bodies of {amount(self.held)} are being received, at most {amount(MAX_BODIES)} may be")
+
+    def shrink(self, size: int) -> None:
+        """A body of this size has been received, or never will be."""
+        self.held -= max(0, size - SMALL_BODY)
+
+
+_bodies = _Bodies()

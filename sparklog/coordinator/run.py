@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from sparklog.coordinator.app import app_of
+from sparklog.coordinator.connections import Connections, limits_here
 from sparklog.coordinator.service import Service
 from sparklog.core.errors import InvalidInput
 
@@ -42,12 +43,21 @@ def listening(host: str, port: int) -> socket.socket:
 
 def serve(service: Service, listener: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT. `ready` is called once it answers."""
+    server = server_of(service, Connections(limits_here()))
+    gc.freeze()  # modules and the state: they stay
+    gc.set_threshold(*GC_THRESHOLDS)
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:  # uvloop, where there is one
+        runner.run(_serve(service, server, listener, ready))
+
+
+def server_of(service: Service, connections: Connections) -> uvicorn.Server:
+    """The HTTP server of a coordinator. It leaves signals alone."""
     config = uvicorn.Config(
         app_of(service),
-        http="httptools",
+        http=connections.protocol,  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",  # a warning for each malformed request would fill the log
         access_log=False,
         proxy_headers=False,
         date_header=False,
@@ -55,14 +65,10 @@ def serve(service: Service, listener: socket.socket, ready: Callable[[], None]) 
         timeout_keep_alive=75,
         timeout_graceful_shutdown=5,
     )
-    gc.freeze()  # modules and the state: they stay
-    gc.set_threshold(*GC_THRESHOLDS)
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:  # uvloop, where there is one
-        runner.run(_serve(service, listener, config, ready))
+    return _Server(config)
 
 
-async def _serve(service: Service, listener: socket.socket, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-    server = _Server(config)
+async def _serve(service: Service, server: uvicorn.Server, listener: socket.socket, ready: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     leading = asyncio.create_task(service.run())
 
