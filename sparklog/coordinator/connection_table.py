@@ -27,8 +27,8 @@ class State(Enum):
 class Limits:
     """Bounds of a server. Times in seconds.
 
-    `request_s`: for the first byte of a connection, and for the head of a request; also how long a reply may make no
-    progress. A body must bring `body_bytes` in each `request_s`, or be complete.
+    `request_s`: for the first byte of a connection, and for the head of a request. A body, and a reply that the client
+    is slow to read, must move by `body_bytes` in each `request_s`, or be complete.
     """
 
     connections: int = 20_000  # at 10 to 20 KiB each a few hundred MiB

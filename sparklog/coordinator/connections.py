@@ -73,12 +73,16 @@ class Connections:
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """See to it that connections whose time is over are dropped, as long as there are any."""
         if self._sweeping is None:
-            self._sweeping = loop.call_later(self.limits.sweep_s, self._sweep, loop)
+            self._sweeping = loop.call_later(self.limits.sweep_s, self._sweep_again, loop)
 
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._sweeping = None
-        for connection, state in self.table.overdue(loop.time()):
+    def sweep(self, now_s: float) -> None:
+        """Drop the connections whose time is over."""
+        for connection, state in self.table.overdue(now_s):
             connection.overdue(state)
+
+    def _sweep_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._sweeping = None
+        self.sweep(loop.time())
         if len(self.table):
             self.watch(loop)
 
@@ -182,7 +186,7 @@ class Connection(HttpToolsProtocol):
             return
         if state is State.STUCK:
             left = self.transport.get_write_buffer_size()
-            if left < self._left:
+            if left <= self._left - self._limits.body_bytes:
                 self._left = left
                 self._table.enter(self, state, self.loop.time())
                 return
