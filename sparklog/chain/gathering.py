@@ -10,6 +10,7 @@ from __future__ import annotations
 LOOKS = 16  # one look for more commands lasts a 16th of the time that the last entry took
 SHORTEST_LOOK_MS = 1.0  # where entries are quick, nothing is gained by waiting
 LONGEST_LOOK_MS = 10.0
+FIRST_LOOKS = 4  # the first caller may be back so many looks later: it hears of its result in its turn
 
 
 class Gathering:
@@ -24,7 +25,7 @@ class Gathering:
         """An entry that took `took_ms` is done; its `answered` callers may come back and join the `waiting` ones."""
         self._answered, self._expected, self._seen = answered, answered + waiting, waiting
         self._look_ms = min(took_ms / LOOKS, LONGEST_LOOK_MS)
-        self._until_ms = now_ms + self._look_ms
+        self._until_ms = now_ms + FIRST_LOOKS * self._look_ms
 
     def is_complete(self, waiting: int) -> bool:
         """Whether as many are waiting as can be expected."""

@@ -93,7 +93,11 @@ class GroupCommit:
 
     def submit(self, ticket: Ticket, now: Now) -> None:
         """Hand in a command."""
-        self._queue.append(ticket)
+        self.submit_all((ticket,), now)
+
+    def submit_all(self, tickets: Iterable[Ticket], now: Now) -> None:
+        """Hand in commands together: the first does not leave in an entry of its own."""
+        self._queue.extend(tickets)
         if self._look is not None and self._gathering.is_complete(len(self._queue)):
             self._handlers.pop(self._look, None)
             self._look = None

@@ -9,8 +9,9 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Scope
 
-from sparklog.coordinator.exchange import Decoders, decoded, exchange
+from sparklog.coordinator.exchange import Decoders, Posted, decoded, exchange
 from sparklog.coordinator.gate import Gate, caller_of
 from sparklog.coordinator.metadata import metadata_routes
 from sparklog.coordinator.reading import Reading
@@ -32,8 +33,8 @@ def app_of(service: Service, access: Callable[[], Access] | None = None, hosts: 
 
 
 def _commits(service: Service) -> list[Route]:
-    async def submit(request: Request) -> SubmitReply:
-        return await submit_for(caller_of(request), service, await decoded(request, _submit_request))
+    async def submit(scope: Scope, request: SubmitRequest) -> SubmitReply:
+        return await submit_for(caller_of(scope), service, request)
 
     async def heartbeat(request: Request) -> ClusterReply:
         return service.heartbeat(await decoded(request, _heartbeat))
@@ -42,7 +43,7 @@ def _commits(service: Service) -> list[Route]:
         return service.cluster()
 
     return [
-        Route(SUBMIT, exchange(submit), methods=["POST"]),
+        Route(SUBMIT, Posted(_submit_request, submit), methods=["POST"]),
         Route(HEARTBEAT, exchange(heartbeat), methods=["POST"]),
         Route(CLUSTER, exchange(cluster), methods=["GET"]),
     ]

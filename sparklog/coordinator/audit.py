@@ -21,8 +21,9 @@ from sparklog.core.access import Need
 from sparklog.core.commands import Submission
 from sparklog.core.errors import InvalidInput, Landed, SparklogError
 from sparklog.core.readable import point_in_time
-from sparklog.core.records import CommandResult
 from sparklog.host.clock import now_ms
+from sparklog.wire.errors import ErrorReply
+from sparklog.wire.messages import Outcome
 
 LOGGER: Final = "sparklog.audit"
 _LONGEST: Final = 250  # characters of a name: longer ones are not legal
@@ -44,13 +45,18 @@ def audit_to(place: str) -> None:
     _log.setLevel(logging.INFO)
 
 
+def is_audited() -> bool:
+    """Whether somebody reads the audit."""
+    return _log.isEnabledFor(logging.INFO)
+
+
 def audit_command(
     principal: str,
     address: str,
     need: Need,
     topics: list[str],
     submission: Submission,
-    outcome: CommandResult | BaseException,
+    outcome: Outcome | BaseException,
 ) -> None:
     """What became of a command that a client sent."""
     line: dict[str, object] = {
@@ -70,14 +76,15 @@ def audit_refused(principal: str, address: str, request: str, error: SparklogErr
     _write(line | _outcome(error))
 
 
-def _outcome(outcome: CommandResult | BaseException) -> dict[str, object]:
-    if isinstance(outcome, CommandResult):
-        return {"entry": outcome.n}
-    if isinstance(outcome, SparklogError):
-        return {"error": outcome.code, "landed": outcome.landed}
+def _outcome(outcome: Outcome | BaseException) -> dict[str, object]:
+    if isinstance(outcome, Outcome) and outcome.result is not None:
+        return {"entry": outcome.result.n}
+    error = outcome.error if isinstance(outcome, Outcome) else outcome
+    if isinstance(error, ErrorReply | SparklogError):
+        return {"error": error.code, "landed": error.landed}
     return {"error": "COMMIT_OUTCOME_UNKNOWN", "landed": Landed.UNKNOWN}  # cancelled, or an error of the process itself
 
 
 def _write(line: Mapping[str, object]) -> None:
-    if _log.isEnabledFor(logging.INFO):
+    if is_audited():
         _log.info("%s", _encoder.encode({"time": point_in_time(now_ms()), **line}).decode())

@@ -6,7 +6,9 @@ The stores block, so what the machine asks for is performed by a few threads; ev
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 
 from sparklog.chain.attempt import CommitCounts
 from sparklog.chain.follower import Follower
@@ -21,6 +23,16 @@ from sparklog.core.records import CommandResult
 from sparklog.host.clock import Clock
 from sparklog.host.dice import jittered, new_id
 
+AWAKE = 32  # commands whose callers are woken in one round of the loop: the first replies leave before the last is made
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """One call of `submit_all`: how many of its commands are not done yet, and its caller's future."""
+
+    open: int
+    done: asyncio.Future[None]
+
 
 class CommitLoop:
     """Submits commands to one chain under one author. To be used from one event loop only."""
@@ -31,7 +43,9 @@ class CommitLoop:
         self._machine = GroupCommit(author, follower.store.url, follower.head, self.clock.monotonic_ms())
         self.snapshots = SnapshotWriter(follower)
         self._threads = threads
-        self._waiting: dict[Ticket, asyncio.Future[None]] = {}
+        self._waiting: dict[Ticket, _Call] = {}
+        self._handed_in: list[Ticket] = []  # since the loop last looked: they go to the machine together
+        self._waking = False  # whether more callers are woken in the next round of the loop
         self._performing: set[asyncio.Task[None]] = set()
 
     @property
@@ -49,17 +63,27 @@ class CommitLoop:
 
         A caller who is cancelled leaves the command in the machine: it may land.
         """
-        ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
-        done = self._waiting[ticket] = asyncio.get_running_loop().create_future()
-        try:
-            self._machine.learn(self.follower.head)
-            self._machine.submit(ticket, self._now())
-            self._go_on()
-        except Exception as error:
-            self._end_all(error)
-        await done
-        self.snapshots.write_if_due()
+        (ticket,) = await self.submit_all([(submission, timeout_ms)])
         return ticket.outcome()
+
+    async def submit_all(self, commands: Sequence[tuple[Submission, int]]) -> Sequence[Ticket]:
+        """Commit commands, each with its timeout in ms; returns once all of them are done. A ticket has the outcome.
+
+        Commands of other callers who come in the same round of the loop are handed in with them.
+        """
+        now_ms = self.clock.monotonic_ms()
+        tickets = [Ticket(submission, now_ms + timeout_ms, timeout_ms) for submission, timeout_ms in commands]
+        loop = asyncio.get_running_loop()
+        call = _Call(len(tickets), loop.create_future())
+        for ticket in tickets:
+            self._waiting[ticket] = call
+        if not self._handed_in:
+            loop.call_soon(self._hand_in)
+        self._handed_in.extend(tickets)
+        if tickets:
+            await call.done
+        self.snapshots.write_if_due()
+        return tickets
 
     async def close(self) -> None:
         """Wait for what is still to be performed."""
@@ -67,19 +91,43 @@ class CommitLoop:
             await asyncio.wait(self._performing)
         await asyncio.to_thread(self.snapshots.close)
 
+    def _hand_in(self) -> None:
+        tickets, self._handed_in = self._handed_in, []
+        try:
+            self._machine.learn(self.follower.head)
+            self._machine.submit_all(tickets, self._now())
+            self._go_on()
+        except Exception as error:
+            self._end_all(error)
+
     def _go_on(self) -> None:
         """Perform what the machine asks for, and wake those whose commands are done."""
         machine = self._machine
         if machine.head is not self.follower.head:
             self.follower.publish(machine.head)
-        while machine.ended:
-            done = self._waiting.pop(machine.ended.popleft(), None)
-            if done is not None and not done.done():  # a caller may have been cancelled
-                done.set_result(None)
+        self._wake()
         while machine.requests:
             task = asyncio.create_task(self._perform(machine.requests.popleft()))
             self._performing.add(task)
             task.add_done_callback(self._performing.discard)
+
+    def _wake(self) -> None:
+        """Let callers whose commands are done go on: some now, the others in the next rounds of the loop."""
+        ended = self._machine.ended
+        for _ in range(min(AWAKE, len(ended))):
+            call = self._waiting.pop(ended.popleft(), None)
+            if call is None:
+                continue
+            call.open -= 1
+            if not call.open and not call.done.done():  # a caller may have been cancelled
+                call.done.set_result(None)
+        if ended and not self._waking:
+            self._waking = True
+            asyncio.get_running_loop().call_soon(self._wake_more)
+
+    def _wake_more(self) -> None:
+        self._waking = False
+        self._wake()
 
     async def _perform(self, request: Request) -> None:
         """Perform one request. An error of the process itself, as of no memory, ends all commands that wait."""

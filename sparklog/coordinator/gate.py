@@ -57,9 +57,9 @@ class Caller(msgspec.Struct, frozen=True):
     address: str
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(scope: Scope) -> Caller:
     """The caller of a request that has passed the gate."""
-    caller = request.scope["sparklog.caller"]
+    caller = scope["sparklog.caller"]
     assert isinstance(caller, Caller)
     return caller
 

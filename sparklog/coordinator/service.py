@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
+from sparklog.chain.group import Ticket
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.leadership import Leadership
 from sparklog.coordinator.watching import Watching
@@ -28,6 +29,7 @@ from sparklog.core.commands import (
 from sparklog.core.coordinators import NO_COORDINATOR, Author
 from sparklog.core.errors import (
     InconsistentClusterId,
+    InvalidInput,
     NotController,
     SparklogError,
     StaleControllerEpoch,
@@ -38,7 +40,8 @@ from sparklog.core.readable import counted
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
-from sparklog.wire.messages import ClusterReply, Heartbeat, SubmitReply, SubmitRequest
+from sparklog.wire.errors import error_reply
+from sparklog.wire.messages import MAX_COMMANDS, ClusterReply, Heartbeat, Outcome, SubmitReply, SubmitRequest
 
 THREADS = 16  # requests to the metadata store at once
 
@@ -83,25 +86,44 @@ class Service:
     # ---- requests -------------------------------------------------------------------------------
 
     async def submit(self, request: SubmitRequest) -> SubmitReply:
-        """Commit a command of a client. Raises the command's errors, NotController, InconsistentClusterId, TryAgain."""
+        """Commit the commands of a client; the reply has an outcome for each, once all are done.
+
+        Raises NotController, InconsistentClusterId, InvalidInput, and the store's error if the chain can't be read on:
+        then nothing was done for any of them.
+        """
         self._check_chain(request.chain_id)
         commits = self._commits
         if commits is None or not self.leads:
             raise self._not_leading()
-        if self.queued >= self.queued_max:
-            raise TryAgain(
-                f"{self.queued} commands wait already, which is the most that wait at once (queued.max.requests): "
-                "send it again later"
-            )
-        self.queued += 1
+        wanted = request.commands
+        if len(wanted) > MAX_COMMANDS:
+            raise InvalidInput(f"a request has at most {MAX_COMMANDS} commands, found {len(wanted)}")
+        taken = wanted[: max(0, self.queued_max - self.queued)]
+        self.queued += len(taken)
         try:
             await self.read_up_to(request.seen)
-            result = await commits.submit(request.submission, request.timeout_ms)
+            tickets = await commits.submit_all([(each.submission, each.timeout_ms) for each in taken])
         finally:
-            self.queued -= 1
-        if self._watching is not None and isinstance(request.submission.command, Append):
-            self._watching.written(request.submission.command, self._clock.monotonic_ms())
-        return SubmitReply(EntryNumber(self.follower.head.n), result)
+            self.queued -= len(taken)
+        outcomes = [self._outcome(ticket) for ticket in tickets]
+        if len(taken) < len(wanted):
+            outcomes += [Outcome(error=error_reply(self._too_busy()))] * (len(wanted) - len(taken))
+        return SubmitReply(EntryNumber(self.follower.head.n), tuple(outcomes))
+
+    def _outcome(self, ticket: Ticket) -> Outcome:
+        try:
+            result = ticket.outcome()
+        except SparklogError as error:
+            return Outcome(error=error_reply(error))
+        if self._watching is not None and isinstance(ticket.submission.command, Append):
+            self._watching.written(ticket.submission.command, self._clock.monotonic_ms())
+        return Outcome(result)
+
+    def _too_busy(self) -> TryAgain:
+        return TryAgain(
+            f"{self.queued_max} commands wait already, which is the most that wait at once (queued.max.requests): "
+            "send it again later"
+        )
 
     def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
         """The agent of a store is at work. Raises InconsistentClusterId, NotController."""

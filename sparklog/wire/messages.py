@@ -1,6 +1,6 @@
 """The requests to a coordinator, and its replies.
 
-POST /v1/submit     SubmitRequest -> SubmitReply, or ErrorReply with an HTTP status of 400 and more
+POST /v1/submit     SubmitRequest -> SubmitReply, or ErrorReply with an HTTP status of 400 and more if it failed whole
 POST /v1/heartbeat  Heartbeat -> ClusterReply
 GET  /v1/cluster    -> ClusterReply
 """
@@ -13,6 +13,7 @@ from sparklog.core.commands import Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
+from sparklog.wire.errors import ErrorReply
 
 SUBMIT = "/v1/submit"
 HEARTBEAT = "/v1/heartbeat"
@@ -21,23 +22,39 @@ CONTENT_TYPE = "application/msgpack"
 JSON = "application/json"
 
 
-class SubmitRequest(msgspec.Struct, frozen=True):
-    """Commit a command. `seen` is the greatest chain position that the sender has seen: the answer is no older.
+MAX_COMMANDS = 1_000  # in one request
 
-    `timeout_ms`: how long the command may try to win a slot.
-    """
 
-    chain_id: str
-    seen: EntryNumber
+class SubmittedCommand(msgspec.Struct, frozen=True):
+    """A command of a request. `timeout_ms`: how long it may try to win a slot."""
+
     submission: Submission
     timeout_ms: int
 
 
+class SubmitRequest(msgspec.Struct, frozen=True):
+    """Commit commands, each on its own: one may be refused and the others applied. At most MAX_COMMANDS.
+
+    `seen` is the greatest chain position that the sender has seen: the answer is no older.
+    """
+
+    chain_id: str
+    seen: EntryNumber
+    commands: tuple[SubmittedCommand, ...]
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one command: it was applied, with this result, or this error ended it."""
+
+    result: CommandResult | None = None
+    error: ErrorReply | None = None
+
+
 class SubmitReply(msgspec.Struct, frozen=True):
-    """The command was applied. `position` is the newest entry that the coordinator has read."""
+    """The outcomes, in the order of the commands. `position` is the newest entry that the coordinator has read."""
 
     position: EntryNumber
-    result: CommandResult
+    outcomes: tuple[Outcome, ...]
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

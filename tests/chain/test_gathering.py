@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparklog.chain.gathering import LONGEST_LOOK_MS, LOOKS, Gathering
+from sparklog.chain.gathering import FIRST_LOOKS, LONGEST_LOOK_MS, LOOKS, Gathering
 
 TOOK_MS = 64  # so that a look lasts 4 ms
 
@@ -36,8 +36,9 @@ def test_where_entries_are_quick_nobody_waits_and_where_they_are_slow_nobody_wai
 
 def test_a_command_that_comes_later_is_not_of_those_who_came_back() -> None:
     gathering = after_an_entry(told=10)
-    assert gathering.look_ms(1, 1_004) == TOOK_MS / LOOKS
-    assert gathering.look_ms(1, 1_005) is None
+    first_looks_ms = FIRST_LOOKS * TOOK_MS // LOOKS
+    assert gathering.look_ms(1, 1_000 + first_looks_ms) == TOOK_MS / LOOKS
+    assert gathering.look_ms(1, 1_001 + first_looks_ms) is None
 
 
 def test_the_wait_goes_on_while_callers_come_back() -> None:

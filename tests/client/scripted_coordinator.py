@@ -13,11 +13,11 @@ import msgspec
 
 from sparklog.client.cluster import Cluster
 from sparklog.coordinator.metadata import page_of
-from sparklog.core.commands import ClaimCoordination
+from sparklog.core.commands import ClaimCoordination, Submission
 from sparklog.core.errors import AuthenticationFailed, NotController, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply, http_status
-from sparklog.wire.messages import CLUSTER, CONTENT_TYPE, ClusterReply, SubmitReply, SubmitRequest
+from sparklog.wire.messages import CLUSTER, CONTENT_TYPE, ClusterReply, Outcome, SubmitReply, SubmitRequest
 from sparklog.wire.reading import METADATA, MetadataKey, MetadataKeys
 
 
@@ -27,7 +27,8 @@ class ScriptedCoordinator:
 
     "drop": it is committed, and the connection ends without a reply. "lose": the same, and nothing was done.
     "away": this process leads no more. "busy": too many commands wait. "unknown": it can't say what became of it.
-    "text": an answer of some other server. "torn": a reply that can't be read. "refused": the token is not good.
+    "text": an answer of some other server. "torn": a reply that can't be read. "few": one that lacks an outcome.
+    "empty": outcomes that say nothing. "refused": the token is not good.
     """
 
     cluster: Cluster
@@ -55,14 +56,18 @@ class ScriptedCoordinator:
                 raise AuthenticationFailed("the token is not one of this coordinator's")
             if what == "busy":
                 raise TryAgain("500 commands wait already")
-            result = self.cluster.connection.committer.commit_here(request.submission)
+            outcomes = tuple(self._commit(each.submission) for each in request.commands)
             if what == "unknown":
                 raise OutcomeUnknown("it was fenced meanwhile")
         except SparklogError as error:
             return http_status(error), CONTENT_TYPE, msgspec.msgpack.encode(error_reply(error))
         if what == "drop":
             return None
-        reply = SubmitReply(EntryNumber(self.cluster.connection.follower.head.n), result)
+        if what == "few":
+            outcomes = outcomes[1:]
+        if what == "empty":
+            outcomes = (Outcome(),) * len(outcomes)
+        reply = SubmitReply(EntryNumber(self.cluster.connection.follower.head.n), outcomes)
         return 200, CONTENT_TYPE, b"\xc1" if what == "torn" else msgspec.msgpack.encode(reply)
 
     def read(self, path: str) -> tuple[int, str, bytes]:
@@ -76,6 +81,12 @@ class ScriptedCoordinator:
             return 200, CONTENT_TYPE, bytes(self.cluster.connection.follower.store.get(url.path.removeprefix("/v1/")))
         except SparklogError as error:
             return http_status(error), CONTENT_TYPE, msgspec.msgpack.encode(error_reply(error))
+
+    def _commit(self, submission: Submission) -> Outcome:
+        try:
+            return Outcome(self.cluster.connection.committer.commit_here(submission))
+        except SparklogError as error:
+            return Outcome(error=error_reply(error))
 
     def described(self) -> bytes:
         state = self.cluster.connection.follower.state

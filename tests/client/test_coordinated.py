@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -48,16 +49,33 @@ def records(cluster: Cluster) -> int:
 
 
 # M: N-01 (loses)
-@pytest.mark.parametrize("trouble", ["drop", "lose", "torn", "text", "away", "busy", "unknown"])
+@pytest.mark.parametrize("trouble", ["drop", "lose", "torn", "text", "away", "busy", "unknown", "few", "empty"])
 def test_a_command_is_applied_once_whatever_becomes_of_replies(
     cluster: Cluster, coordinator: ScriptedCoordinator, trouble: str
 ) -> None:
     coordinator.script += [trouble, trouble]
     cluster.append("t", ROW)
     assert records(cluster) == 1
-    submissions = [each.submission for each in coordinator.requests]
+    submissions = [command.submission for each in coordinator.requests for command in each.commands]
     assert len({(each.command_id, each.n0) for each in submissions}) == 1
     assert [each.in_doubt for each in submissions] == [False, *[trouble not in ("away", "busy")] * 2]
+
+
+def test_threads_share_requests_and_no_append_is_lost_or_doubled_whatever_becomes_of_replies(
+    cluster: Cluster, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script += ["busy", "drop", "reply", "few", "lose", "reply", "unknown", "torn", "reply", "away"]
+
+    def work(number: int) -> None:
+        for count in range(4):
+            value = [f"{number}-{count}"]
+            cluster.append("t", pa.table({"value": value, "partition": pa.array([0], pa.int32())}))
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(work, range(16)))
+    values = [value.decode() for value in cluster.read("t", partition=0)["value"].to_pylist()]
+    assert sorted(values) == sorted(f"{number}-{count}" for number in range(16) for count in range(4))
+    assert max(len(request.commands) for request in coordinator.requests) > 1
 
 
 def test_an_error_of_the_command_is_that_of_the_caller(cluster: Cluster, coordinator: ScriptedCoordinator) -> None:

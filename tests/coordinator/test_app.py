@@ -15,9 +15,18 @@ from sparklog.coordinator import exchange as exchange_module
 from sparklog.coordinator.app import app_of
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import Append, CreateTopic, Submission
+from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import ErrorReply
-from sparklog.wire.messages import CLUSTER, SUBMIT, ClusterReply, SubmitReply, SubmitRequest
+from sparklog.wire.messages import (
+    CLUSTER,
+    MAX_COMMANDS,
+    SUBMIT,
+    ClusterReply,
+    SubmitReply,
+    SubmitRequest,
+    SubmittedCommand,
+)
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
 from tests.coordinator.asgi import Answer, request
 
@@ -57,15 +66,20 @@ def served(chain: Member, work: Work[T], *, queued_max: int = 10, leads: bool = 
     return asyncio.run(run())
 
 
-def submit_request(chain: Member, command: Append | CreateTopic, *, chain_id: str | None = None) -> bytes:
+def submit_request(chain: Member, *commands: Append | CreateTopic, chain_id: str | None = None) -> bytes:
     n = EntryNumber(chain.follower.head.n)
-    submission = Submission(new_command_id(), n, command)
-    wanted = SubmitRequest(chain_id or chain.follower.state.chain_id, n, submission, TIMEOUT_MS)
-    return msgspec.msgpack.encode(wanted)
+    submitted = tuple(SubmittedCommand(Submission(new_command_id(), n, command), TIMEOUT_MS) for command in commands)
+    return msgspec.msgpack.encode(SubmitRequest(chain_id or chain.follower.state.chain_id, n, submitted))
 
 
 def post(chain: Member, body: bytes, **how: bool) -> Answer:
     return served(chain, lambda service, app: request(app, "POST", SUBMIT, [body]), **how)
+
+
+def outcomes_in(answer: Answer) -> list[CommandResult | str]:
+    """Of each command: its result, or the code of its error."""
+    outcomes = msgspec.msgpack.decode(answer.body, type=SubmitReply).outcomes
+    return [each.error.code if each.error is not None else each.result for each in outcomes]  # type: ignore[misc]
 
 
 def error_in(answer: Answer) -> ErrorReply:
@@ -76,13 +90,34 @@ def test_a_command_is_committed_and_its_result_comes_back(chain: Member) -> None
     answer = post(chain, submit_request(chain, append(3)))
     assert (answer.status, answer.headers["content-type"]) == (200, "application/msgpack")
     reply = msgspec.msgpack.decode(answer.body, type=SubmitReply)
-    assert (reply.result.records, reply.result.n) == (3, reply.position)
+    (result,) = outcomes_in(answer)
+    assert isinstance(result, CommandResult)
+    assert (result.records, result.n) == (3, reply.position)
     assert chain.follower.catch_up().n >= reply.position
 
 
 def test_a_refused_command_is_an_error_with_its_code(chain: Member) -> None:
     answer = post(chain, submit_request(chain, CreateTopic("orders")))
-    assert (answer.status, error_in(answer).code) == (409, "TOPIC_ALREADY_EXISTS")
+    assert (answer.status, outcomes_in(answer)) == (200, ["TOPIC_ALREADY_EXISTS"])
+
+
+def test_commands_of_a_request_share_an_entry_and_one_that_is_refused_is_alone(chain: Member) -> None:
+    answer = post(chain, submit_request(chain, append(1), CreateTopic("orders"), append(2)))
+    first, refused, second = outcomes_in(answer)
+    assert isinstance(first, CommandResult)
+    assert isinstance(second, CommandResult)
+    assert (first.records, refused, second.records) == (1, "TOPIC_ALREADY_EXISTS", 2)
+    assert first.n == second.n
+
+
+def test_a_request_without_commands_is_answered(chain: Member) -> None:
+    assert outcomes_in(post(chain, submit_request(chain))) == []
+
+
+def test_a_request_has_so_many_commands_at_most(chain: Member) -> None:
+    answer = post(chain, submit_request(chain, *[append()] * (MAX_COMMANDS + 1)), queued_max=10_000)
+    assert (answer.status, error_in(answer).message) == (400, "a request has at most 1000 commands, found 1001")
+    assert len(member(chain.store.inner).uploads()) == 0
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", msgspec.msgpack.encode({"chain_id": 5})])
@@ -101,7 +136,9 @@ def test_a_client_may_speak_json(chain: Member) -> None:
 
     answer = served(chain, work)
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert msgspec.json.decode(answer.body, type=SubmitReply).result.records == 3
+    (outcome,) = msgspec.json.decode(answer.body, type=SubmitReply).outcomes
+    assert outcome.result is not None
+    assert outcome.result.records == 3
 
 
 def test_a_large_body_is_refused_before_it_is_read(chain: Member) -> None:
@@ -157,16 +194,19 @@ def test_one_that_does_not_lead_sends_its_clients_away(chain: Member) -> None:
     assert error_in(answer).message == "no process coordinates the cluster at the moment"
 
 
-def test_more_commands_than_may_wait_are_refused_and_nothing_is_lost(chain: Member) -> None:
+@pytest.mark.parametrize("in_a_request", [1, 2, 8])
+def test_more_commands_than_may_wait_are_refused_and_nothing_is_lost(chain: Member, in_a_request: int) -> None:
     async def work(service: Service, app: Starlette) -> list[Answer]:
-        bodies = [submit_request(chain, append()) for _ in range(8)]
-        return await asyncio.gather(*(request(app, "POST", SUBMIT, [body]) for body in bodies))
+        requests = [submit_request(chain, *[append()] * in_a_request) for _ in range(8 // in_a_request)]
+        return await asyncio.gather(*(request(app, "POST", SUBMIT, [body]) for body in requests))
 
     answers = served(chain, work, queued_max=5)
-    assert sorted(each.status for each in answers) == [200] * 5 + [503] * 3
-    refused = error_in(next(each for each in answers if each.status == 503))
-    assert (refused.code, refused.retriable) == ("COORDINATOR_NOT_AVAILABLE", True)
-    assert "queued.max.requests" in refused.message
+    outcomes = [outcome for answer in answers for outcome in outcomes_in(answer)]
+    assert outcomes[5:] == ["COORDINATOR_NOT_AVAILABLE"] * 3
+    assert all(isinstance(outcome, CommandResult) for outcome in outcomes[:5])
+    errors = [each.error for each in msgspec.msgpack.decode(answers[-1].body, type=SubmitReply).outcomes]
+    assert errors[-1] is not None
+    assert (errors[-1].retriable, "queued.max.requests" in errors[-1].message) == (True, True)
     assert len(member(chain.store.inner).uploads()) == 5
 
 

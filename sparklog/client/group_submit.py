@@ -1,0 +1,141 @@
+"""Commands of several threads go to a coordinator together, in few requests.
+
+A request with many commands costs the coordinator little more than one with few. A caller that comes while requests are
+under way waits until as many commands wait as are under way, or until a reply comes; then all that wait go together. So
+n callers need about log2(n) requests, and none of them waits for long. There is no thread of its own: the caller that
+has waited longest carries the request, for itself and for the others.
+
+A request is answered once all of its commands are done, as the commands of one entry are done together anyway. What
+would hold others up is kept apart: a large append, whose slices are stored before its entry is put, fills a request.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from sparklog.core.commands import Submission
+from sparklog.core.coordinators import Coordinator
+from sparklog.core.errors import Landed, SparklogError
+from sparklog.core.records import CommandResult
+from sparklog.storage.http.calls import NoCoordinatorAnswers
+from sparklog.wire.messages import MAX_COMMANDS, SubmittedCommand
+
+MAX_BYTES = 64 * 2**10  # of the commands of a request, unless it is a single one: a few hundred small appends
+GRACE_MS = 5_000  # for the reply, beyond the time that the command itself has
+
+CommandOutcome = CommandResult | SparklogError
+# Sends the encoded commands to a coordinator in one request, and waits for the reply for up to so many ms beyond what
+# the commands themselves have. Returns their outcomes in order; raises what the request as a whole ended with.
+Post = Callable[[Coordinator, Sequence[msgspec.Raw], int], Sequence[CommandOutcome]]
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Waiting:
+    """A caller with its command. `request`: what this caller is to carry, once it is its turn."""
+
+    __slots__ = ("body", "known", "outcome", "request", "timeout_ms", "woken")
+
+    def __init__(self, known: Coordinator, body: bytes, timeout_ms: int) -> None:
+        self.known = known
+        self.body = body
+        self.timeout_ms = timeout_ms
+        self.outcome: CommandOutcome | None = None
+        self.request: list[Waiting] | None = None
+        self.woken = threading.Event()
+
+
+class GroupSubmit:
+    """Sends commands to a coordinator by `post`. Safe for threads."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._turn = threading.Lock()  # held to change what follows
+        self._queue: deque[Waiting] = deque()
+        self._under_way: dict[Waiting, int] = {}  # carrier -> commands that were sent and not answered yet
+
+    def submit(self, known: Coordinator, submission: Submission, timeout_ms: int) -> CommandResult:
+        """Send one command to the coordinator `known`. Raises what it answers, and NoCoordinatorAnswers."""
+        body = _encoder.encode(SubmittedCommand(submission, timeout_ms))
+        waiting = Waiting(known, body, timeout_ms)
+        try:
+            with self._turn:
+                self._queue.append(waiting)
+                self._depart()
+            if waiting.woken.wait((timeout_ms + GRACE_MS) / 1000) and waiting.request is not None:
+                self._carry(waiting, waiting.request)
+        finally:
+            self._leave(waiting)
+        match waiting.outcome:
+            case CommandResult() as result:
+                return result
+            case SparklogError() as error:
+                raise copy.copy(error)  # several threads may raise it
+            case None:
+                raise NoCoordinatorAnswers(
+                    f"{known.address} did not answer within {timeout_ms + GRACE_MS} ms", landed=Landed.UNKNOWN
+                )
+
+    def _depart(self) -> None:
+        """Choose who carries the next requests."""
+        while self._queue and len(self._queue) >= sum(self._under_way.values()):
+            carried = commands_of_a_request(self._queue)
+            carrier = carried[0]
+            carrier.request = carried
+            self._under_way[carrier] = len(carried)
+            for _ in carried:
+                self._queue.popleft()
+            carrier.woken.set()
+
+    def _carry(self, carrier: Waiting, carried: list[Waiting]) -> None:
+        """Send a request and hand out the outcomes. An interrupt in between leaves the commands in doubt."""
+        outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.UNKNOWN)] * len(carried)
+        try:
+            bodies = [msgspec.Raw(each.body) for each in carried]
+            outcomes = self._post(carrier.known, bodies, carrier.timeout_ms + GRACE_MS)
+        except SparklogError as error:
+            outcomes = [error] * len(carried)
+        finally:
+            self._arrive(carrier, outcomes)
+
+    def _arrive(self, carrier: Waiting, outcomes: Sequence[CommandOutcome]) -> None:
+        """The request of this carrier is done: wake its callers, and choose who goes next."""
+        with self._turn:
+            for waiting, outcome in zip(carrier.request or (), outcomes, strict=True):
+                if waiting.outcome is None:
+                    waiting.outcome = outcome
+                waiting.woken.set()
+            self._under_way.pop(carrier, None)
+            carrier.request = None
+            self._depart()
+
+    def _leave(self, waiting: Waiting) -> None:
+        """The caller goes, whatever the reason: nobody waits for it."""
+        with self._turn:
+            if waiting.outcome is None and waiting in self._queue:
+                self._queue.remove(waiting)
+                waiting.outcome = NoCoordinatorAnswers(f"no request to {waiting.known.address} could be sent in time")
+                self._depart()
+        if waiting.request is not None:  # it was to carry them, and was interrupted before it did
+            self._arrive(waiting, [_interrupted(Landed.NO)] * len(waiting.request))
+
+
+def commands_of_a_request(queue: Iterable[Waiting]) -> list[Waiting]:
+    """The longest-waiting commands for the same coordinator that together fit one request: at least one."""
+    carried: list[Waiting] = []
+    size = 0
+    for waiting in queue:
+        size += len(waiting.body)
+        if carried and (size > MAX_BYTES or len(carried) == MAX_COMMANDS or waiting.known != carried[0].known):
+            break
+        carried.append(waiting)
+    return carried
+
+
+def _interrupted(landed: Landed) -> NoCoordinatorAnswers:
+    return NoCoordinatorAnswers("the thread that was to send the command was interrupted", landed=landed)
