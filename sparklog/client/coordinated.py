@@ -10,10 +10,10 @@ import msgspec
 import urllib3
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
+from sparklog.client.delivery import Delivery, NoReply
 from sparklog.core.commands import Submission
 from sparklog.core.coordinators import Coordinator
-from sparklog.core.errors import InvalidInput, Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
-from sparklog.core.readable import duration
+from sparklog.core.errors import InvalidInput, Landed, SparklogError, TryAgain
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import jittered
@@ -31,7 +31,6 @@ from sparklog.wire.messages import (
 
 CONNECT_S = 2.0
 GRACE_MS = 5_000  # for the reply, beyond the time that the command itself has
-FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 1_000.0
 
 _encoder = msgspec.msgpack.Encoder()
 _reply_decoder = msgspec.msgpack.Decoder(SubmitReply)
@@ -73,25 +72,17 @@ class Coordinated(Committer):
 
         Raises also TryAgain (no coordinator could be reached; nothing was changed).
         """
-        deadline_ms = self.clock.monotonic_ms() + timeout_ms
-        pause_ms = FIRST_PAUSE_MS
+        clock = self.clock
+        delivery = Delivery(submission, timeout_ms, clock.monotonic_ms())
         while True:
             known = self.follower.state.coordinator
-            left_ms = max(1, deadline_ms - self.clock.monotonic_ms())
+            left_ms = delivery.left_ms(clock.monotonic_ms())
             if not known.in_force:
-                return super().submit(submission, left_ms)
+                return super().submit(delivery.submission, left_ms)
             try:
-                return self._send(known, submission, left_ms)
+                return self._send(known, delivery.submission, left_ms)
             except SparklogError as error:
-                if not (isinstance(error, NotController | OutcomeUnknown) or error.code == TryAgain.code):
-                    raise
-                if error.landed is not Landed.NO:
-                    submission = msgspec.structs.replace(submission, in_doubt=True)
-                if self.clock.monotonic_ms() >= deadline_ms:
-                    raise _given_up(submission, known, timeout_ms, error) from error
-            self.clock.pause(jittered(pause_ms))
-            pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
-            self.follower.catch_up()
+                self._follow_on(delivery, known, delivery.failed(error, known, clock.monotonic_ms()))
 
     def commit_here(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """As `Committer.submit`, whoever coordinates the cluster: the chain takes it from anybody."""
@@ -106,8 +97,18 @@ class Coordinated(Committer):
         if state.coordinator.in_force:
             self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), 0)
 
+    def _follow_on(self, delivery: Delivery, known: Coordinator, pause_ms: float) -> None:
+        """Wait, and read in the chain who leads by then. Raises what `Delivery.not_followed` raises."""
+        while True:
+            self.clock.pause(jittered(pause_ms))
+            try:
+                self.follower.catch_up()
+                return
+            except SparklogError as error:
+                pause_ms = delivery.not_followed(error, known, self.clock.monotonic_ms())
+
     def _send(self, known: Coordinator, submission: Submission, timeout_ms: int) -> CommandResult:
-        """One request. Raises what the coordinator answers, and _NoReply."""
+        """One request. Raises what the coordinator answers, and NoReply."""
         state = self.follower.state
         request = SubmitRequest(state.chain_id, EntryNumber(state.n), submission, timeout_ms)
         answer = self._post(known, SUBMIT, request, timeout_ms)
@@ -117,7 +118,7 @@ class Coordinated(Committer):
             raise _unreadable(known, broken) from broken
 
     def _post(self, known: Coordinator, path: str, request: msgspec.Struct, timeout_ms: int) -> bytes:
-        """The body of the reply. Raises what the coordinator answers, and _NoReply."""
+        """The body of the reply. Raises what the coordinator answers, and NoReply."""
         if self._pool is None:
             self._pool = urllib3.PoolManager(maxsize=32, retries=False)
         try:
@@ -129,19 +130,15 @@ class Coordinated(Committer):
                 timeout=urllib3.Timeout(connect=CONNECT_S, read=(timeout_ms + GRACE_MS) / 1000),
             )
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
-            raise _NoReply(str(error)) from error
+            raise NoReply(str(error)) from error
         except urllib3.exceptions.HTTPError as error:
-            raise _NoReply(f"{type(error).__name__}: {error}", landed=Landed.UNKNOWN) from error
+            raise NoReply(f"{type(error).__name__}: {error}", landed=Landed.UNKNOWN) from error
         return _body(answer, known)
-
-
-class _NoReply(TryAgain):
-    """The coordinator could not be reached, or did not answer."""
 
 
 def _body(answer: urllib3.BaseHTTPResponse, known: Coordinator) -> bytes:
     if answer.headers.get("content-type") != CONTENT_TYPE:
-        raise _NoReply(f"{known.address} answered {answer.status}, and not as a coordinator", landed=Landed.UNKNOWN)
+        raise NoReply(f"{known.address} answered {answer.status}, and not as a coordinator", landed=Landed.UNKNOWN)
     if answer.status == 200:
         return answer.data
     try:
@@ -151,14 +148,5 @@ def _body(answer: urllib3.BaseHTTPResponse, known: Coordinator) -> bytes:
     raise error
 
 
-def _unreadable(known: Coordinator, broken: msgspec.DecodeError) -> _NoReply:
-    return _NoReply(f"the reply of {known.address} can't be read: {broken}", landed=Landed.UNKNOWN)
-
-
-def _given_up(submission: Submission, known: Coordinator, timeout_ms: int, error: SparklogError) -> SparklogError:
-    what = (
-        f"the coordinator {known.name} at {known.address} did not commit command {submission.command_id} within "
-        f"{duration(timeout_ms)}: {error.message}; if no coordinator of this cluster will come back, "
-        "run 'sparklog coordinator resign --force'"
-    )
-    return OutcomeUnknown(f"{what}; the command may have landed") if submission.in_doubt else TryAgain(what)
+def _unreadable(known: Coordinator, broken: msgspec.DecodeError) -> NoReply:
+    return NoReply(f"the reply of {known.address} can't be read: {broken}", landed=Landed.UNKNOWN)
