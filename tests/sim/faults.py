@@ -122,7 +122,7 @@ class Faults:
 
     def slowness(self, process: Process, store: SimStore) -> int:
         """How many times slower than others this process reaches the store."""
-        if store.name == META and self._slow[process.name]:
+        if store.name == META and self._slow[process.name] > 0 and not self.is_calm:
             self.count("chain-slow")
             return SLOW
         return 1
@@ -278,7 +278,6 @@ class Faults:
         self.is_calm = True
         self._armed.clear()
         self._cut.clear()
-        self._slow.clear()
         self.world.terms.calm()
         for store in self.world.stores.values():
             store.is_down = store.is_full = False

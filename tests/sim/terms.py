@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SETTLED_MS = 4 * SESSION_MS  # after the last fault: somebody leads by then, and all agents are heard of
 ANSWERED_MS = 2 * SESSION_MS  # in which a command has its answer then
+LISTENED_MS = 2 * SESSION_MS // 3  # a pause of a third of a session, the time between two looks, goes unnoticed
 SHOWN_MS = 2 * SESSION_MS
 LATE_MS = 300  # of an entry of an idle leader: it looks, reads and writes
 
@@ -137,6 +138,6 @@ class Terms:
         silent_ms = None if heard_ms is None else now_ms - heard_ms
         assert silent_ms is None or silent_ms >= SESSION_MS, f"18: {place}, is silent for {silent_ms} ms"
         awake_ms = now_ms - process.woke_ms
-        assert awake_ms >= SESSION_MS, f"18: {place}, which listens for {awake_ms} ms only"
+        assert awake_ms >= LISTENED_MS, f"18: {place}, which listens for {awake_ms} ms only"
         assert not self.is_settled, f"18: {place}, is silent without a fault"
         self.world.faults.count("silent-agent")
