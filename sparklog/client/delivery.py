@@ -41,6 +41,8 @@ class Delivery:
         Raises what the caller is to hear: the error of the command itself, or that its time is over.
         """
         if not (isinstance(error, NotController | OutcomeUnknown) or error.code == TryAgain.code):
+            if self.submission.in_doubt and error.landed is Landed.NO:
+                error.landed = Landed.UNKNOWN  # an earlier attempt may still be on its way
             raise error
         if error.landed is not Landed.NO:
             self.submission = msgspec.structs.replace(self.submission, in_doubt=True)

@@ -69,7 +69,7 @@ def happen(world: World, kind: str, dice: random.Random) -> None:
         case "leader-crash" if target.is_up:
             faults.count(kind)
             target.crash()
-            world.at(dice.choice((10, 500, 5_000)), target.start)
+            world.at(dice.choice((10, 500, 5_000)), target.restart)
         case "leader-pause" if target.is_up and not target.is_paused:
             faults.count(kind)
             target.pause()

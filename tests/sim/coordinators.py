@@ -25,10 +25,20 @@ def coordinator(process: Process, starts_ms: int) -> Steps:
     yield starts_ms
     while True:
         life = _Life(process)
+        while process.head.n < 0:
+            yield from _opening(process)
         process.serve = life.serve
         yield from life.performed(life.control.run(life.moment()))
         process.serve = None
         yield process.dice.choice((100, 2_500))
+
+
+def _opening(process: Process) -> Steps:
+    try:
+        yield from process.catch_up()
+    except SparklogError as error:
+        process.refused(error)
+        yield 100
 
 
 class _Life:

@@ -242,7 +242,7 @@ class Faults:
             case "crash" if process.is_up:
                 process.crash()
                 self.count("crash")
-                self.world.at(dice.choice((10, 500, 5_000)), process.start)
+                self.world.at(dice.choice((10, 500, 5_000)), process.restart)
             case "pause" if process.is_up and not process.is_paused:
                 process.pause()
                 self.count("pause")

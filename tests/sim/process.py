@@ -97,6 +97,11 @@ class Process:
         for task in self.tasks:
             self._in(self.dice.randint(0, 50), lambda task=task: self._go_on(task, None))
 
+    def restart(self) -> None:
+        """Begin a life after a crash, unless somebody has begun one."""
+        if not (self.world.is_led and self.is_up):
+            self.start()
+
     def crash(self) -> None:
         """Die at once. What is on its way may still arrive."""
         self.is_up, self.is_paused, self.life = False, False, self.life + 1
