@@ -26,7 +26,7 @@ _heartbeat = Decoders(Heartbeat)
 
 def app_of(service: Service, access: Callable[[], Access] | None = None, hosts: Sequence[str] = ()) -> Starlette:
     """The ASGI application of a coordinator. `access` and `hosts`: see `Gate`."""
-    reading = Reading(service.follower, service.queued_max)
+    reading = Reading(service.follower, service.control.queued_max)
     routes = [*_commits(service), *metadata_routes(reading), *_liveness(service)]
     gate = Middleware(Gate, routes=routes, state=lambda: service.follower.state, access=access, hosts=hosts)
     return Starlette(routes=routes, middleware=[gate])

@@ -100,7 +100,7 @@ def server_of(service: Service, connections: Connections, protection: Protection
     """The HTTP server of a coordinator. It leaves signals alone."""
     access = None if protection is None else protection.access
     certificate = None if protection is None else protection.certificate
-    advertised = urlsplit(service.leadership.address).hostname or ""
+    advertised = urlsplit(service.control.leadership.address).hostname or ""
     config = uvicorn.Config(
         app_of(service, None if access is None else lambda: access.value, [advertised]),
         http=connections.protocol,  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """One coordinator process: it follows the chain, claims when it is time, and commits for everybody while it leads.
 
-No HTTP here: `app.py` calls `submit` and `cluster`.
+What it does when is decided in `control.py`. No HTTP here: `app.py` calls `submit` and `cluster`.
 """
 
 from __future__ import annotations
@@ -8,51 +8,33 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.chain.group import Ticket
 from sparklog.coordinator.commit_loop import CommitLoop
+from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Say, Step, Steps
 from sparklog.coordinator.leadership import Leadership
-from sparklog.coordinator.watching import Watching
-from sparklog.core.commands import (
-    AgentDown,
-    Append,
-    ClaimCoordination,
-    Command,
-    DropLagging,
-    ResignCoordination,
-    Submission,
-)
-from sparklog.core.coordinators import NO_COORDINATOR, Author
-from sparklog.core.errors import (
-    InconsistentClusterId,
-    InvalidInput,
-    NotController,
-    SparklogError,
-    StaleControllerEpoch,
-    TryAgain,
-    UnsupportedVersion,
-)
-from sparklog.core.readable import counted
+from sparklog.core.commands import Command, Submission
+from sparklog.core.coordinators import Author
+from sparklog.core.errors import NotController, SparklogError
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
 from sparklog.wire.errors import error_reply
-from sparklog.wire.messages import MAX_COMMANDS, ClusterReply, Heartbeat, Outcome, SubmitReply, SubmitRequest
+from sparklog.wire.messages import ClusterReply, Heartbeat, Outcome, SubmitReply, SubmitRequest
 
 THREADS = 16  # requests to the metadata store at once
 
-Say = Callable[[str, str], None]  # an event in one word, and what happened
+T = TypeVar("T")
 
 
 class Service:
     """A coordinator of the cluster that `follower` follows. `address` is where clients reach it.
 
-    `queued_max`: commands that may wait at once; further ones are refused, so that memory and delays stay bounded.
-    All methods are to be called in one event loop.
+    `queued_max`: see `Control`. All methods are to be called in one event loop.
     """
 
     def __init__(
@@ -68,22 +50,16 @@ class Service:
     ) -> None:
         self.follower = follower
         self.metadata = metadata
-        self.leadership = Leadership(_drawn_name(), address, session_ms)
-        self.queued_max = queued_max
-        self.queued = 0
-        self._say = say
+        self.control = Control(Leadership(_drawn_name(), address, session_ms), queued_max, say)
         self._clock = clock or SystemClock()
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
-        self._commits: CommitLoop | None = None  # while this process leads
-        self._watching: Watching | None = None  # while this process leads
+        self._commits: CommitLoop | None = None  # of the newest epoch that this process has claimed
         self._stopping = asyncio.Event()
 
     @property
     def leads(self) -> bool:
         """Whether this process coordinates the cluster, as far as it knows."""
-        return self._commits is not None and self.leadership.leads
-
-    # ---- requests -------------------------------------------------------------------------------
+        return self.control.leads
 
     async def submit(self, request: SubmitRequest) -> SubmitReply:
         """Commit the commands of a client; the reply has an outcome for each, once all are done.
@@ -91,46 +67,11 @@ class Service:
         Raises NotController, InconsistentClusterId, InvalidInput, and the store's error if the chain can't be read on:
         then nothing was done for any of them.
         """
-        self._check_chain(request.chain_id)
-        commits = self._commits
-        if commits is None or not self.leads:
-            raise self._not_leading()
-        wanted = request.commands
-        if len(wanted) > MAX_COMMANDS:
-            raise InvalidInput(f"a request has at most {MAX_COMMANDS} commands, found {len(wanted)}")
-        taken = wanted[: max(0, self.queued_max - self.queued)]
-        self.queued += len(taken)
-        try:
-            await self.read_up_to(request.seen)
-            tickets = await commits.submit_all([(each.submission, each.timeout_ms) for each in taken])
-        finally:
-            self.queued -= len(taken)
-        outcomes = [self._outcome(ticket) for ticket in tickets]
-        if len(taken) < len(wanted):
-            outcomes += [Outcome(error=error_reply(self._too_busy()))] * (len(wanted) - len(taken))
-        return SubmitReply(EntryNumber(self.follower.head.n), tuple(outcomes))
-
-    def _outcome(self, ticket: Ticket) -> Outcome:
-        try:
-            result = ticket.outcome()
-        except SparklogError as error:
-            return Outcome(error=error_reply(error))
-        if self._watching is not None and isinstance(ticket.submission.command, Append):
-            self._watching.written(ticket.submission.command, self._clock.monotonic_ms())
-        return Outcome(result)
-
-    def _too_busy(self) -> TryAgain:
-        return TryAgain(
-            f"{self.queued_max} commands wait already, which is the most that wait at once (queued.max.requests): "
-            "send it again later"
-        )
+        return await self._performed(self.control.submit(request, self._moment()))
 
     def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
         """The agent of a store is at work. Raises InconsistentClusterId, NotController."""
-        self._check_chain(heartbeat.chain_id)
-        if self._watching is None or not self.leads:
-            raise self._not_leading()
-        self._watching.heard(heartbeat.store, heartbeat.registration, self._clock.monotonic_ms())
+        self.control.heartbeat(heartbeat, self._moment())
         return self.cluster()
 
     def cluster(self) -> ClusterReply:
@@ -143,101 +84,57 @@ class Service:
         if self.follower.head.n < seen:
             await self._read()
 
-    # ---- leading --------------------------------------------------------------------------------
-
     async def run(self) -> None:
         """Follow and lead until `stop`; then resign, if this process leads."""
-        while not self._stopping.is_set():
-            asked_ms = self._clock.monotonic_ms()
-            read_ms = await self._look()
-            claim = None if read_ms is None else self.leadership.claim_due(read_ms)
-            if claim is not None and await self._claim(claim):
-                continue
-            if read_ms is not None:
-                await self._watch(asked_ms, read_ms)
-            failed = claim is not None or read_ms is None
-            await self._wait(None if failed else self.leadership.next_look_ms(self._clock.monotonic_ms()))
-        await self._resign()
+        await self._performed(self.control.run(self._moment()))
+        if self._commits is not None:
+            await self._commits.close()
         self._threads.shutdown()
 
     def stop(self) -> None:
         """Stop cleanly. To be called in the event loop."""
+        self.control.stop()
         self._stopping.set()
 
-    async def _look(self) -> int | None:
-        """Read the chain to its end; the time at which that was done, or None if the chain can't be read now."""
+    # ---- what the control asks for --------------------------------------------------------------
+
+    async def _performed(self, steps: Steps[T]) -> T:
+        """Do step after step, up to the last. Returns what they come to."""
+        reply: object = None
         try:
-            await self._read()
-        except UnsupportedVersion as error:
-            if self.leads:  # a newer sparklog has written: whoever can read it decides from now on
-                self._commits = self._watching = None
-            self._say("stands-by", f"this process can't read the chain, and claims nothing: {error}")
-            return None
-        except SparklogError as error:
-            self._say("error", f"the chain can't be read: {error}")
-            return None
-        read_ms = self._clock.monotonic_ms()
-        led = self.leads
-        first = self.leadership.known is NO_COORDINATOR
-        self.leadership.observe(self.follower.state.coordinator, read_ms)
-        if first and self.leadership.known.in_force:
-            self._say("stands-by", self._not_leading().message)
-        if led and not self.leads:
-            self._say("stands-by", f"this process leads no more: {self._not_leading().message}")
-            self._commits = self._watching = None
-        return read_ms
+            while True:
+                step = steps.throw(reply) if isinstance(reply, SparklogError) else steps.send(reply)
+                try:
+                    reply = await self._perform(step)
+                except SparklogError as error:
+                    reply = error
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        finally:
+            steps.close()
 
-    async def _claim(self, claim: ClaimCoordination) -> bool:
-        """Submit the claim, the first one or one to be seen alive; returns whether it landed."""
-        commits = self._commits if self.leads else None
-        if commits is None:
-            author = Author("coordinator", self.leadership.name, claim.epoch)
-            commits = CommitLoop(self.follower, author, self._threads, self._clock)
-        try:
-            await commits.submit(self._begun(claim), self.leadership.session_ms)
-        except (StaleControllerEpoch, NotController) as error:
-            self._say("stands-by", f"another process was faster: {error.message}")
-            return False
-        except SparklogError as error:
-            self._say("error", f"the claim of epoch {claim.epoch} failed: {error}")
-            return False
-        if commits is not self._commits:
-            self._watching = Watching(self.leadership.session_ms)
-            self._say("leads", f"this process coordinates the cluster, with epoch {claim.epoch}")
-        self._commits = commits
-        self.leadership.observe(self.follower.state.coordinator, self._clock.monotonic_ms())
-        return True
+    async def _perform(self, step: Step) -> object:
+        match step:
+            case Look():
+                await self._read()
+            case Commit():
+                await self._loop(step.author).submit(self._begun(step.command), step.timeout_ms)
+            case CommitAll():
+                commands = [(sent.submission, sent.timeout_ms) for sent in step.commands]
+                tickets = await self._loop(step.author).submit_all(commands)
+                return self._moment(), [_outcome(ticket) for ticket in tickets]
+            case Rest():
+                await self._rest(step.longest_ms)
+        return self._moment()
 
-    async def _watch(self, asked_ms: int, read_ms: int) -> None:
-        """Submit what has become of stores: agents that are silent, followers that lag."""
-        commits, watching = self._commits, self._watching
-        if commits is None or watching is None:
-            return
-        state = self.follower.state
-        watching.observe(state, asked_ms, read_ms)
-        for command in watching.due(state, read_ms):
-            try:
-                await commits.submit(self._begun(command), self.leadership.session_ms)
-            except SparklogError as error:
-                self._say("error", f"{type(command).__name__} failed: {error}")
-            else:
-                self._say("watch", _what(command))
-
-    async def _resign(self) -> None:
+    def _loop(self, author: Author) -> CommitLoop:
+        """Where commands of this author are committed. Raises NotController if it has claimed a newer epoch since."""
         commits = self._commits
-        if commits is None or not self.leads:
-            return
-        try:
-            epoch = self.follower.state.coordinator.epoch
-            await commits.submit(self._begun(ResignCoordination(epoch)), self.leadership.session_ms)
-        except SparklogError as error:
-            self._say("error", f"this process could not resign, another one takes over after a session: {error}")
-        await commits.close()
-
-    def _check_chain(self, chain_id: str) -> None:
-        known = self.follower.state.chain_id
-        if chain_id != known:
-            raise InconsistentClusterId(f"this coordinator serves cluster {known}, the command is for {chain_id}")
+        if commits is None or commits.author.epoch < author.epoch:
+            commits = self._commits = CommitLoop(self.follower, author, self._threads, self._clock)
+        if commits.author != author:
+            raise NotController(f"{author.name} coordinates no more under epoch {author.epoch}")
+        return commits
 
     def _begun(self, command: Command) -> Submission:
         return Submission(new_command_id(), EntryNumber(max(self.follower.head.n, 0)), command)
@@ -245,27 +142,21 @@ class Service:
     async def _read(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, self.follower.catch_up)
 
-    async def _wait(self, longest_ms: int | None) -> None:
-        """Wait until it is time to look again, or `stop`. After a claim or a read that failed: a moment."""
-        wait_ms = self.leadership.session_ms / 20 if longest_ms is None else longest_ms
+    async def _rest(self, longest_ms: int) -> None:
         try:
-            await asyncio.wait_for(self._stopping.wait(), wait_ms / 1000)
+            await asyncio.wait_for(self._stopping.wait(), longest_ms / 1000)
         except TimeoutError:
             return
 
-    def _not_leading(self) -> NotController:
-        known = self.follower.state.coordinator
-        if not known.in_force:
-            return NotController("no process coordinates the cluster at the moment")
-        return NotController(f"{known.name} at {known.address} coordinates the cluster, with epoch {known.epoch}")
+    def _moment(self) -> Moment:
+        return Moment(self.follower.state, self._clock.monotonic_ms())
 
 
-def _what(command: Command) -> str:
-    if isinstance(command, AgentDown):
-        return f"the agent of store {command.store} is silent: its partitions have other leaders if they can"
-    lagging = command.lagging if isinstance(command, DropLagging) else ()
-    stores = sorted({store for replicas in lagging for store in replicas.stores})
-    return f"{', '.join(stores)} lag in {counted(len(lagging), 'partition')}, and leave the ISR there"
+def _outcome(ticket: Ticket) -> Outcome:
+    try:
+        return Outcome(ticket.outcome())
+    except SparklogError as error:
+        return Outcome(error=error_reply(error))
 
 
 def _drawn_name() -> str:

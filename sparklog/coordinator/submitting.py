@@ -61,6 +61,4 @@ def _audit(
         return
     state = service.follower.state
     for sent, need, outcome in zip(request.commands, needs, outcomes, strict=True):
-        audit_command(
-            caller.principal.name, caller.address, need, topic_names(need, state), sent.submission, outcome
-        )
+        audit_command(caller.principal.name, caller.address, need, topic_names(need, state), sent.submission, outcome)

@@ -1,13 +1,15 @@
 """What a coordinator finds out about stores while it leads: which agents are silent, and which followers lag.
 
 A store is heard of by a heartbeat of its agent, or by a write that reached it (rule E8). Times are milliseconds of the
-process's monotonic clock. Whoever takes over begins anew: no agent is silent before a whole session has passed.
+process's monotonic clock. Whoever takes over begins anew: no agent is silent before a whole session has passed. Time
+in which the process itself was paused proves nothing, so it does not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sparklog.coordinator.leadership import ENTRIES_PER_SESSION
 from sparklog.core.commands import AgentDown, Append, Command, DropLagging
 from sparklog.core.lag_clock import LagClock
 from sparklog.core.state import ClusterState
@@ -20,6 +22,7 @@ class Watching:
     def __init__(self, session_ms: int) -> None:
         self._session_ms = session_ms
         self._heard_ms: dict[tuple[StoreId, int], int] = {}  # by store and registration
+        self._observed_ms: int | None = None
         self._lag_clock = LagClock(None)
 
     def heard(self, store: StoreId, registration: int, now_ms: int) -> None:
@@ -36,7 +39,15 @@ class Watching:
         """Take a state that was asked for at `asked_ms` and is here at `now_ms`."""
         self._lag_clock.observe(state, asked_ms, now_ms)
         known = {(store.store, store.registration) for store in state.stores.values()}
-        self._heard_ms = {key: heard_ms for key, heard_ms in self._heard_ms.items() if key in known}
+        deaf_ms = self._deaf_ms(now_ms)
+        self._heard_ms = {key: min(heard + deaf_ms, now_ms) for key, heard in self._heard_ms.items() if key in known}
+        self._observed_ms = now_ms
+
+    def _deaf_ms(self, now_ms: int) -> int:
+        """For how long this process did nothing since it last looked, beyond the third of a session that is usual."""
+        if self._observed_ms is None:
+            return 0
+        return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)
 
     def due(self, state: ClusterState, now_ms: int) -> Iterator[Command]:
         """The commands to submit now: agents that are silent are down, followers that lag leave the ISR.

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
+from sparklog.client.calls import Calls
 
 from sparklog.client.bootstrap import init_cluster
-from sparklog.client.calls import Calls
 from sparklog.client.cluster import connect
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import AuthenticationFailed, InvalidOption, Landed, TlsFailed

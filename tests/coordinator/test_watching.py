@@ -24,7 +24,10 @@ def log() -> ReplicatedLog:
     return log
 
 
-def due(watching: Watching, state: ClusterState, now_ms: int) -> list[Command]:
+def due(watching: Watching, state: ClusterState, now_ms: int, *, looked_ms: int | None = None) -> list[Command]:
+    """What is due at `now_ms`, in a process that has looked once a third of a session since `looked_ms`."""
+    for look_ms in range(now_ms if looked_ms is None else looked_ms, now_ms, SESSION_MS // 3):
+        watching.observe(state.fork(), look_ms, look_ms)
     watching.observe(state.fork(), now_ms, now_ms)
     return list(watching.due(state, now_ms))
 
@@ -32,23 +35,33 @@ def due(watching: Watching, state: ClusterState, now_ms: int) -> list[Command]:
 # M: P-08
 def test_an_agent_that_is_silent_for_a_session_is_down(log: ReplicatedLog) -> None:
     watching = Watching(SESSION_MS)
-    assert due(watching, log.state, 0) == []
+    assert due(watching, log.state, 3_000, looked_ms=0) == []
     for store in (A, B):
         watching.heard(store, log.registration(store), 5_000)
-    assert due(watching, log.state, 8_999) == []
+    assert due(watching, log.state, 8_999, looked_ms=6_000) == []
     assert due(watching, log.state, 9_000) == [AgentDown(C, log.registration(C))]
+
+
+def test_time_in_which_the_process_itself_was_paused_does_not_count(log: ReplicatedLog) -> None:
+    """Nobody heard the heartbeats of that time. The third of a session between two looks is not a pause."""
+    watching = Watching(SESSION_MS)
+    due(watching, log.state, 0)
+    watching.heard(A, log.registration(A), 99_999)  # it had waited to be read
+    assert due(watching, log.state, 100_000) == []
+    assert due(watching, log.state, 105_999, looked_ms=100_000) == []
+    assert due(watching, log.state, 106_000) == [AgentDown(store, log.registration(store)) for store in (B, C)]
 
 
 def test_nobody_is_silent_before_a_session_of_this_coordinator_has_passed(log: ReplicatedLog) -> None:
     watching = Watching(SESSION_MS)
     assert due(watching, log.state, 1_000_000) == []
-    assert due(watching, log.state, 1_008_999) == []
+    assert due(watching, log.state, 1_008_999, looked_ms=1_000_000) == []
     assert len(due(watching, log.state, 1_009_000)) == 3
 
 
 def test_a_write_that_reached_a_store_proves_that_it_lives(log: ReplicatedLog) -> None:
     watching = Watching(SESSION_MS)
-    due(watching, log.state, 0)
+    due(watching, log.state, 6_000, looked_ms=0)
     watching.written(log.write_of("ab"), 8_000)
     assert due(watching, log.state, 9_000) == [AgentDown(C, log.registration(C))]
 
@@ -57,7 +70,7 @@ def test_a_new_registration_begins_a_new_session(log: ReplicatedLog) -> None:
     watching = Watching(SESSION_MS)
     due(watching, log.state, 0)
     watching.heard(A, log.registration(A) + 100, 8_999)  # of another life
-    assert AgentDown(A, log.registration(A)) in due(watching, log.state, 9_000)
+    assert AgentDown(A, log.registration(A)) in due(watching, log.state, 9_000, looked_ms=0)
 
 
 def test_stores_without_an_agent_and_fenced_ones_are_not_watched() -> None:
@@ -66,7 +79,7 @@ def test_stores_without_an_agent_and_fenced_ones_are_not_watched() -> None:
     log.submit(FenceStore(B))
     watching = Watching(SESSION_MS)
     due(watching, log.state, 0)
-    assert due(watching, log.state, 1_000_000) == []
+    assert due(watching, log.state, 100_000, looked_ms=0) == []
 
 
 # M: P-01

@@ -70,7 +70,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinator-chain",
         "A command for another cluster is not committed to this one.",
-        "sparklog/coordinator/service.py",
+        "sparklog/coordinator/control.py",
         "        if chain_id != known:",
         "        if False:",
         (f"{_APP}test_a_client_of_another_cluster_is_refused",),
@@ -78,7 +78,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinator-queue",
         "Commands that wait take a bounded amount of memory.",
-        "sparklog/coordinator/service.py",
+        "sparklog/coordinator/control.py",
         "        if self.queued >= self.queued_max:",
         "        if False:",
         (f"{_APP}test_more_commands_than_may_wait_are_refused_and_nothing_is_lost",),
@@ -110,9 +110,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinated-doubt",
         "A command whose reply was lost is in doubt when it is sent again.",
-        "sparklog/client/coordinated.py",
-        "                    submission = msgspec.structs.replace(submission, in_doubt=True)",
-        "                    pass",
+        "sparklog/client/delivery.py",
+        "            self.submission = msgspec.structs.replace(self.submission, in_doubt=True)",
+        "            pass",
         (
             "tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",
             "tests/client/test_coordinated.py::test_after_its_time_a_command_says_whether_it_may_have_landed",
@@ -155,7 +155,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinated-again",
         "A client whose coordinator is too busy, or can't say what came of a command, asks again under the same id.",
-        "sparklog/client/coordinated.py",
+        "sparklog/client/delivery.py",
         "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator | OutcomeUnknown\n"
         "    return isinstance(error, kinds) or error.code == TryAgain.code",
         "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator\n    return isinstance(error, kinds)",

@@ -8,12 +8,13 @@ from contextlib import suppress
 import msgspec
 
 from sparklog.agent.agent import Agent
-from sparklog.agent.requests import Fetch, Follow, Look, PutMark, ReadMark, Request, Submit
+from sparklog.agent.requests import Fetch, Follow, Heartbeat, Look, PutMark, ReadMark, Request, Submit
 from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
 from sparklog.core.types import StoreId
 from sparklog.log.incarnation import Incarnation
 from sparklog.log.object_copy import fetch_object
 from sparklog.storage.keys import INCARNATION, data_key
+from tests.sim.coordinators import heartbeat
 from tests.sim.process import Process, Steps
 from tests.sim.stores import Call
 
@@ -83,6 +84,9 @@ class _Run:
             case Submit():
                 yield from process.catch_up()
                 return (yield from process.submit(request.command))
+            case Heartbeat():
+                yield from heartbeat(process, store, request.registration)
+                return None
             case ReadMark():
                 try:
                     return msgspec.json.decode((yield Call(store, "get", INCARNATION)), type=Incarnation)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import LOG
-from tests.sim import losses
+from tests.sim import coordinator_faults, losses
+from tests.sim.coordinator_faults import OF_AN_ASK, OF_COORDINATORS
 from tests.sim.stores import META, Call, SimStore
 
 if TYPE_CHECKING:
@@ -41,9 +42,11 @@ LASTING: Final = {
 OF_PROCESSES: Final = {"crash": 8, "pause": 8, "stalled-commit": 3, "stalled-upload": 3, "agent-stopped": 4}
 OF_OBJECTS: Final = {"store-wiped": 3, "store-rolled-back": 6, "object-lost": 5, "object-damaged": 6}
 OF_TOPICS: Final = {"topic-recreated": 2}
-SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once")
+SECONDARY: Final = ("past-floor", "put-into-deleted-block", "several-at-once", *coordinator_faults.SECONDARY)
 WEIGHTS: Final = {**OF_A_CALL, **LASTING, **OF_PROCESSES, **OF_OBJECTS, **OF_TOPICS}
-KINDS: Final = (*WEIGHTS, *SECONDARY)
+LED_WEIGHTS: Final = {**WEIGHTS, **OF_AN_ASK, **OF_COORDINATORS}  # in a world with coordinators
+KINDS: Final = (*LED_WEIGHTS, *SECONDARY)
+SLOW: Final = 40  # times slower than else
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,14 @@ class Incident:
     kind: str
 
 
-def planned(seed: int, span_ms: int, mean_gap_ms: int) -> list[Incident]:
+def planned(seed: int, span_ms: int, mean_gap_ms: int, *, is_led: bool) -> list[Incident]:
     """The incidents of a world, by time."""
+    weights = LED_WEIGHTS if is_led else WEIGHTS
     dice = random.Random(f"{seed}/incidents")
     incidents: list[Incident] = []
     at_ms = 0
     while (at_ms := at_ms + int(dice.expovariate(1 / mean_gap_ms))) < span_ms:
-        (kind,) = dice.choices(list(WEIGHTS), list(WEIGHTS.values()))
+        (kind,) = dice.choices(list(weights), list(weights.values()))
         incidents.append(Incident(len(incidents), at_ms, kind))
     return incidents
 
@@ -81,6 +85,8 @@ class Faults:
         self.copies: dict[StoreId, losses.Copy] = {}  # old copies of stores, to be rolled back to
         self._armed: list[tuple[str, Process, bool]] = []  # one call of this process is to go wrong; True: a put
         self._cut: set[tuple[str, StoreId]] = set()  # a process can't reach a store
+        self._unlinked: Counter[frozenset[str]] = Counter()  # these two processes can't reach each other
+        self._slow: Counter[str] = Counter()  # processes for which the place of the chain is slow
         self._throttled: Counter[StoreId] = Counter()
         self._lasting: Counter[str] = Counter()
 
@@ -108,7 +114,41 @@ class Faults:
             self.count("throttled")
             return "throttled"
         for index, (kind, target, is_put) in enumerate(self._armed):
-            if target is process and (operation == "put" or not is_put):
+            if target is process and (operation == "put" or not is_put) and kind not in OF_AN_ASK:
+                del self._armed[index]
+                self.count(kind)
+                return kind
+        return None
+
+    def slowness(self, process: Process, store: SimStore) -> int:
+        """How many times slower than others this process reaches the store."""
+        if store.name == META and self._slow[process.name] > 0 and not self.is_calm:
+            self.count("chain-slow")
+            return SLOW
+        return 1
+
+    def slow_down(self, process: Process, length_ms: int) -> None:
+        """Make the place of the chain slow for one process."""
+        self._slow[process.name] += 1
+        self._for(length_ms, "chain-slow", lambda: self._slow.update({process.name: -1}))
+
+    def unlink(self, process: Process, other: Process, length_ms: int) -> None:
+        """Cut two processes off from each other."""
+        pair = frozenset((process.name, other.name))
+        self._unlinked[pair] += 1
+        self._for(length_ms, "link-cut", lambda: self._unlinked.update({pair: -1}))
+
+    def is_unlinked(self, process: Process, other: Process) -> bool:
+        """Whether nothing that is sent now arrives."""
+        is_cut = not self.is_calm and self._unlinked[frozenset((process.name, other.name))] > 0
+        if is_cut:
+            self.count("link-cut")
+        return is_cut
+
+    def of_ask(self, process: Process) -> str | None:
+        """Which fault a request to a coordinator that is sent now meets, if any."""
+        for index, (kind, target, _) in enumerate(self._armed):
+            if target is process and kind in OF_AN_ASK:
                 del self._armed[index]
                 self.count(kind)
                 return kind
@@ -125,7 +165,13 @@ class Faults:
         self.world.note("!", kind, incident.number)
         process = dice.choice(self.world.processes)
         store = self.world.stores[dice.choice(list(self.world.stores))]
-        if kind in OF_A_CALL:
+        if kind in OF_AN_ASK:
+            if dice.random() < 0.7:
+                process = dice.choice(writers_of(self.world) or [process])
+            self._armed.append((kind, process, False))
+        elif kind in OF_COORDINATORS:
+            coordinator_faults.happen(self.world, kind, dice)
+        elif kind in OF_A_CALL:
             if dice.random() < 0.5:
                 process = dice.choice(writers_of(self.world) or [process])
             self._armed.append((kind, process, kind == "late-put" or dice.random() < 0.6))
@@ -179,6 +225,10 @@ class Faults:
                 process.wall_offset_ms += dice.choice((-3_600_000, -1_000, 1_000, 60_000, 3_600_000))
                 self.count("clock-jump")
                 return
+        self._for(length_ms, kind, undo)
+
+    def _for(self, length_ms: int, kind: str, undo: Callable[[], object]) -> None:
+        """Something lasts for so long."""
         self._lasting[kind] += 1
 
         def end() -> None:
@@ -192,9 +242,9 @@ class Faults:
             case "crash" if process.is_up:
                 process.crash()
                 self.count("crash")
-                self.world.at(dice.choice((10, 500, 5_000)), process.start)
+                self.world.at(dice.choice((10, 500, 5_000)), process.restart)
             case "pause" if process.is_up and not process.is_paused:
-                process.is_paused = True
+                process.pause()
                 self.count("pause")
                 life = process.life
                 self.world.at(dice.choice((300, 3_000, 9_000)), lambda: self.wake(process, life))
@@ -212,7 +262,7 @@ class Faults:
         if process.stall != "stalled-commit" or not call.key.startswith(LOG) or self.is_calm:
             return False
         process.stall = ""
-        process.is_paused = True
+        process.pause()
         self.count("stalled-commit")
         return True
 
@@ -228,6 +278,7 @@ class Faults:
         self.is_calm = True
         self._armed.clear()
         self._cut.clear()
+        self.world.terms.calm()
         for store in self.world.stores.values():
             store.is_down = store.is_full = False
             store.slowness = 1

@@ -21,7 +21,7 @@ Reply = Callable[[object], None]
 def send(world: World, process: Process, call: Call, reply: Reply) -> None:
     """Send a call. `reply` gets its value or error once, or twice; never if the process dies before."""
     store, dice, life = world.stores[call.store], process.dice, process.life
-    there_ms, back_ms = dice.randint(1, 8) * store.slowness, dice.randint(1, 8)
+    there_ms, back_ms = dice.randint(1, 8) * store.slowness * world.faults.slowness(process, store), dice.randint(1, 8)
     if world.faults.holds_up(process, call):
         stalled_ms = dice.randint(4_000, 12_000)
         is_answered = dice.random() < 0.5

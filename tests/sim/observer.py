@@ -19,6 +19,16 @@ Numbers of the checks, here and in `history.py`, `readers.py` and `world.py`:
 13. A reader sees what was written, at its offsets, up to an end that never goes back.
 14. In the end, with no more faults, writes are answered again, every replica reaches the end of its log, and every
     reader reads all.
+15. Whoever has read the chain up to an entry knows what the observer knows there.
+
+With coordinators also (`terms.py`):
+
+16. In an epoch one process leads: its entries count, and none that another one followed or that has resigned.
+17. A command is applied once. What a coordinator acknowledges is in an entry that counts, and its answer is no older
+    than what its client has seen.
+18. A coordinator takes no agent for silent that it has heard of in a session, nor before it has listened for one.
+19. Soon after the faults nobody takes over from a coordinator that leads; it writes at least three entries in a
+    session, and commands have their answers soon.
 """
 
 from __future__ import annotations
@@ -32,7 +42,6 @@ from sparklog.chain.command_body import append_of
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.chain.head import Draft, Head
 from sparklog.core.commands import Append
-from sparklog.core.coordinators import is_fenced
 from sparklog.core.held_slices import Holding
 from sparklog.core.invariants import check as check_state
 from sparklog.core.partition_change import PartitionChange
@@ -86,6 +95,7 @@ class Observer:
         self.world = world
         self.history = world.history
         self.head = Head()
+        self.marks: dict[int, object] = {}  # of the states after the entries
         self._leaders: dict[tuple[TopicPartition, int], StoreId | None] = {}
         self._claimed: set[tuple[StoreId, ObjectNumber]] = set()  # seen on the store after the chain said so
         self._registered_n: dict[StoreId, int] = {}
@@ -115,13 +125,15 @@ class Observer:
         if not draft.follows(entry):
             raise AssertionError(f"11: entry {n} does not follow the one before")
         appends = self._by_reference(entry)
-        fenced = is_fenced(draft.state.coordinator, entry.author)
+        fenced = self.world.terms.is_fenced(entry.author)
+        self.world.terms.entry(entry, fenced=fenced)
         for command in () if fenced else entry.commands:
             before = draft.state.fork()
             draft.apply_command(command, entry.at, appends.get(command.command_id))
             self._command(before, draft.state, command, n)
         draft.end_entry(entry.at, entry.author, body)
         self.head = draft.head()
+        self.marks[n] = mark_of(self.head.state)
         self.world.entry_landed(entry)
         if n % CHECK_EVERY == 0:
             check_state(self.head.state)
@@ -307,6 +319,12 @@ class Observer:
             self._claims(state, key, slices, None)
             count += sum(each.end - max(each.start, partition.log_start) for each in slices)
         assert count == len(self.history.live), f"2: the log has {count} records, wanted {len(self.history.live)}"
+
+
+def mark_of(state: ClusterState) -> object:
+    """What two states have in common that come from the same entries, shortly."""
+    partitions = [(key, each.log_start, each.replication) for key, each in sorted(state.partitions.items())]
+    return hash((state.floor, state.next_producer_id, state.coordinator, str(partitions)))
 
 
 def values_of(store: RawView, topic: str, named: NamedObject, each: Slice) -> dict[int, bytes]:

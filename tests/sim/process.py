@@ -6,7 +6,9 @@ A task is a generator. It yields what it waits for, and gets the answer back; an
     list[Call]           several at once -> a list of values and errors
     Submission           a command, handed to the machine -> its CommandResult
     chain Request        what `CatchUp` and the like ask for -> the reply, errors as values
-    int                  so many milliseconds -> None
+    CommitAs             the same, under this author
+    Ask                  a request to a coordinator -> its reply
+    int                  so many milliseconds of its own clock -> None
 """
 
 from __future__ import annotations
@@ -29,16 +31,27 @@ from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber, StoreId
+from tests.sim.exchanges import Ask, Exchange, ask
 from tests.sim.network import send
 from tests.sim.stores import META, Call, OpenStores, View
 
 if TYPE_CHECKING:
+    from sparklog.coordinator.control import Control
     from tests.sim.world import World
 
 URL = f"memory://{META}"
 COMMIT_MS = (300, 1_500, 8_000)  # how long a command tries to win a slot: one of these
 
 Steps = Generator[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAs:
+    """A command, to be committed by this process itself."""
+
+    author: Author
+    submission: Submission
+    timeout_ms: int
 
 
 @dataclass(eq=False, slots=True)
@@ -63,6 +76,9 @@ class Process:
         self.wall_offset_ms = 0
         self.stall = ""  # where a writer is to be held up next
         self.is_to_stop = False  # an agent: in good order
+        self.rate = 1.0  # how fast its monotonic clock is
+        self.ahead_ms = 0  # by how much that has jumped
+        self.exchanges: set[Exchange] = set()  # requests to it, without an answer yet
         self._begin = begin
 
     # ---- life -----------------------------------------------------------------------------------
@@ -74,9 +90,17 @@ class Process:
         self.stores = OpenStores(self.world, self)
         self.commits = GroupCommit(Author("client", self.name), URL, self.head, self.world.now_ms)
         self._waiting: dict[Ticket, Task] = {}
+        self.serve: Callable[[Any, Callable[[object], None]], None] | None = None  # a coordinator: takes a request
+        self.control: Control | None = None
+        self.woke_ms = self.monotonic_ms()
         self.tasks = [Task(steps, f"{self.name}.{number}") for number, steps in enumerate(self._begin(self))]
         for task in self.tasks:
             self._in(self.dice.randint(0, 50), lambda task=task: self._go_on(task, None))
+
+    def restart(self) -> None:
+        """Begin a life after a crash, unless somebody has begun one."""
+        if not (self.world.is_led and self.is_up):
+            self.start()
 
     def crash(self) -> None:
         """Die at once. What is on its way may still arrive."""
@@ -85,10 +109,22 @@ class Process:
         for task in self.tasks:
             task.steps.close()
         self.tasks, self._waiting = [], {}
+        for exchange in self._exchanges():
+            exchange.expect_nothing(self.dice.choice((3, 1 << 30)))
+
+    def pause(self) -> None:
+        """Do nothing more, and notice nothing, until `wake`."""
+        self.is_paused = True
+        for exchange in self._exchanges():
+            exchange.expect_nothing()
+
+    def _exchanges(self) -> list[Exchange]:
+        return sorted(self.exchanges, key=lambda exchange: exchange.number)
 
     def wake(self) -> None:
         """Go on after a pause, as if no time had passed."""
         self.is_paused = False
+        self.woke_ms = self.monotonic_ms()
         held, self.held = self.held, []
         for act in held:
             self._in(0, act)
@@ -112,6 +148,10 @@ class Process:
         """What its wall clock says."""
         return self.world.now_ms + self.wall_offset_ms
 
+    def monotonic_ms(self) -> int:
+        """What its monotonic clock says."""
+        return int(self.world.now_ms * self.rate) + self.ahead_ms
+
     def new_id(self) -> str:
         """An id, and where it is drawn does not matter."""
         return f"{self.dice.getrandbits(128):032x}"
@@ -133,7 +173,13 @@ class Process:
 
     def submit(self, command: Command) -> Generator[Any, Any, CommandResult]:
         """Commit a command that is begun now."""
-        return (yield self.begin(command))  # type: ignore[no-any-return]
+        return (yield from self.commit(self.begin(command)))  # type: ignore[no-any-return]
+
+    def commit(self, submission: Submission) -> Steps:
+        """Commit a command: by the coordinator in force, or by this process."""
+        if not self.world.is_led:
+            return (yield submission)
+        return (yield from self.world.deliver(self, submission))
 
     def view(self, store: StoreId) -> View:
         """A store, for code that works through it in one go."""
@@ -172,18 +218,18 @@ class Process:
     def _wait_for(self, task: Task, wanted: object) -> None:
         match wanted:
             case int():
-                self._in(wanted, lambda: self._go_on(task, None))
+                self._in(int(wanted / self.rate), lambda: self._go_on(task, None))
             case Call():
                 send(self.world, self, wanted, _once(lambda reply: self._go_on(task, reply)))
             case list():
                 self._send_all(task, wanted)
             case Submission():
-                timeout_ms = self.dice.choice(COMMIT_MS)
-                ticket = Ticket(wanted, self.world.now_ms + timeout_ms, timeout_ms)
-                self._waiting[ticket] = task
-                self.commits.learn(self.head)
-                self.commits.submit(ticket, self._now())
-                self._serve()
+                self._commit(task, wanted, self.dice.choice(COMMIT_MS))
+            case CommitAs():
+                self._take_office(wanted.author)
+                self._commit(task, wanted.submission, wanted.timeout_ms)
+            case Ask():
+                ask(self.world, self, wanted, _once(lambda reply: self._go_on(task, reply)))
             case Request():
                 self._perform(wanted, _once(lambda reply: self._resume(task, reply)))
             case _:
@@ -219,23 +265,36 @@ class Process:
     # ---- the machine ----------------------------------------------------------------------------
 
     def _now(self) -> Now:
-        return Now(self.now_ms(), self.world.now_ms, self.new_id())
+        return Now(self.now_ms(), self.monotonic_ms(), self.new_id())
 
-    def _serve(self) -> None:
+    def _take_office(self, author: Author) -> None:
+        """As `Service._loop`: a machine of its own for each author."""
+        if self.commits.author.epoch < author.epoch:
+            self.commits = GroupCommit(author, URL, self.head, self.monotonic_ms())
+
+    def _commit(self, task: Task, submission: Submission, timeout_ms: int) -> None:
+        machine = self.commits
+        ticket = Ticket(submission, self.monotonic_ms() + timeout_ms, timeout_ms)
+        self._waiting[ticket] = task
+        machine.learn(self.head)
+        machine.submit(ticket, self._now())
+        self._serve(machine)
+
+    def _serve(self, machine: GroupCommit) -> None:
         """Send what the machine asks for, and let the tasks go on whose commands are done."""
-        while self.commits.requests:
-            request = self.commits.requests.popleft()
-            self._perform(request, lambda reply, request=request: self._reply(request, reply))
-        while self.commits.ended:
-            ticket = self.commits.ended.popleft()
+        while machine.requests:
+            request = machine.requests.popleft()
+            self._perform(request, lambda reply, request=request: self._reply(machine, request, reply))
+        while machine.ended:
+            ticket = machine.ended.popleft()
             task = self._waiting.pop(ticket)
             answer = _answer(ticket)
             self._in(0, lambda task=task, answer=answer: self._go_on(task, answer))
 
-    def _reply(self, request: Request, reply: object) -> None:
-        self.commits.reply(request, reply, self._now())
-        self._learn(self.commits.head)
-        self._serve()
+    def _reply(self, machine: GroupCommit, request: Request, reply: object) -> None:
+        machine.reply(request, reply, self._now())
+        self._learn(machine.head)
+        self._serve(machine)
 
     def _perform(self, request: Request, reply: Callable[[object], None]) -> None:
         """Do what a machine of the chain asks for."""

@@ -7,6 +7,7 @@ from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.scan import scan
+from tests.sim.observer import mark_of
 from tests.sim.process import Process, Steps
 
 
@@ -17,6 +18,8 @@ def reader(process: Process) -> Steps:
         yield process.dice.randint(20, 250)
         try:
             state = yield from process.catch_up()
+            mark = process.world.observer.marks.get(state.n)
+            assert mark in (None, mark_of(state)), f"15: {process.name} has read another state at {state.n}: {state}"
             for key, end in ends.items():
                 partition = state.partitions.get(key)
                 assert partition is None or partition.high_watermark >= end, f"13: {key} went back from {end}"

@@ -76,7 +76,7 @@ def _roll(process: Process) -> Steps:
     if holders:
         objects = tuple(replace(each, holders=tuple(holders)) for each in rewritten.objects)
         command = roll_job._command(segment, replace(rewritten, objects=objects))
-        yield Submission(CommandId(process.new_id()), n0, command)
+        yield from process.commit(Submission(CommandId(process.new_id()), n0, command))
         process.world.rolled += 1
 
 

@@ -19,19 +19,20 @@ from typing import Any
 import msgspec
 
 from sparklog.chain.entry import Entry
-from sparklog.core.commands import CreateCluster, CreateTopic, DeleteTopic, NewStore
+from sparklog.core.commands import CreateCluster, CreateTopic, DeleteTopic, NewStore, Submission
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import StoreId
 from sparklog.log.batch import BatchEncoder
 from sparklog.storage.keys import INCARNATION
-from tests.sim import agents, operator, readers, upkeep, writers
+from tests.sim import agents, coordinators, operator, readers, upkeep, writers
 from tests.sim.faults import Faults, planned, writers_of
 from tests.sim.history import History, ranges_of
 from tests.sim.observer import Observer
 from tests.sim.process import Process, Steps
 from tests.sim.stores import META, SimStore
+from tests.sim.terms import Terms
 
 STORES = tuple(map(StoreId, "abcd"))
 CONFIG = {
@@ -39,6 +40,8 @@ CONFIG = {
     "replica.fetch.backoff.ms": "50",
     "replica.lag.time.max.ms": "1000",
 }
+LED = (4, 5, 8, 9)  # a world has coordinators if its seed ends with one of these digits
+LED_CONFIG = {"broker.session.timeout.ms": str(coordinators.SESSION_MS)}
 SPAN_MS = 12_000  # how long faults go on
 ANSWERED = 6  # writes that must be answered once there are no more faults
 DRAIN_MS = 200_000  # how long a world may take to come to rest
@@ -67,6 +70,7 @@ class World:
 
     def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 200) -> None:
         self.seed = seed
+        self.is_led = seed % 10 in LED
         self.dice = random.Random(f"{seed}/world")
         self.shape = Shape.of(self.dice)
         self.now_ms = START_MS
@@ -85,9 +89,10 @@ class World:
         self.history = History()
         self.faults = Faults(self)
         self.processes: list[Process] = []
+        self.terms = Terms(self)
         self.observer = Observer(self)
         self._found(without)
-        for incident in planned(seed, SPAN_MS, mean_gap_ms):
+        for incident in planned(seed, SPAN_MS, mean_gap_ms, is_led=self.is_led):
             if incident.number not in without:
                 self.at(incident.at_ms, partial(self.faults.happen, incident))
 
@@ -114,6 +119,10 @@ class World:
                 process.held.append(act)
                 return
         act()
+
+    def next_number(self) -> int:
+        """A number that rises."""
+        return next(self._order)
 
     def note(self, *what: object) -> None:
         """Add to the trace."""
@@ -150,6 +159,9 @@ class World:
             self.step()
         while self._landing:
             self.step()
+        while self.is_led and not self.terms.has_shown:
+            self.step()
+        self.terms.on_time()
         done: list[str] = []
         for each in self.processes:
             if each.name.startswith("reader"):
@@ -219,9 +231,34 @@ class World:
                 self._spawn(name, tasks)
         for store in STORES:
             self._spawn(f"agent-{store}", lambda process, store=store: [agents.agent(process, store)])
+        if self.is_led:
+            self._spawn_coordinators(without)
 
-    def _spawn(self, name: str, begin: Callable[[Process], list[Steps]]) -> None:
+    def _spawn_coordinators(self, without: Collection[object]) -> None:
+        """Two or three, whose clocks run at different speeds. Some start late: until then everybody commits."""
+        dice = random.Random(f"{self.seed}/coordinators")
+        first_ms = dice.choice((0, 0, 3_000))
+        for number in range(1, dice.choice((2, 3)) + 1):
+            starts_ms = dice.choice((first_ms, first_ms, first_ms + 4_000))
+            rate = dice.choice((0.8, 1.0, 1.25))
+            if (name := f"coordinator-{number}") not in without:
+                self._spawn(name, lambda process, ms=starts_ms: [coordinators.coordinator(process, ms)], rate)
+
+    def at_address(self, address: str) -> Process:
+        """Who is to be found there."""
+        return next(each for each in self.processes if address == f"http://{each.name}")
+
+    def deliver(self, process: Process, submission: Submission) -> Steps:
+        """Bring a command to the coordinator in force."""
+        return coordinators.delivered(process, submission)
+
+    def errand(self, name: str, steps: Callable[[Process], Steps]) -> None:
+        """Somebody comes, does something, and goes."""
+        self._process(f"{name}-{self.next_number()}", steps).start()
+
+    def _spawn(self, name: str, begin: Callable[[Process], list[Steps]], rate: float = 1.0) -> None:
         process = Process(self, name, begin)
+        process.rate = rate
         self.processes.append(process)
         process.start()
 
@@ -231,7 +268,7 @@ class World:
     def _founding(self, process: Process) -> Steps:
         chain_id = process.new_id()
         new = tuple(NewStore(store, f"memory://{store}", self._mark(store, chain_id)) for store in STORES)
-        yield from process.submit(CreateCluster(chain_id, new, CONFIG))
+        yield from process.submit(CreateCluster(chain_id, new, CONFIG | (LED_CONFIG if self.is_led else {})))
         yield from process.submit(self._topic())
 
     def _topic(self) -> CreateTopic:

@@ -236,7 +236,7 @@ def _committed(process: Process, write: Write, encoded: Encoded, n0: EntryNumber
             try:
                 topic = _topic(state, write)
                 command = _command(state, topic, write, encoded, holders)
-                result = yield Submission(command_id, n0, command, in_doubt)
+                result = yield from process.commit(Submission(command_id, n0, command, in_doubt))
                 yield from _visible(process, write, encoded, result)
                 process.world.acknowledge(process, write, result)
                 return result

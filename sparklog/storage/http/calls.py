@@ -16,7 +16,15 @@ import msgspec
 import urllib3
 
 from sparklog.core.config.storage import StorageSettings
-from sparklog.core.errors import InvalidInput, InvalidOption, Landed, SparklogError, StoreUnavailable, TlsFailed, TryAgain
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidOption,
+    Landed,
+    SparklogError,
+    StoreUnavailable,
+    TlsFailed,
+    TryAgain,
+)
 from sparklog.wire.errors import ErrorReply, raised
 from sparklog.wire.messages import CONTENT_TYPE
 from sparklog.wire.reading import CHAIN_HEADER
@@ -103,7 +111,9 @@ class Calls:
             pool = self._pools.get(scheme)
             if pool is None:
                 context = _trusting(ca) if scheme == "https" else None  # it loads all the system's certificates
-                pool = self._pools[scheme] = urllib3.PoolManager(maxsize=CONNECTIONS, retries=False, ssl_context=context)
+                pool = self._pools[scheme] = urllib3.PoolManager(
+                    maxsize=CONNECTIONS, retries=False, ssl_context=context
+                )
             return pool
 
 

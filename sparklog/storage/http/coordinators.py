@@ -91,9 +91,7 @@ class Coordinators:
 
     def _ask(self, address: str, path: str, fields: Mapping[str, str] | None, headers: Mapping[str, str]) -> Answer:
         of_chain = {} if self.chain_id is None else {CHAIN_HEADER: self.chain_id}
-        reply = self._calls.request(
-            "GET", address, path, read_s=READ_S, fields=fields, headers={**headers, **of_chain}
-        )
+        reply = self._calls.request("GET", address, path, read_s=READ_S, fields=fields, headers={**headers, **of_chain})
         answer = Answer(body_of(reply, address, path), reply.headers)
         found = answer.headers.get(CHAIN_HEADER)
         if self.chain_id is not None and found is not None and found != self.chain_id:

@@ -1,0 +1,82 @@
+"""One command on its way to the coordinator in force, without I/O: what an answer means, and when to send it again.
+
+`coordinated.py` sends: to the coordinator of the newest state that it has read, or to the chain itself without one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.commands import Submission
+from sparklog.core.coordinators import Coordinator
+from sparklog.core.errors import Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
+from sparklog.core.readable import duration
+from sparklog.storage.http.calls import NoCoordinator, NoCoordinatorAnswers
+
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 1_000.0
+
+
+class Delivery:
+    """A command with `timeout_ms` to get an answer, from `now_ms` on. Times are those of a monotonic clock.
+
+    `submission` is what to send: in doubt, once an attempt may have landed without anybody hearing of it.
+    """
+
+    def __init__(self, submission: Submission, timeout_ms: int, now_ms: int, *, may_commit_here: bool = True) -> None:
+        """`may_commit_here`: whether the process can reach the place of the metadata."""
+        self.submission = submission
+        self._may_commit_here = may_commit_here
+        self._timeout_ms = timeout_ms
+        self._deadline_ms = now_ms + timeout_ms
+        self._pause_ms = FIRST_PAUSE_MS
+
+    def left_ms(self, now_ms: int) -> int:
+        """How long the command may still take."""
+        return max(1, self._deadline_ms - now_ms)
+
+    def failed(self, error: SparklogError, known: Coordinator, now_ms: int) -> float:
+        """What was sent to `known` ended with `error`. Returns for how long to wait at most, to send it again then.
+
+        Raises what the caller is to hear: the error of the command itself, or that its time is over.
+        """
+        if not _may_pass(error):
+            if self.submission.in_doubt and error.landed is Landed.NO:
+                error.landed = Landed.UNKNOWN  # an earlier attempt may still be on its way
+            raise error
+        if error.landed is not Landed.NO:
+            self.submission = msgspec.structs.replace(self.submission, in_doubt=True)
+        if now_ms >= self._deadline_ms:
+            raise self._given_up(known, error) from error
+        return self._next_pause_ms()
+
+    def not_followed(self, error: SparklogError, known: Coordinator, now_ms: int) -> float:
+        """The chain could not be read on after `known` had failed. Returns and raises as `failed`."""
+        if error.retriable and now_ms < self._deadline_ms:
+            return self._next_pause_ms()
+        if not self.submission.in_doubt:
+            raise error
+        raise self._given_up(known, error) from error
+
+    def _next_pause_ms(self) -> float:
+        pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        return pause_ms
+
+    def _given_up(self, known: Coordinator, error: SparklogError) -> SparklogError:
+        command = self.submission.command_id
+        if known.in_force:
+            what = f"the coordinator {known.name} at {known.address} did not commit command {command}"
+            advice = "if no coordinator of this cluster will come back, run 'sparklog coordinator resign --force'"
+            advice += "" if self._may_commit_here else " at the place of its metadata"
+        else:
+            what = f"nobody coordinates the cluster, so command {command} was not committed"
+            advice = "start 'sparklog coordinator', or give --cluster the place of the metadata, to commit without one"
+        text = f"{what} within {duration(self._timeout_ms)}: {error.message}; {advice}"
+        if self.submission.in_doubt:
+            return OutcomeUnknown(f"{text}; the command may have landed", landed=Landed.UNKNOWN)
+        return TryAgain(text)
+
+
+def _may_pass(error: SparklogError) -> bool:
+    """Whether a coordinator may take the command later: the same one, or the next."""
+    kinds = NotController | NoCoordinatorAnswers | NoCoordinator | OutcomeUnknown
+    return isinstance(error, kinds) or error.code == TryAgain.code
