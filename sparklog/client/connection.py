@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from sparklog.chain.follower import Follower
 from sparklog.client.coordinated import Coordinated, asked, is_coordinator
+from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordinators import Author
@@ -51,6 +52,7 @@ class Connection:
         if coordinated is not None:
             self.check_chain(coordinated.chain_id)
         self.committer = Coordinated(self.follower, author or default_author())
+        self.waiting = Waiting(self.committer)
         self._stores: Stores | None = None
 
     def stores(self, state: ClusterState) -> Stores:

@@ -13,6 +13,7 @@ from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
 from sparklog.core.commands import Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import InvalidInput, Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
+from sparklog.core.purgatory import Wanted
 from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
@@ -23,18 +24,23 @@ from sparklog.wire.messages import (
     CONTENT_TYPE,
     HEARTBEAT,
     SUBMIT,
+    WAIT,
     ClusterReply,
     Heartbeat,
     SubmitReply,
     SubmitRequest,
+    WaitReply,
+    WaitRequest,
 )
 
 CONNECT_S = 2.0
+CONNECTIONS = 1_000  # kept open to a coordinator: one for each thread that commits or waits at the same time
 GRACE_MS = 5_000  # for the reply, beyond the time that the command itself has
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 1_000.0
 
 _encoder = msgspec.msgpack.Encoder()
 _reply_decoder = msgspec.msgpack.Decoder(SubmitReply)
+_wait_decoder = msgspec.msgpack.Decoder(WaitReply)
 _error_decoder = msgspec.msgpack.Decoder(ErrorReply)
 
 
@@ -106,6 +112,18 @@ class Coordinated(Committer):
         if state.coordinator.in_force:
             self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), 0)
 
+    def wait(self, known: Coordinator, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply:
+        """Ask this coordinator to answer once the chain has what is wanted, or after `longest_ms`.
+
+        Raises what the coordinator answers, and TryAgain.
+        """
+        request = WaitRequest(self.follower.state.chain_id, seen, wanted, longest_ms)
+        answer = self._post(known, WAIT, request, longest_ms)
+        try:
+            return _wait_decoder.decode(answer)
+        except msgspec.DecodeError as broken:
+            raise _unreadable(known, broken) from broken
+
     def _send(self, known: Coordinator, submission: Submission, timeout_ms: int) -> CommandResult:
         """One request. Raises what the coordinator answers, and _NoReply."""
         state = self.follower.state
@@ -119,7 +137,7 @@ class Coordinated(Committer):
     def _post(self, known: Coordinator, path: str, request: msgspec.Struct, timeout_ms: int) -> bytes:
         """The body of the reply. Raises what the coordinator answers, and _NoReply."""
         if self._pool is None:
-            self._pool = urllib3.PoolManager(maxsize=32, retries=False)
+            self._pool = urllib3.PoolManager(maxsize=CONNECTIONS, retries=False)
         try:
             answer = self._pool.request(
                 "POST",

@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from sparklog.coordinator.exchange import Decoders, decoded, exchange
 from sparklog.coordinator.service import Service
+from sparklog.coordinator.waiting import waiting_routes
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
 _submit_request = Decoders(SubmitRequest)
@@ -17,7 +18,7 @@ _heartbeat = Decoders(Heartbeat)
 
 def app_of(service: Service) -> Starlette:
     """The ASGI application of a coordinator."""
-    return Starlette(routes=[*_commits(service), *_liveness(service)])
+    return Starlette(routes=[*_commits(service), *waiting_routes(service.wait), *_liveness(service)])
 
 
 def _commits(service: Service) -> list[Route]:

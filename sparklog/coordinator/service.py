@@ -15,6 +15,7 @@ from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.leadership import Leadership
+from sparklog.coordinator.waiting import Gone, Waits
 from sparklog.coordinator.watching import Watching
 from sparklog.core.commands import (
     AgentDown,
@@ -31,7 +32,7 @@ from sparklog.core.readable import counted
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
-from sparklog.wire.messages import ClusterReply, Heartbeat, SubmitReply, SubmitRequest
+from sparklog.wire.messages import ClusterReply, Heartbeat, SubmitReply, SubmitRequest, WaitReply, WaitRequest
 
 THREADS = 16  # requests to the metadata store at once
 
@@ -67,6 +68,7 @@ class Service:
         self._commits: CommitLoop | None = None  # while this process leads
         self._watching: Watching | None = None  # while this process leads
         self._stopping = asyncio.Event()
+        self.waits = Waits(follower, self._read)
 
     @property
     def leads(self) -> bool:
@@ -105,6 +107,11 @@ class Service:
         self._watching.heard(heartbeat.store, heartbeat.registration, self._clock.monotonic_ms())
         return self.cluster()
 
+    async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
+        """Answer once the chain has what is wanted, whether this process leads or not; see `Waits.wait`."""
+        self._check_chain(request.chain_id)
+        return await self.waits.wait(request, gone)
+
     def cluster(self) -> ClusterReply:
         """Which cluster this is."""
         state = self.follower.state
@@ -124,6 +131,7 @@ class Service:
                 await self._watch(asked_ms, read_ms)
             await self._wait(self.leadership.next_look_ms(self._clock.monotonic_ms()) if claim is None else None)
         await self._resign()
+        self.waits.close()
         self._threads.shutdown()
 
     def stop(self) -> None:
@@ -146,6 +154,7 @@ class Service:
         if led and not self.leads:
             self._say("stands-by", f"this process leads no more: {self._not_leading().message}")
             self._commits = self._watching = None
+            self.waits.end_all()
         return read_ms
 
     async def _claim(self, claim: ClaimCoordination) -> bool:
