@@ -45,7 +45,18 @@ class Waits:
         self._looking: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
+        """How many requests wait."""
         return len(self._answers)
+
+    @property
+    def watched(self) -> int:
+        """How much they watch together: at most MAX_WATCHED."""
+        return self._purgatory.watched
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether it looks at the chain now and then."""
+        return self._looking is not None
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
         """Answer once it is done or its time is over, or when `end_all` is called.
