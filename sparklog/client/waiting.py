@@ -34,7 +34,7 @@ class Waiting:
     def __init__(self, committer: Coordinated) -> None:
         self._committer = committer
         self._follower = committer.follower
-        self._looked_ms = -1  # when the newest look at the chain was begun
+        self._looks = 0  # begun so far
         self._silent: tuple[str, int] | None = None  # the coordinator's name, and until when it is not asked
 
     def watch(self, longest_pause_ms: float = LOOK_MS) -> Watch:
@@ -63,10 +63,10 @@ class Waiting:
 
     def look(self, pause_ms: float) -> None:
         """Pause, then look at the chain, unless another caller has begun to look or found something meanwhile."""
-        began_ms, seen = self.clock.monotonic_ms(), self.newest
+        looks, seen = self._looks, self.newest
         self.clock.pause(pause_ms)
-        if self._looked_ms < began_ms and self.newest == seen:
-            self._looked_ms = self.clock.monotonic_ms()
+        if self._looks == looks and self.newest == seen:
+            self._looks += 1
             self.catch_up()
 
     @property

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import msgspec
 
-from sparklog.core.decide.append import is_replicated
-from sparklog.core.errors import SparklogError
+from sparklog.core.decide.append import OFFSETS_END, is_replicated
+from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.positions import Position, right_up_to
 from sparklog.core.records import AppendedRange
 from sparklog.core.state import ClusterState, Partition
@@ -125,7 +125,11 @@ class Purgatory:
         return len(self._waiting)
 
     def add(self, wanted: Wanted, seen: EntryNumber) -> Operation | None:
-        """Wait for this, on behalf of a client that has read up to entry `seen`; None if it is done already."""
+        """Wait for this, on behalf of a client that has read up to entry `seen`; None if it is done already.
+
+        Raises InvalidInput for offsets that no log can have.
+        """
+        _check_offsets(wanted)
         if isinstance(wanted, Replicated | Records):
             done = is_done(self.state, wanted)
         elif isinstance(wanted, ReplicaNews):
@@ -216,6 +220,18 @@ def weight(wanted: Wanted) -> int:
             return 1 + len(wanted.positions) + len(wanted.topics)
         case _:
             return 1
+
+
+def _check_offsets(wanted: Wanted) -> None:
+    match wanted:
+        case Replicated():
+            are_legal = all(0 <= range_.start < range_.end <= OFFSETS_END for range_ in wanted.ranges)
+        case Records():
+            are_legal = all(0 <= position.offset <= OFFSETS_END for position in wanted.positions)
+        case _:
+            are_legal = True
+    if not are_legal:
+        raise InvalidInput(f"an offset is in [0, {OFFSETS_END}], and a range is not empty; found another one")
 
 
 def _is_done_now(state: ClusterState, operation: Operation) -> bool:

@@ -17,6 +17,7 @@ from sparklog.core.commands import (
     LaggingReplicas,
     MoveLogStart,
 )
+from sparklog.core.errors import InvalidInput
 from sparklog.core.positions import Position
 from sparklog.core.purgatory import (
     KnownTopic,
@@ -196,6 +197,17 @@ def test_a_reader_of_a_whole_topic_is_woken_by_a_new_partition(waiters: Waiters)
 def test_a_reader_of_another_cluster_is_sent_to_the_chain(waiters: Waiters) -> None:
     strange = Position("e" * 32, TOPIC, PartitionIndex(0), Offset(0), LeaderEpoch(0))
     assert waiters.is_done_at_once(Records((strange,)))
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 0), (-2, -1), (1, 1 << 63)])
+def test_offsets_that_no_log_has_are_refused(waiters: Waiters, start: int, end: int) -> None:
+    written = AppendedRange(TOPIC, PartitionIndex(0), Offset(start), Offset(end), 1)
+    with pytest.raises(InvalidInput, match="an offset is in"):
+        waiters.add(Replicated((written,)))
+    if end:
+        with pytest.raises(InvalidInput, match="an offset is in"):
+            waiters.add(Records((waiters.position(offset=end),)))
+    assert len(waiters.purgatory) == 0
 
 
 # ---- agents, and followers of the chain ------------------------------------------------------------
