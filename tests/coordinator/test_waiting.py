@@ -79,7 +79,7 @@ class Served:
         state = self.process.follower.state
         n = EntryNumber(state.n if seen is None else seen)
         body = msgspec.msgpack.encode(WaitRequest(chain_id or state.chain_id, n, wanted, longest_ms))
-        return await asyncio.wait_for(request(self.app, "POST", WAIT, [body], leaves=leaves), 60)
+        return await asyncio.wait_for(request(self.app, "POST", WAIT, [body], leaves=leaves), 30)
 
     async def commit(self, partition: int = 0) -> None:
         """Another client commits at this coordinator."""
