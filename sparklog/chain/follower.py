@@ -42,7 +42,7 @@ class Follower:
         self.head = Head()
         self.snapshot_n = -1  # the newest known snapshot
         self.known_chunks: dict[str, Chunk] = {}
-        self.on_newer_head: Callable[[], None] | None = None  # called in any thread, by whoever has read or committed
+        self.on_head: Callable[[], None] | None = None  # called in any thread, by whoever has read or committed
         self._publishing = threading.Lock()
         self._reading = threading.Lock()
         self._begun = self._ended = 0  # rounds of catching up
@@ -82,11 +82,10 @@ class Follower:
     def publish(self, head: Head) -> None:
         """Make a newer head visible to others."""
         with self._publishing:
-            newer = head.n > self.head.n
-            if newer:
+            if head.n > self.head.n:
                 self.head = head
-        if newer and self.on_newer_head is not None:
-            self.on_newer_head()
+        if self.on_head is not None:
+            self.on_head()
 
     def replace(self, head: Head, equal: Head) -> None:
         """Replace `head` by an equal one in another form, unless there is already a newer head."""

@@ -88,7 +88,7 @@ class Waits:
     def close(self) -> None:
         """Answer everybody, and take no more."""
         self._closed = True
-        self._follower.on_newer_head = None
+        self._follower.on_head = None
         self.end_all()
         if self._looking is not None:
             self._looking.cancel()
@@ -124,7 +124,7 @@ class Waits:
         """With the first request: from now on newer heads matter."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._follower.on_newer_head = self._newer
+            self._follower.on_head = self._newer
 
     def _newer(self) -> None:
         """There is a newer head. In any thread; one advance is enough for several heads."""

@@ -236,8 +236,7 @@ def test_a_stop_answers_everybody_after_the_resignation_and_takes_no_more(chain:
     async def work(at: Served) -> None:
         waiting = [await at.waits(at.records()) for _ in range(3)]
         at.service.stop()
-        for each in waiting:
-            answered = await reply(each)
+        for answered in await asyncio.gather(*map(reply, waiting)):
             assert not answered.done
             resigned = chain.follower.catch_up()
             assert (answered.position, resigned.state.coordinator.in_force) == (resigned.n, False)
@@ -284,7 +283,7 @@ def test_who_watches_too_much_is_sent_away(chain: Member, monkeypatch: pytest.Mo
 
     async def work(at: Served) -> None:
         waiting = [await at.waits(at.records()) for _ in range(2)]
-        refused = await at.ask(at.records())
+        refused = await at.ask(at.records(), longest_ms=1)
         assert (refused.status, error_in(refused).code) == (503, "COORDINATOR_NOT_AVAILABLE")
         assert "2 requests wait already" in error_in(refused).message
         await at.commit()
