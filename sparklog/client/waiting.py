@@ -24,7 +24,7 @@ from sparklog.host.dice import jittered
 from sparklog.wire.messages import WaitReply
 
 ROUND_MS: Final = 5_000  # a coordinator that hangs is noticed after this and the grace for its reply
-ALONE_MS: Final = 1_000  # for so long a coordinator that could not be asked is not asked again
+SILENT_MS: Final = 1_000  # for so long a coordinator that could not be asked is not asked again
 LOOK_MS: Final = 200  # between looks at the chain without a coordinator, unless the caller says otherwise
 
 
@@ -58,7 +58,7 @@ class Waiting:
         try:
             return self._committer.wait(known, wanted, seen, min(longest_ms, ROUND_MS))
         except SparklogError:  # it is gone, or too busy, or something else is at its address: the chain says more
-            self._silent = known.name, self.clock.monotonic_ms() + ALONE_MS
+            self._silent = known.name, self.clock.monotonic_ms() + SILENT_MS
             return None
 
     def look(self, pause_ms: float) -> None:

@@ -63,11 +63,11 @@ class Waits:
 
         Raises TryAgain (too many wait, or this process stops), and what reading the chain raises.
         """
-        self._begin()
-        if self._follower.head.n < request.seen:
+        if not self._closed and self._follower.head.n < request.seen:
             await self._catch_up()
         if self._closed:
             raise TryAgain("this coordinator stops: ask the next one")
+        self._begin()
         self._advance()
         wanted = request.wanted
         if self._purgatory.watched + weight(wanted) > MAX_WATCHED:

@@ -171,7 +171,7 @@ def _crowd(url: str, server: psutil.Process) -> str:
             crowd.stdin.write(msgspec.json.encode(request).decode() + "\n")
             crowd.stdin.flush()
             there = int(crowd.stdout.readline())
-            time.sleep(1)
+            _settle(server)
             memory = (server.memory_info().rss - before) / there
             cpu = sum(server.cpu_times()[:2])
             time.sleep(WATCHED_S)
@@ -180,11 +180,20 @@ def _crowd(url: str, server: psutil.Process) -> str:
             cluster.append("t", pa.table({"value": ["x"], "partition": pa.array([1], pa.int32())}))
             acknowledged = time.time()
             last = float(crowd.stdout.readline())
+    ack_ms, wake_s = (acknowledged - begin) * 1000, last - acknowledged
     return (
         f"{there} requests wait on as many connections: {memory / 1024:.1f} KiB of the coordinator's memory each, "
         f"{idle * 100:.1f} % of a core while nothing happens; an append that all of them wait for is acknowledged "
-        f"after {(acknowledged - begin) * 1000:.0f} ms, and the last one has its reply {last - acknowledged:.1f} s later"
+        f"after {ack_ms:.0f} ms, and the last one has its reply {wake_s:.1f} s later"
     )
+
+
+def _settle(server: psutil.Process) -> None:
+    """Wait until it has taken in what was sent: for a second it has done next to nothing."""
+    spent = -1.0
+    while (now := sum(server.cpu_times()[:2])) - spent > 0.05:
+        spent = now
+        time.sleep(1)
 
 
 def _be_a_crowd(address: str) -> None:

@@ -248,9 +248,9 @@ def test_after_a_resignation_it_looks_itself(cluster: Cluster, writer: Cluster) 
 def test_a_coordinator_that_answers_at_once_for_nothing_is_not_asked_without_end(cluster: Cluster) -> None:
     claim(cluster)
     for reply in (True, False):
-        asked = Asked(cluster, tick(cluster), *[reply] * 1_000)
+        asked = Asked(cluster, tick(cluster), *[reply] * 120)
+        asked.before = lambda asked=asked: asked.replies[0]  # fails beyond the last one
         assert not wait(cluster, longest_ms=10_000)
-        assert len(asked.asked) < 120
 
 
 def test_the_end_of_the_topic_ends_the_wait(cluster: Cluster, writer: Cluster) -> None:
