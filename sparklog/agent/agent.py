@@ -28,8 +28,9 @@ from sparklog.agent.losses import (
     missing_of,
     sample,
 )
+from sparklog.agent.news import News
 from sparklog.agent.progress import Progress
-from sparklog.agent.requests import Fetch, Follow, Heartbeat, Note, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.agent.requests import AwaitNews, Fetch, Follow, Heartbeat, Note, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
@@ -105,6 +106,7 @@ class Agent:
         self._progress = Progress(store)
         self._lag_clock = LagClock(store)
         self._heartbeats = Heartbeats(store)
+        self._news = News()
 
     @property
     def ended(self) -> bool:
@@ -120,7 +122,7 @@ class Agent:
     def wake_ms(self) -> float | None:
         """When to call `step` if no reply comes before; None: only a reply leads on."""
         wait = self._control.wait
-        times = (None if wait is None else wait.until_ms, self._heartbeats.wake_ms)
+        times = (None if wait is None else self._until_ms(wait), self._heartbeats.wake_ms)
         return min((time for time in times if time is not None), default=None)
 
     def stop(self) -> None:
@@ -134,6 +136,8 @@ class Agent:
         for request, reply in replies:
             if isinstance(request, Heartbeat):
                 self._heartbeats.answered()
+            elif isinstance(request, AwaitNews):
+                self._news.answered(reply)
             elif isinstance(request, Fetch):
                 self.notes += self._fetchers.fetched(request, reply, now_ms)
             else:
@@ -143,14 +147,21 @@ class Agent:
             requests += self._control.resume()
         if self.ended:
             return []
-        return [*requests, *self._fetchers.start(), *self._heartbeats.due(now_ms)]
+        return [*requests, *self._news.due(now_ms), *self._fetchers.start(), *self._heartbeats.due(now_ms)]
 
     def _is_ready(self) -> bool:
         wait = self._control.wait
         if wait is None:
             return self._control.is_answered
+        if self._now_ms >= self._until_ms(wait):
+            return True
+        if not wait.for_copies:
+            return self._stopping
         copied = bool(self._fetchers.unreported) or (self._stopping and not self._fetchers.active)
-        return self._now_ms >= wait.until_ms or (copied if wait.for_copies else self._stopping)
+        return copied or self._news.arrived
+
+    def _until_ms(self, wait: Wait) -> float:
+        return self._news.postponed(wait.until_ms) if wait.for_copies else wait.until_ms
 
     # ---- the control ----------------------------------------------------------------------------
 
@@ -177,6 +188,7 @@ class Agent:
             elif self._is_done(at):
                 break
             else:
+                self._news.begin(state, is_idle=not at.behind)
                 yield Wait(self._now_ms + self._config.replica_fetch_wait_max_ms, for_copies=True)
                 state = yield from self._follow()
         yield from self._said_down(state)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sparklog.core.commands import Command
 from sparklog.core.held_objects import HeldObject
 from sparklog.core.replica_fetch import ObjectToFetch
+from sparklog.core.types import EntryNumber
 from sparklog.log.incarnation import Incarnation
 
 
@@ -55,7 +56,18 @@ class Heartbeat:
     registration: int
 
 
-Request = Follow | Submit | ReadMark | PutMark | Look | Fetch | Heartbeat
+@dataclass(frozen=True, slots=True, eq=False)
+class AwaitNews:
+    """Wait until entries after `seen` have something for the store, at most so long. Reply: whether they have.
+
+    None if nobody can be asked; any other reply but True counts as no news.
+    """
+
+    seen: EntryNumber
+    longest_ms: int
+
+
+Request = Follow | Submit | ReadMark | PutMark | Look | Fetch | Heartbeat | AwaitNews
 Reply = object
 
 

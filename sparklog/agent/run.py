@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
@@ -10,12 +11,25 @@ from typing import Final
 import msgspec
 
 from sparklog.agent.agent import Agent
-from sparklog.agent.requests import Fetch, Follow, Heartbeat, Look, Note, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.agent.requests import (
+    AwaitNews,
+    Fetch,
+    Follow,
+    Heartbeat,
+    Look,
+    Note,
+    PutMark,
+    ReadMark,
+    Reply,
+    Request,
+    Submit,
+)
 from sparklog.client.connection import Connection
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
 from sparklog.core.held_objects import HeldObject
+from sparklog.core.purgatory import ReplicaNews
 from sparklog.core.types import StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import Dice, SystemDice
@@ -64,7 +78,10 @@ class AgentRun:
             requests = self._step([])
             while not agent.ended:
                 for request in requests:
-                    pool.submit(self._perform, request)
+                    if isinstance(request, AwaitNews):  # the end of the agent does not wait for the coordinator
+                        threading.Thread(target=self._perform, args=(request,), daemon=True).start()
+                    else:
+                        pool.submit(self._perform, request)
                 requests = self._step(self._wait())
         if agent.error is not None:
             raise agent.error
@@ -111,6 +128,9 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
             return connection.follower.catch_up().state
         case Submit():
             return connection.committer.submit(connection.committer.begin(request.command))
+        case AwaitNews():
+            reply = connection.waiting.at_coordinator(ReplicaNews(store), request.seen, request.longest_ms)
+            return None if reply is None else reply.done
     state = connection.follower.state
     stores = connection.stores(state)
     registered_store(state, store)  # it may have been removed since the agent asked

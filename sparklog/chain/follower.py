@@ -7,7 +7,7 @@ its block's void mark. A head is a value: a reader can use it for as long as it 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -42,6 +42,7 @@ class Follower:
         self.head = Head()
         self.snapshot_n = -1  # the newest known snapshot
         self.known_chunks: dict[str, Chunk] = {}
+        self.on_head: Callable[[], None] | None = None  # called in any thread, by whoever has read or committed
         self._publishing = threading.Lock()
         self._reading = threading.Lock()
         self._begun = self._ended = 0  # rounds of catching up
@@ -83,6 +84,8 @@ class Follower:
         with self._publishing:
             if head.n > self.head.n:
                 self.head = head
+        if self.on_head is not None:
+            self.on_head()
 
     def replace(self, head: Head, equal: Head) -> None:
         """Replace `head` by an equal one in another form, unless there is already a newer head."""

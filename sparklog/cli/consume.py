@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
     from sparklog.core.state import Partition
 
-FOLLOW_PAUSE_MS = 200
+FOLLOW_WAIT_MS = 60_000  # then the reader looks, whether it was woken or not
 _NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() also accepts 1_0 and the digits of other scripts
 
 EPILOG = ending(
@@ -84,7 +84,7 @@ def consume(
             sys.stdout.flush()
             if not follow or left == 0 or reader.at_end():
                 return
-            reader.pause()
+            reader.wait()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,8 @@ class _Reader:
     """The position of a consumer in each partition. If none were chosen, partitions added later are read too."""
 
     def __init__(self, cluster: Cluster, topic: str, chosen: Sequence[int], offset: str) -> None:
-        from sparklog.host.clock import SystemClock
-
         self._cluster, self._topic, self._chosen = cluster, topic, tuple(dict.fromkeys(chosen))
-        self._clock = SystemClock()
+        self._watch = cluster.connection.waiting.watch()
         partitions = self._partitions()
         self._topic_id = partitions[0].topic_id
         ranges = {partition.partition: _range(cluster, topic, partition, offset) for partition in partitions}
@@ -141,16 +139,30 @@ class _Reader:
             self.next_offsets[index] >= end for index, end in self._ends.items()
         )
 
-    def pause(self) -> None:
-        """Wait a little for new records."""
-        self._clock.pause(FOLLOW_PAUSE_MS)
+    def wait(self) -> None:
+        """Wait for new records, or new partitions."""
+        from sparklog.core.positions import Position
+        from sparklog.core.purgatory import KnownTopic, Records
+        from sparklog.core.types import Offset
+
+        chain_id = self._cluster.connection.follower.state.chain_id
+        positions = []
+        for partition in self._known:
+            index = partition.partition
+            at, end = self.next_offsets.get(index), self._ends.get(index)
+            if at is not None and (end is None or at < end):
+                epoch = partition.replication.leader_epoch
+                positions.append(Position(chain_id, partition.topic_id, index, Offset(at), epoch))
+        topics = () if self._chosen else (KnownTopic(self._topic_id, len(self._known)),)
+        self._watch.wait(Records(tuple(positions), topics=topics), FOLLOW_WAIT_MS)
 
     def _partitions(self) -> list[Partition]:
         """The partitions as they are now, ascending. Raises UnknownTopicOrPartition."""
         from sparklog.core.plan import chosen_partitions, topic_of
 
         with self._cluster.connection.follower.current() as state:
-            return chosen_partitions(state, topic_of(state, self._topic), self._chosen)
+            self._known = chosen_partitions(state, topic_of(state, self._topic), self._chosen)
+        return self._known
 
 
 # ---- --offset -----------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnknownLeaderEpoch,
 )
+from sparklog.core.purgatory import Replicated
 from sparklog.core.readable import counted, duration
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
@@ -132,8 +133,8 @@ class _Commit:
 
     def _await_followers(self, result: CommandResult) -> None:
         """Wait until HW has passed the records. They are in the log, even if this raises."""
-        pause_ms = FIRST_PAUSE_MS
-        follower = self._connection.follower
+        follower, waiting = self._connection.follower, self._connection.waiting
+        watch = waiting.watch(effective_cluster(follower.state.config).replica_fetch_wait_max_ms)
         while not is_replicated(follower.state, result.ranges):
             if self._left_ms() <= 0:
                 raise RequestTimedOut(
@@ -141,13 +142,7 @@ class _Commit:
                     f"{duration(self._timeout_ms)}: they become visible once they are",
                     landed=Landed.YES,
                 )
-            longest_ms = effective_cluster(follower.state.config).replica_fetch_wait_max_ms
-            self._clock.pause(min(jittered(pause_ms), max(1, self._left_ms())))
-            pause_ms = min(longer(pause_ms), longest_ms)
-            try:
-                follower.catch_up()
-            except StoreUnavailable:  # the chain may be there again before the time is over
-                continue
+            watch.wait(Replicated(result.ranges), self._left_ms())
 
     def _left_ms(self) -> int:
         return self._deadline_ms - self._clock.monotonic_ms()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from sparklog.chain.follower import Follower
 from sparklog.client.coordinated import Coordinated
+from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordinators import Author
@@ -64,6 +65,7 @@ class Connection:
         if self.coordinators is not None:
             self.check_chain(cluster.chain_id)
         self.committer = Coordinated(self.follower, author or default_author(), calls, self.coordinators)
+        self.waiting = Waiting(self.committer)
         self._stores: Stores | None = None
 
     def stores(self, state: ClusterState) -> Stores:

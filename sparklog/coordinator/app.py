@@ -17,6 +17,7 @@ from sparklog.coordinator.metadata import metadata_routes
 from sparklog.coordinator.reading import Reading
 from sparklog.coordinator.service import Service
 from sparklog.coordinator.submitting import submit_for
+from sparklog.coordinator.waiting import waiting_routes
 from sparklog.core.access import Access
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
@@ -27,7 +28,7 @@ _heartbeat = Decoders(Heartbeat)
 def app_of(service: Service, access: Callable[[], Access] | None = None, hosts: Sequence[str] = ()) -> Starlette:
     """The ASGI application of a coordinator. `access` and `hosts`: see `Gate`."""
     reading = Reading(service.follower, service.control.queued_max)
-    routes = [*_commits(service), *metadata_routes(reading), *_liveness(service)]
+    routes = [*_commits(service), *metadata_routes(reading), *waiting_routes(service.wait), *_liveness(service)]
     gate = Middleware(Gate, routes=routes, state=lambda: service.follower.state, access=access, hosts=hosts)
     return Starlette(routes=routes, middleware=[gate])
 

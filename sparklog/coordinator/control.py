@@ -144,11 +144,15 @@ class Control:
         if self.watching is not None:
             self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
 
-    def _admit(self, chain_id: str, state: ClusterState) -> None:
-        """Take only requests to this cluster, and only while this process leads."""
+    def check_chain(self, chain_id: str, state: ClusterState) -> None:
+        """Raise InconsistentClusterId if a request is for another cluster."""
         known = state.chain_id
         if chain_id != known:
-            raise InconsistentClusterId(f"this coordinator serves cluster {known}, the command is for {chain_id}")
+            raise InconsistentClusterId(f"this coordinator serves cluster {known}, the request is for {chain_id}")
+
+    def _admit(self, chain_id: str, state: ClusterState) -> None:
+        """Take only requests to this cluster, and only while this process leads."""
+        self.check_chain(chain_id, state)
         if not self.leads:
             raise _not_leading(state)
 

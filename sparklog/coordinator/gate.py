@@ -23,7 +23,7 @@ from sparklog.core.access import ANONYMOUS, Access, Need, Principal, Verb, check
 from sparklog.core.errors import AuthenticationFailed, ClusterAuthorizationFailed, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.wire.errors import error_reply, http_status
-from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT
+from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, WAIT
 from sparklog.wire.reading import METADATA
 
 MAX_TOKEN: Final = 512  # characters
@@ -43,6 +43,7 @@ NEEDS: Final[Mapping[str, Need | Openness]] = {
     SUBMIT: Openness.BY_COMMAND,
     HEARTBEAT: Need(Verb.MAINTAIN),
     CLUSTER: Openness.EVERY_PRINCIPAL,
+    WAIT: Need(Verb.DESCRIBE),
     METADATA: Need(Verb.DESCRIBE),
     f"{METADATA}/{{key:path}}": Need(Verb.DESCRIBE),
     "/healthz": Openness.EVERYBODY,

@@ -17,6 +17,7 @@ from sparklog.chain.group import Ticket
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Say, Step, Steps
 from sparklog.coordinator.leadership import Leadership
+from sparklog.coordinator.waiting import Gone, Waits
 from sparklog.core.commands import Command, Submission
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import NotController, SparklogError
@@ -24,7 +25,15 @@ from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
 from sparklog.wire.errors import error_reply
-from sparklog.wire.messages import ClusterReply, Heartbeat, Outcome, SubmitReply, SubmitRequest
+from sparklog.wire.messages import (
+    ClusterReply,
+    Heartbeat,
+    Outcome,
+    SubmitReply,
+    SubmitRequest,
+    WaitReply,
+    WaitRequest,
+)
 
 THREADS = 16  # requests to the metadata store at once
 
@@ -55,6 +64,7 @@ class Service:
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
         self._commits: CommitLoop | None = None  # of the newest epoch that this process has claimed
         self._stopping = asyncio.Event()
+        self.waits = Waits(follower, self._read)
 
     @property
     def leads(self) -> bool:
@@ -74,6 +84,11 @@ class Service:
         self.control.heartbeat(heartbeat, self._moment())
         return self.cluster()
 
+    async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
+        """Answer once the chain has what is wanted, whether this process leads or not; see `Waits.wait`."""
+        self.control.check_chain(request.chain_id, self.follower.state)
+        return await self.waits.wait(request, gone)
+
     def cluster(self) -> ClusterReply:
         """Which cluster this is."""
         state = self.follower.state
@@ -87,6 +102,7 @@ class Service:
     async def run(self) -> None:
         """Follow and lead until `stop`; then resign, if this process leads."""
         await self._performed(self.control.run(self._moment()))
+        self.waits.close()
         if self._commits is not None:
             await self._commits.close()
         self._threads.shutdown()
@@ -103,7 +119,10 @@ class Service:
         reply: object = None
         try:
             while True:
+                led = self.leads
                 step = steps.throw(reply) if isinstance(reply, SparklogError) else steps.send(reply)
+                if led and not self.leads:
+                    self.waits.end_all()
                 try:
                     reply = await self._perform(step)
                 except SparklogError as error:

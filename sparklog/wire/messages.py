@@ -2,6 +2,7 @@
 
 POST /v1/submit     SubmitRequest -> SubmitReply, or ErrorReply with an HTTP status of 400 and more if it failed whole
 POST /v1/heartbeat  Heartbeat -> ClusterReply
+POST /v1/wait       WaitRequest -> WaitReply, once it is done, or after its time
 GET  /v1/cluster    -> ClusterReply
 """
 
@@ -11,12 +12,14 @@ import msgspec
 
 from sparklog.core.commands import Submission
 from sparklog.core.coordinators import Coordinator
+from sparklog.core.purgatory import Wanted
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.wire.errors import ErrorReply
 
 SUBMIT = "/v1/submit"
 HEARTBEAT = "/v1/heartbeat"
+WAIT = "/v1/wait"
 CLUSTER = "/v1/cluster"
 CONTENT_TYPE = "application/msgpack"
 JSON = "application/json"
@@ -63,6 +66,28 @@ class Heartbeat(msgspec.Struct, frozen=True):
     chain_id: str
     store: StoreId
     registration: int
+
+
+class WaitRequest(msgspec.Struct, frozen=True):
+    """Answer once the chain has what is `wanted`, after `max_wait_ms` at the latest (`fetch.max.wait.ms`).
+
+    `seen` is the greatest chain position that the sender has seen. A coordinator may answer sooner.
+    """
+
+    chain_id: str
+    seen: EntryNumber
+    wanted: Wanted
+    max_wait_ms: int
+
+
+class WaitReply(msgspec.Struct, frozen=True):
+    """`position` is the newest entry that the coordinator has read. `done`: there is no reason to wait any longer.
+
+    What there is instead, the chain says.
+    """
+
+    position: EntryNumber
+    done: bool
 
 
 class ClusterReply(msgspec.Struct, frozen=True):

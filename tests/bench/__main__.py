@@ -36,8 +36,9 @@ from tests.bench.s3_clients import clients
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
+from tests.bench.waiting import waits
 
-PARTS = ("commits", "coordinator", "state", "soak", "replication", "replicas", "small", "shuffled", "bulk")
+PARTS = ("commits", "coordinator", "waiting", "state", "soak", "replication", "replicas", "small", "shuffled", "bulk")
 STORES = ("s3", "hdfs")
 
 
@@ -70,6 +71,8 @@ def main() -> int:
             figures += commit_rates(folder)
         if "coordinator" in parts:
             figures += coordinated_rates()
+        if "waiting" in parts:
+            figures += waits()
         if "state" in parts:
             figures += _alone("state_scale", "state of the chain")
         if "soak" in parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,8 +28,9 @@ async def request(
     chunks: Sequence[bytes | None] = (b"",),
     headers: Mapping[str, str] | None = None,
     query: str = "",
+    leaves: asyncio.Event | None = None,
 ) -> Answer:
-    """Send one request, its body in chunks; the client is gone where a chunk is None."""
+    """Send one request, its body in chunks; the client is gone where a chunk is None, or once `leaves` is set."""
     scope = {
         "type": "http",
         "http_version": "1.1",
@@ -42,6 +44,9 @@ async def request(
     sent: list[Any] = []
 
     async def receive() -> dict[str, object]:
+        if not waiting:
+            await (leaves or asyncio.Event()).wait()
+            return {"type": "http.disconnect"}
         chunk = waiting.pop(0)
         if chunk is None:
             return {"type": "http.disconnect"}

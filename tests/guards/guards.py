@@ -22,6 +22,7 @@ from tests.guards import (
     storage,
     stores,
     three_stores,
+    waiting,
     writes,
 )
 from tests.guards.guard import Guard
@@ -36,6 +37,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *lagging.GUARDS,
     *chain.GUARDS,
     *coordinator.GUARDS,
+    *waiting.GUARDS,
     *log.GUARDS,
     *writes.GUARDS,
     *storage.GUARDS,

@@ -130,7 +130,8 @@ _OWN: Final = (
         "replica.fetch.wait.max.ms",
         _INT,
         500,
-        "How often the agent of a store looks at the chain for new records while there is nothing to fetch.",
+        "How often the agent of a store looks at the chain for new records while there is nothing to fetch. While a "
+        "coordinator is in force, the coordinator tells it.",
         minimum=1,
     ),
     ConfigKey(

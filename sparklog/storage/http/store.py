@@ -8,7 +8,8 @@ from typing import NoReturn
 import msgspec
 
 from sparklog.core.errors import Damaged, InvalidInput, OffsetOutOfRange, StoreReadOnly
-from sparklog.storage.http.coordinators import Coordinators, NoCoordinator
+from sparklog.storage.http.calls import NoCoordinator
+from sparklog.storage.http.coordinators import Coordinators
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.wire.reading import METADATA, MOST_KEYS, MetadataKeys

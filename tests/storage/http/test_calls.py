@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
-from sparklog.client.calls import Calls
+from sparklog.storage.http.calls import Calls
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect

@@ -1,0 +1,128 @@
+"""Waiting for the chain to go on: at the coordinator while one is in force, else by looks that all who wait share.
+
+    watch = connection.waiting.watch()
+    while watch.wait(Records(positions), longest_ms):
+        (read on from the positions, with connection.follower.state)
+
+A coordinator that can't be reached is left alone for a moment, and the chain is looked at meanwhile: that also shows
+which coordinator is the next one. There is no thread, so nothing outlives an interrupt, a fork or the process.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from sparklog.chain.requests import FIRST_PAUSE_MS, longer
+from sparklog.client.coordinated import Coordinated
+from sparklog.core.coordinators import Coordinator
+from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.purgatory import Records, Replicated, Wanted, is_done
+from sparklog.core.types import EntryNumber
+from sparklog.host.clock import Clock
+from sparklog.host.dice import jittered
+from sparklog.wire.messages import WaitReply
+
+ROUND_MS: Final = 5_000  # a coordinator that hangs is noticed after this and the grace for its reply
+SILENT_MS: Final = 1_000  # for so long a coordinator that could not be asked is not asked again
+LOOK_MS: Final = 200  # between looks at the chain without a coordinator, unless the caller says otherwise
+
+
+class Waiting:
+    """All that waits in this process for the chain of one connection. Safe for threads."""
+
+    def __init__(self, committer: Coordinated) -> None:
+        self._committer = committer
+        self._follower = committer.follower
+        self._looks = 0  # begun so far
+        self._silent: tuple[str, int] | None = None  # the coordinator's name, and until when it is not asked
+
+    def watch(self, longest_pause_ms: float = LOOK_MS) -> Watch:
+        """For one caller who waits, perhaps several times in a row. `longest_pause_ms`: between looks of his own."""
+        return Watch(self, longest_pause_ms)
+
+    def is_done(self, wanted: Replicated | Records) -> bool:
+        """Whether the newest state that this process knows has what is wanted, or a reason why it will not come."""
+        return is_done(self._follower.state, wanted)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of deadlines and pauses."""
+        return self._committer.clock
+
+    def at_coordinator(self, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply | None:
+        """Ask the coordinator in force once, for at most ROUND_MS; None if there is none that can be asked."""
+        known = self._follower.state.coordinator
+        if not known.in_force or self._is_silent(known):
+            return None
+        try:
+            return self._committer.wait(known, wanted, seen, min(longest_ms, ROUND_MS))
+        except SparklogError:  # it is gone, or too busy, or something else is at its address: the chain says more
+            self._silent = known.name, self.clock.monotonic_ms() + SILENT_MS
+            return None
+
+    def look(self, pause_ms: float) -> None:
+        """Pause, then look at the chain, unless another caller has begun to look or found something meanwhile."""
+        looks, seen = self._looks, self.newest
+        self.clock.pause(pause_ms)
+        if self._looks == looks and self.newest == seen:
+            self._looks += 1
+            self.catch_up()
+
+    @property
+    def newest(self) -> EntryNumber:
+        """The newest entry that this process knows."""
+        return EntryNumber(self._follower.head.n)
+
+    def catch_up(self) -> None:
+        """Read the chain to its end. If it can't be read now, it may be there again before the caller's time is over.
+
+        Raises what reading the chain raises, but for StoreUnavailable.
+        """
+        with suppress(StoreUnavailable):
+            self._follower.catch_up()
+
+    def _is_silent(self, known: Coordinator) -> bool:
+        silent = self._silent
+        return silent is not None and silent[0] == known.name and self.clock.monotonic_ms() < silent[1]
+
+
+class Watch:
+    """One caller's wait."""
+
+    def __init__(self, waiting: Waiting, longest_pause_ms: float) -> None:
+        self._waiting = waiting
+        self._longest_pause_ms = longest_pause_ms
+        self._pause_ms = FIRST_PAUSE_MS
+        self._woken_at = EntryNumber(-1)
+
+    def wait(self, wanted: Replicated | Records, longest_ms: int) -> bool:
+        """Wait until the process knows a state in which it is done, at most `longest_ms`. Returns whether it is.
+
+        Raises as `Waiting.catch_up`.
+        """
+        waiting, clock = self._waiting, self._waiting.clock
+        deadline_ms = clock.monotonic_ms() + longest_ms
+        if waiting.newest == self._woken_at and waiting.is_done(wanted):
+            self._look(deadline_ms)  # the caller could do nothing with it: not again at once
+        while not waiting.is_done(wanted):
+            left_ms = deadline_ms - clock.monotonic_ms()
+            if left_ms <= 0:
+                return False
+            seen = waiting.newest
+            asked_ms = clock.monotonic_ms()
+            reply = waiting.at_coordinator(wanted, seen, left_ms)
+            if reply is not None and reply.position > seen:
+                waiting.catch_up()
+                if reply.done and waiting.newest > seen:
+                    continue
+            if reply is None or clock.monotonic_ms() - asked_ms < min(left_ms, ROUND_MS) // 2:
+                self._look(deadline_ms)  # nobody could be asked, or the reply came too soon to ask again at once
+        self._pause_ms, self._woken_at = FIRST_PAUSE_MS, waiting.newest
+        return True
+
+    def _look(self, deadline_ms: int) -> None:
+        waiting = self._waiting
+        left_ms = max(0, deadline_ms - waiting.clock.monotonic_ms())
+        waiting.look(min(jittered(self._pause_ms), left_ms))
+        self._pause_ms = min(longer(self._pause_ms), self._longest_pause_ms)

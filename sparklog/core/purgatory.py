@@ -1,0 +1,267 @@
+"""Operations that wait for the chain, and which of them an entry completes (Kafka's purgatory, pure).
+
+An operation is found by what it watches: partitions, topics, a store, or any entry. So an entry costs a look at those
+that watch what it has changed, however many wait. Completing an operation promises nothing: its client reads the chain,
+and decides by what is there. Time-outs are the shell's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from sparklog.core.decide.append import OFFSETS_END, is_replicated
+from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.positions import Position, right_up_to
+from sparklog.core.records import AppendedRange
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import EntryNumber, OffsetRange, StoreId, TopicId, TopicPartition
+
+K = TypeVar("K")
+
+
+class Replicated(msgspec.Struct, frozen=True, tag="replicated"):
+    """A write wants HW to pass these ranges (Kafka's DelayedProduce), or to learn why that will not be."""
+
+    ranges: tuple[AppendedRange, ...]
+
+
+class KnownTopic(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A topic as a reader knows it, and how many partitions it has there."""
+
+    topic_id: TopicId
+    partitions: int
+
+
+class Records(msgspec.Struct, frozen=True, tag="records"):
+    """A reader wants `min_bytes` stored bytes (`fetch.min.bytes`) between its positions and HW (Kafka's DelayedFetch).
+
+    Also done if it can't go on from a position, or if one of `topics` has more partitions than it knows.
+    """
+
+    positions: tuple[Position, ...]
+    min_bytes: int = 1
+    topics: tuple[KnownTopic, ...] = ()
+
+
+class ReplicaNews(msgspec.Struct, frozen=True, tag="replica-news"):
+    """The agent of a store wants to hear that a replica there lacks something, or that its registration has changed.
+
+    Also that another coordinator is in force.
+    """
+
+    store: StoreId
+
+
+class NextEntry(msgspec.Struct, frozen=True, tag="next-entry"):
+    """A follower of the chain wants the next entry, whatever it is."""
+
+
+Wanted = Replicated | Records | ReplicaNews | NextEntry
+
+
+def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
+    """Whether there is a reason to wait no longer, be it what is wanted or something that will prevent it."""
+    try:
+        if isinstance(wanted, Replicated):
+            return is_replicated(state, wanted.ranges)
+        return _is_readable(state, wanted)
+    except SparklogError:
+        return True
+
+
+def _is_readable(state: ClusterState, wanted: Records) -> bool:
+    """Raises as `right_up_to`."""
+    for known in wanted.topics:
+        topic = state.topics.get(known.topic_id)
+        if topic is None or topic.partitions != known.partitions:
+            return True
+    missing = wanted.min_bytes
+    if missing <= 0:
+        return True
+    for position in wanted.positions:
+        if right_up_to(state, position) < position.offset:
+            return True
+        key = TopicPartition(position.topic_id, position.partition)
+        partition = state.partitions[key]
+        if not partition.log_start <= position.offset <= partition.next_offset:
+            return True
+        if position.offset >= partition.high_watermark:
+            continue
+        for slice_ in state.slices.walk(key, OffsetRange(position.offset, partition.high_watermark)):
+            missing -= slice_.length
+            if missing <= 0:
+                return True
+    return False
+
+
+class Operation:
+    """One that waits. Two with equal content are distinct."""
+
+    __slots__ = ("wanted",)
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+
+
+class Purgatory:
+    """The operations that wait for what comes after `state`. Call `advance` with each newer state."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+        self.watched = 0  # partitions, topics, stores and operations, for a bound on memory
+        self._waiting: set[Operation] = set()
+        self._by_partition: dict[TopicPartition, set[Operation]] = {}
+        self._by_topic: dict[TopicId, set[Operation]] = {}
+        self._by_store: dict[StoreId, set[Operation]] = {}
+        self._by_entry: set[Operation] = set()
+        self._known_from = state.n  # what the entries before it have changed is not known
+        self._news_at: dict[StoreId, int] = {}  # the newest entry with news of a store
+        self._news_of_all_at = state.n
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, wanted: Wanted, seen: EntryNumber) -> Operation | None:
+        """Wait for this, on behalf of a client that has read up to entry `seen`; None if it is done already.
+
+        Raises InvalidInput for offsets that no log can have.
+        """
+        _check_offsets(wanted)
+        if isinstance(wanted, Replicated | Records):
+            done = is_done(self.state, wanted)
+        elif isinstance(wanted, ReplicaNews):
+            done = seen < max(self._known_from, self._news_of_all_at, self._news_at.get(wanted.store, -1))
+        else:
+            done = seen < self.state.n
+        if done:
+            return None
+        operation = Operation(wanted)
+        self._waiting.add(operation)
+        self.watched += weight(wanted)
+        partitions, topics = _keys_of(wanted)
+        for partition in partitions:
+            self._by_partition.setdefault(partition, set()).add(operation)
+        for topic in topics:
+            self._by_topic.setdefault(topic, set()).add(operation)
+        if isinstance(wanted, ReplicaNews):
+            self._by_store.setdefault(wanted.store, set()).add(operation)
+        elif isinstance(wanted, NextEntry):
+            self._by_entry.add(operation)
+        return operation
+
+    def remove(self, operation: Operation) -> None:
+        """It waits no longer. Does nothing if it was completed."""
+        if operation not in self._waiting:
+            return
+        self._waiting.remove(operation)
+        wanted = operation.wanted
+        self.watched -= weight(wanted)
+        partitions, topics = _keys_of(wanted)
+        for partition in partitions:
+            _discard(self._by_partition, partition, operation)
+        for topic in topics:
+            _discard(self._by_topic, topic, operation)
+        if isinstance(wanted, ReplicaNews):
+            _discard(self._by_store, wanted.store, operation)
+        self._by_entry.discard(operation)
+
+    def advance(self, state: ClusterState) -> list[Operation]:
+        """Take a newer state, and return the operations that it completes. They wait no longer."""
+        before, self.state = self.state, state
+        if state.n <= before.n:
+            self.state = before
+            return []
+        changed = list(state.partitions.differing(before.partitions))
+        candidates: set[Operation] = set()
+        for key in changed:
+            candidates |= self._by_partition.get(key, set())
+        for topic in state.topics.differing(before.topics):
+            candidates |= self._by_topic.get(topic, set())
+        done = [operation for operation in candidates if _is_done_now(state, operation)]
+        done += self._by_entry
+        self._note_news(before, state, changed)
+        for store, operations in self._by_store.items():
+            if max(self._news_of_all_at, self._news_at.get(store, -1)) == state.n:
+                done += operations
+        for operation in done:
+            self.remove(operation)
+        return done
+
+    def remove_all(self) -> list[Operation]:
+        """Nobody waits any longer. Returns those who did."""
+        waiting = list(self._waiting)
+        for operation in waiting:
+            self.remove(operation)
+        return waiting
+
+    def _note_news(self, before: ClusterState, state: ClusterState, changed: Iterable[TopicPartition]) -> None:
+        """Note for which stores these changes are news."""
+        known, now = before.coordinator, state.coordinator
+        if (now.epoch, now.address) != (known.epoch, known.address):
+            self._news_of_all_at = state.n
+        for store in state.stores.differing(before.stores):
+            self._news_at[store] = state.n
+        for key in changed:
+            partition = state.partitions.get(key)
+            if partition is not None:
+                for store in _wanting(partition):
+                    self._news_at[store] = state.n
+
+
+def weight(wanted: Wanted) -> int:
+    """How much an operation watches; at least 1."""
+    match wanted:
+        case Replicated():
+            return 1 + len(wanted.ranges)
+        case Records():
+            return 1 + len(wanted.positions) + len(wanted.topics)
+        case _:
+            return 1
+
+
+def _check_offsets(wanted: Wanted) -> None:
+    match wanted:
+        case Replicated():
+            are_legal = all(0 <= range_.start < range_.end <= OFFSETS_END for range_ in wanted.ranges)
+        case Records():
+            are_legal = all(0 <= position.offset <= OFFSETS_END for position in wanted.positions)
+        case _:
+            are_legal = True
+    if not are_legal:
+        raise InvalidInput(f"an offset is in [0, {OFFSETS_END}], and a range is not empty; found another one")
+
+
+def _is_done_now(state: ClusterState, operation: Operation) -> bool:
+    wanted = operation.wanted
+    return isinstance(wanted, Replicated | Records) and is_done(state, wanted)
+
+
+def _wanting(partition: Partition) -> Iterator[StoreId]:
+    """The stores whose replica lacks records, or is not in sync and may be."""
+    value = partition.replication
+    for store, end in zip(value.replicas, value.log_ends, strict=True):
+        if end < value.next_offset or store not in value.isr:
+            yield store
+
+
+def _keys_of(wanted: Wanted) -> tuple[set[TopicPartition], set[TopicId]]:
+    """The partitions and topics whose changes may complete it."""
+    match wanted:
+        case Replicated():
+            partitions = {TopicPartition(range_.topic_id, range_.partition) for range_ in wanted.ranges}
+            return partitions, {key.topic_id for key in partitions}  # min.insync.replicas may have changed
+        case Records():
+            partitions = {TopicPartition(position.topic_id, position.partition) for position in wanted.positions}
+            return partitions, {known.topic_id for known in wanted.topics}
+        case _:
+            return set(), set()
+
+
+def _discard(index: dict[K, set[Operation]], key: K, operation: Operation) -> None:
+    operations = index[key]
+    operations.discard(operation)
+    if not operations:
+        del index[key]
