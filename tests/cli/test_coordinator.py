@@ -13,6 +13,7 @@ from sparklog.cli import coordinator as subject
 from sparklog.coordinator import run as run_module
 from sparklog.coordinator.access_file import parse_access, token_hash
 from sparklog.coordinator.audit import LOGGER
+from sparklog.coordinator.service import Service
 from tests.cli.conftest import Cli
 from tests.servers.certificates import Authority
 
@@ -31,7 +32,11 @@ def no_audit_is_left() -> Iterator[None]:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Good files; a coordinator that starts ends at once."""
-    monkeypatch.setattr(run_module, "serve", lambda service, *_: subject._show("address", service.leadership.address))
+
+    def serve(service: Service, *_: object) -> None:
+        subject._show("address", service.control.leadership.address)
+
+    monkeypatch.setattr(run_module, "serve", serve)
     issued = Authority(tmp_path).issue()
     access = tmp_path / "access.toml"
     access.write_text(f'[principal.anna]\ntoken_sha256 = ["{token_hash("x")}"]\nrights = []\n')

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from sparklog.client import group_submit
-from sparklog.client.group_submit import CommandOutcome, GroupSubmit, NoReply, Waiting, commands_of_a_request
+from sparklog.client.group_submit import CommandOutcome, GroupSubmit, Waiting, commands_of_a_request
 from sparklog.core.commands import CreateTopic, Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import Landed, TopicAlreadyExists, TryAgain
 from sparklog.core.records import CommandResult
 from sparklog.core.types import CommandId, EntryNumber
+from sparklog.storage.http.calls import NoCoordinatorAnswers
 from sparklog.wire.messages import SubmittedCommand
 
 HERE = Coordinator(1, "here", "http://here", EntryNumber(1))
@@ -137,14 +138,14 @@ def test_a_request_that_fails_fails_all_of_its_commands_and_only_them(threads: T
     threads.come(4)
     threads.requests.wait_for(lambda: len(threads.requests.under_way) == 3)
     last = next(answer for names, _, answer in threads.requests.under_way if len(names) == 2)
-    last.set_exception(NoReply("gone", landed=Landed.UNKNOWN))
+    last.set_exception(NoCoordinatorAnswers("gone", landed=Landed.UNKNOWN))
     for number, (names, _, _) in enumerate(threads.requests.under_way):
         if len(names) == 1:
             threads.requests.answer(number)
     errors = [caller.exception(60) for caller in threads.callers]
     assert [error is None for error in errors] == [True, True, False, False]
     assert errors[2] is not errors[3]  # two threads raise them
-    assert all(isinstance(error, NoReply) and error.landed is Landed.UNKNOWN for error in errors[2:])
+    assert all(isinstance(error, NoCoordinatorAnswers) and error.landed is Landed.UNKNOWN for error in errors[2:])
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -158,7 +159,7 @@ def test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_
     carrier, other = (threads.callers[int(name)] for name in names)
     assert isinstance(carrier.exception(60), error)
     doubtful = other.exception(60)
-    assert isinstance(doubtful, NoReply)
+    assert isinstance(doubtful, NoCoordinatorAnswers)
     assert doubtful.landed is Landed.UNKNOWN
     threads.come(1)
     for number, (names, _, _) in enumerate(threads.requests.under_way):
@@ -192,7 +193,7 @@ def test_one_whose_request_gets_no_reply_in_its_time_is_in_doubt(
     threads.come(3)
     monkeypatch.setattr(group_submit, "GRACE_MS", 0)
     threads.come(1, timeout_ms=1)
-    with pytest.raises(NoReply, match="did not answer within 1 ms") as raised:
+    with pytest.raises(NoCoordinatorAnswers, match="did not answer within 1 ms") as raised:
         threads.callers[3].result(60)
     assert raised.value.landed is Landed.UNKNOWN
     threads.requests.wait_for(lambda: len(threads.requests.under_way) == 3)
@@ -226,7 +227,7 @@ def test_no_command_is_lost_or_doubled_while_requests_fail(threads: Threads) -> 
 
     def post(known: Coordinator, bodies: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
         if next(count) % 3 == 0:
-            raise NoReply("busy")
+            raise NoCoordinatorAnswers("busy")
         names = [str(msgspec.msgpack.decode(body, type=SubmittedCommand).submission.command_id) for body in bodies]
         sent.extend(names)
         return [applied(name) for name in names]
@@ -240,7 +241,7 @@ def test_no_command_is_lost_or_doubled_while_requests_fail(threads: Threads) -> 
                 try:
                     results.append(group.submit(HERE, submission(str(name)), TIMEOUT_MS).n0)
                     break
-                except NoReply:
+                except NoCoordinatorAnswers:
                     continue
         return [int(result) for result in results]
 

@@ -24,11 +24,13 @@ from sparklog.core.errors import (
     OutcomeUnknown,
     SparklogError,
     StoreReadOnly,
+    TlsFailed,
     TryAgain,
     UnknownTopicOrPartition,
 )
 from sparklog.storage.http import coordinators as coordinators_module
-from sparklog.storage.http.coordinators import NoCoordinatorAnswers, addresses_in
+from sparklog.storage.http.calls import NoCoordinatorAnswers
+from sparklog.storage.http.coordinators import addresses_in
 from sparklog.storage.open_store import open_store
 from sparklog.wire.messages import CLUSTER
 from tests.client.shared_connections import forget_shared
@@ -223,7 +225,7 @@ def test_a_server_that_is_no_coordinator_is_named_and_passed_over(
 
 def test_https_where_no_tls_is_spoken(leader: ServedCoordinator) -> None:
     address = leader.address.replace("http:", "https:")
-    with pytest.raises(InvalidInput, match="found a server that does not speak it: if a coordinator is there, its"):
+    with pytest.raises(TlsFailed, match="does not speak TLS: if a coordinator is there, its address is http://"):
         connect(address)
 
 
@@ -238,7 +240,7 @@ def test_http_where_tls_is_spoken(metadata: str, tmp_path: Path) -> None:
 def test_a_certificate_that_nobody_vouches_for_is_not_accepted(metadata: str, tmp_path: Path) -> None:
     with (
         hidden_coordinator(metadata, certificate=certificate_at(tmp_path / "pem")) as leader,
-        pytest.raises(InvalidInput, match="its certificate is not accepted"),
+        pytest.raises(TlsFailed, match="its certificate is not valid here"),
     ):
         connect(leader.address)
 

@@ -111,7 +111,7 @@ async def committed(client: Client) -> CommandResult:
 
 
 def head(method: str, path: str, *headers: str) -> bytes:
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: x", *headers, "", ""]).encode()
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *headers, "", ""]).encode()
 
 
 def served(chain: Member, limits: Limits, work: Callable[[Served], Awaitable[T]]) -> T:

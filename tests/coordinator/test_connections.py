@@ -99,7 +99,7 @@ def test_one_that_does_not_read_its_reply_is_dropped_and_others_go_on(
     async def large(request: object) -> Response:
         return Response(LARGE * 32)
 
-    monkeypatch.setattr(run, "app_of", lambda service: _with_route(service, Route("/large", large)))
+    monkeypatch.setattr(run, "app_of", lambda service, *_: _with_route(service, Route("/large", large)))
 
     async def work(here: Served) -> None:
         honest, deaf, slow = await here.connect(), await here.connect(4_096), await here.connect(4_096)
@@ -136,7 +136,7 @@ def test_one_that_vanishes_leaves_nothing_behind(chain: Member) -> None:
                 await asyncio.sleep(0)
                 client.vanish()
         await here.commit(honest, 3)
-        await here.until(lambda: len(here.connections.table) == 1 and here.service.queued == 0)
+        await here.until(lambda: len(here.connections.table) == 1 and here.service.control.queued == 0)
         assert exchange._bodies.held == 0
 
     served(chain, PATIENT, work)
@@ -194,7 +194,7 @@ def test_if_all_connections_are_at_work_a_new_one_is_refused_politely(
         await release.wait()
         return Response(b"done")
 
-    monkeypatch.setattr(run, "app_of", lambda service: _with_route(service, Route("/waits", waits)))
+    monkeypatch.setattr(run, "app_of", lambda service, *_: _with_route(service, Route("/waits", waits)))
 
     async def work(here: Served) -> None:
         busy = [await here.connect() for _ in range(4)]

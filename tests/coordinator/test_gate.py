@@ -25,8 +25,21 @@ from sparklog.coordinator.gate import NEEDS, Gate, Openness
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Access, Need, Principal, Verb, parse_right
 from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
+from sparklog.core.purgatory import NextEntry
 from sparklog.core.types import EntryNumber, StoreId, TopicId
-from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, Heartbeat, SubmitRequest
+from sparklog.storage.keys import entry_key
+from sparklog.wire.errors import ErrorReply
+from sparklog.wire.messages import (
+    CLUSTER,
+    HEARTBEAT,
+    SUBMIT,
+    WAIT,
+    Heartbeat,
+    SubmitReply,
+    SubmitRequest,
+    SubmittedCommand,
+    WaitRequest,
+)
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.test_app import error_in, served
@@ -59,10 +72,20 @@ def with_access(
 
 def submit_body(chain: Member, command: Command, *, in_doubt: bool = False) -> bytes:
     n = EntryNumber(chain.follower.head.n)
-    wanted = SubmitRequest(
-        chain.follower.state.chain_id, n, Submission(new_command_id(), n, command, in_doubt), TIMEOUT_MS
-    )
-    return msgspec.msgpack.encode(wanted)
+    sent = SubmittedCommand(Submission(new_command_id(), n, command, in_doubt), TIMEOUT_MS)
+    return msgspec.msgpack.encode(SubmitRequest(chain.follower.state.chain_id, n, (sent,)))
+
+
+def error_of(answer: Answer) -> ErrorReply | None:
+    """The error of a request, or of the only command in it."""
+    if answer.status != 200:
+        return error_in(answer)
+    (outcome,) = msgspec.msgpack.decode(answer.body, type=SubmitReply).outcomes
+    return outcome.error
+
+
+def is_refused(error: ErrorReply | None) -> bool:
+    return error is not None and error.code.endswith("_AUTHORIZATION_FAILED")
 
 
 def audited(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
@@ -99,7 +122,7 @@ def test_every_route_but_those_for_probes_asks_for_a_token(chain: Member, path: 
     ]
 
     async def work(service: Service, app: Starlette) -> list[Answer]:
-        method = "POST" if path in (SUBMIT, HEARTBEAT) else "GET"
+        method = "POST" if path in (SUBMIT, HEARTBEAT, WAIT) else "GET"
         return [await request(app, method, path, [b"x" * 10], headers) for headers in wrong]
 
     for answer in with_access(chain, access("alter:*", "maintain:*"), work):
@@ -133,10 +156,15 @@ def test_two_tokens_in_one_request_are_refused(chain: Member) -> None:
 def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: Verb) -> None:
     need = NEEDS[path]
     assert isinstance(need, Need)
-    beat = msgspec.msgpack.encode(Heartbeat(chain.follower.state.chain_id, StoreId("a"), 0))
+    chain_id = chain.follower.state.chain_id
+    bodies = {
+        HEARTBEAT: msgspec.msgpack.encode(Heartbeat(chain_id, StoreId("a"), 0)),
+        WAIT: msgspec.msgpack.encode(WaitRequest(chain_id, EntryNumber(-1), NextEntry(), 0)),
+    }
+    asked = path.replace("{key:path}", entry_key(EntryNumber(0)).removeprefix("meta/"))
 
     async def work(service: Service, app: Starlette) -> Answer:
-        return await request(app, "POST" if path == HEARTBEAT else "GET", path, [beat], bearer())
+        return await request(app, "POST" if path in bodies else "GET", asked, [bodies.get(path, b"")], bearer())
 
     enough = verb is need.verb or need.verb is Verb.DESCRIBE
     assert with_access(chain, access(f"{verb}:*"), work).status == (200 if enough else 403)
@@ -209,13 +237,13 @@ def test_without_an_access_file_it_answers_under_names_of_this_machine(chain: Me
 
 
 def test_without_an_access_file_everything_but_a_claim_is_allowed(chain: Member) -> None:
-    async def work(service: Service, app: Starlette) -> dict[str, int]:
+    async def work(service: Service, app: Starlette) -> dict[str, ErrorReply | None]:
         commands = [command for command, *_ in (*of_topic(ORDERS, "orders"), *OF_NO_TOPIC)]
         bodies = {type(each).__name__: submit_body(chain, each) for each in commands}
-        return {name: (await request(app, "POST", SUBMIT, [body])).status for name, body in bodies.items()}
+        return {name: error_of(await request(app, "POST", SUBMIT, [body])) for name, body in bodies.items()}
 
-    statuses = served(chain, work)
-    assert {name for name, status in statuses.items() if status in (401, 403)} == {"ClaimCoordination"}
+    errors = served(chain, work)
+    assert {name for name, error in errors.items() if is_refused(error)} == {"ClaimCoordination"}
 
 
 # ---- commands -------------------------------------------------------------------------------------------
@@ -238,10 +266,11 @@ def test_every_command_needs_its_right_on_the_leader_and_on_a_standby(chain: Mem
             before = service.follower.catch_up().n
             answer = await request(own, "POST", SUBMIT, [submit_body(chain, command)], bearer())
             refused = needed is not verb or pattern not in enough
-            assert (answer.status == 403) is refused, (command, verb, pattern, answer)
-            if refused:
+            error = error_of(answer)
+            assert is_refused(error) is refused, (command, verb, pattern, answer)
+            if error is not None and refused:
                 assert service.follower.catch_up().n == before
-                assert (error_in(answer).landed, error_in(answer).retriable) == ("no", False)
+                assert (error.landed, error.retriable) == ("no", False)
             elif not leads:
                 assert answer.status == 421
 
@@ -253,24 +282,42 @@ def _enough(command: Command) -> tuple[str, ...]:
 
 
 def test_rights_on_a_topic_hold_for_its_id(chain: Member) -> None:
-    async def work(service: Service, app: Starlette) -> list[Answer]:
+    async def work(service: Service, app: Starlette) -> list[ErrorReply | None]:
         bodies = [submit_body(chain, append()), submit_body(chain, DeleteTopic(ORDERS))]
-        return [await request(app, "POST", SUBMIT, [body], bearer()) for body in bodies]
+        return [error_of(await request(app, "POST", SUBMIT, [body], bearer())) for body in bodies]
 
     wrote, deleted = with_access(chain, access("write:ord*"), work)
-    assert (wrote.status, deleted.status) == (200, 403)
-    assert error_in(deleted).code == "TOPIC_AUTHORIZATION_FAILED"
-    assert error_in(deleted).message.startswith("anna has no right to alter topic 'orders': wanted")
+    assert wrote is None
+    assert deleted is not None
+    assert deleted.code == "TOPIC_AUTHORIZATION_FAILED"
+    assert deleted.message.startswith("anna has no right to alter topic 'orders': wanted")
+
+
+def test_of_several_commands_those_without_a_right_are_refused_and_the_others_applied(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> Answer:
+        state = chain.follower.state
+        n = EntryNumber(state.n)
+        commands = [append(), DeleteTopic(ORDERS), append(2), CreateTopic("other")]
+        sent = tuple(SubmittedCommand(Submission(new_command_id(), n, command), TIMEOUT_MS) for command in commands)
+        return await request(
+            app, "POST", SUBMIT, [msgspec.msgpack.encode(SubmitRequest(state.chain_id, n, sent))], bearer()
+        )
+
+    answer = with_access(chain, access("write:ord*"), work)
+    outcomes = msgspec.msgpack.decode(answer.body, type=SubmitReply).outcomes
+    assert [None if outcome.result is None else outcome.result.records for outcome in outcomes] == [1, None, 2, None]
+    assert [is_refused(outcome.error) for outcome in outcomes] == [False, True, False, True]
 
 
 def test_a_right_holds_for_a_topic_that_only_the_client_has_seen_yet(chain: Member) -> None:
-    async def work(service: Service, app: Starlette) -> Answer:
+    async def work(service: Service, app: Starlette) -> ErrorReply | None:
         other = member(chain.store.inner)
         other.committer.submit(other.committer.begin(CreateTopic("newer", 1, 1)), TIMEOUT_MS)
-        return await request(app, "POST", SUBMIT, [submit_body(other, an_append(TopicId(2)))], bearer())
+        return error_of(await request(app, "POST", SUBMIT, [submit_body(other, an_append(TopicId(2)))], bearer()))
 
-    answer = with_access(chain, access("write:newer"), work)
-    assert (answer.status, error_in(answer).code) == (400, "INVALID_REQUEST")  # the log's own error
+    error = with_access(chain, access("write:newer"), work)
+    assert error is not None
+    assert error.code == "INVALID_REQUEST"  # the log's own error
 
 
 # ---- audit ----------------------------------------------------------------------------------------------

@@ -14,7 +14,9 @@ from starlette.applications import Starlette
 
 from sparklog.coordinator.metadata import KeptObjects, metadata_routes
 from sparklog.coordinator.reading import Reading
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import Damaged, InconsistentClusterId, InvalidInput, KeyNotFound, SparklogError
+from sparklog.storage.http.calls import Calls
 from sparklog.storage.http.coordinators import Coordinators
 from sparklog.storage.http.store import HttpStore
 from sparklog.storage.keys import entry_key, void_key
@@ -187,7 +189,7 @@ def stores() -> Iterator[tuple[MemoryStore, HttpStore]]:
     chain = new_chain()
     assert isinstance(chain.store.inner, MemoryStore)
     with served_coordinator(chain.store.url, leads=False) as coordinator:
-        coordinators = Coordinators(coordinator.address)
+        coordinators = Coordinators(coordinator.address, Calls(StorageSettings))
         coordinators.chain_id = "c" * 32
         yield chain.store.inner, HttpStore(coordinators)
 
@@ -247,7 +249,7 @@ def test_its_errors_are_those_of_the_port(stores: tuple[MemoryStore, HttpStore])
 
 def test_it_follows_the_chain_of_its_own_cluster_only(stores: tuple[MemoryStore, HttpStore]) -> None:
     _, store = stores
-    other = Coordinators(store.url)
+    other = Coordinators(store.url, Calls(StorageSettings))
     other.chain_id = "e" * 32
     with pytest.raises(InconsistentClusterId):
         HttpStore(other).get(ENTRY_1)

@@ -24,7 +24,7 @@ from sparklog.core.positions import Position
 from sparklog.core.purgatory import NextEntry, Records, Wanted
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex
 from sparklog.wire.errors import ErrorReply
-from sparklog.wire.messages import WAIT, SubmitRequest, WaitReply, WaitRequest
+from sparklog.wire.messages import WAIT, SubmitRequest, SubmittedCommand, WaitReply, WaitRequest
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
 from tests.coordinator.asgi import Answer, request
 from tests.faults.faulty_store import Fault
@@ -85,7 +85,7 @@ class Served:
         """Another client commits at this coordinator."""
         n = EntryNumber(self.process.follower.head.n)
         submission = Submission(new_command_id(), n, append(partition=partition, n0=n))
-        await self.service.submit(SubmitRequest(self.process.follower.state.chain_id, n, submission, TIMEOUT_MS))
+        await self.service.submit(SubmitRequest(self.process.follower.state.chain_id, n, (SubmittedCommand(submission, TIMEOUT_MS),)))
 
     def records(self, partition: int = 0) -> Records:
         """What comes behind the end of a partition."""

@@ -79,8 +79,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "coordinator-queue",
         "Commands that wait take a bounded amount of memory.",
         "sparklog/coordinator/control.py",
-        "        if self.queued >= self.queued_max:",
-        "        if False:",
+        "        taken = wanted[: max(0, self.queued_max - self.queued)]",
+        "        taken = wanted",
         (f"{_APP}test_more_commands_than_may_wait_are_refused_and_nothing_is_lost",),
     ),
     Guard(

@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
-from sparklog.storage.http.calls import Calls
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import AuthenticationFailed, InvalidOption, Landed, TlsFailed
+from sparklog.storage.http.calls import Calls
 from sparklog.wire.errors import error_reply
 from sparklog.wire.messages import CONTENT_TYPE
 from tests.client.scripted_coordinator import scripted_coordinator
@@ -112,7 +112,7 @@ def test_a_file_that_has_no_certificates_is_an_error_that_names_it(tmp_path: Pat
 def test_a_server_without_tls_is_named_so() -> None:
     with server([TOKEN]) as (address, seen):
         secured = address.replace("http:", "https:")
-        with pytest.raises(TlsFailed, match="does not speak TLS: if it is a coordinator without it, use its http://"):
+        with pytest.raises(TlsFailed, match="does not speak TLS: if a coordinator is there, its address is http://"):
             get(calls(), secured)
     assert seen == []
 
