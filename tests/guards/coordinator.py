@@ -135,6 +135,22 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_WATCHING}test_nobody_is_silent_before_a_session_of_this_coordinator_has_passed",),
     ),
     Guard(
+        "watch-paused",
+        "A coordinator that was paused takes nobody for silent who could not be heard.",
+        "sparklog/coordinator/watching.py",
+        "        return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)",
+        "        return 0",
+        (f"{_WATCHING}test_time_in_which_the_process_itself_was_paused_does_not_count",),
+    ),
+    Guard(
+        "watch-again",
+        "An agent that was silent and comes back is not taken for silent at once.",
+        "sparklog/coordinator/watching.py",
+        "                del self._heard_ms[store.store, store.registration]\n",
+        "",
+        (f"{_WATCHING}test_one_that_comes_back_has_a_session_before_it_is_silent_again",),
+    ),
+    Guard(
         "watch-registration",
         "A heartbeat for another life of a store does not count.",
         "sparklog/coordinator/watching.py",
