@@ -59,4 +59,10 @@ SEEN: Final = {
     "void-after-404": Seen(0, 3_817),
     "orphan-floor": Seen(0, 1_946),
     "orphan-named": Seen(0, 6_148),
+    "coordinator-fenced": Seen(4, 5_981),
+    "claim-epoch": Seen(14, 965),
+    "claim-again": Seen(5, 23_691),
+    "watch-write": Seen(4, 11_984),
+    "watch-session": Seen(4, 639),
+    "watch-paused": Seen(5, 7_685),
 }
