@@ -52,11 +52,12 @@ class Watching:
     def due(self, state: ClusterState, now_ms: int) -> Iterator[Command]:
         """The commands to submit now: agents that are silent are down, followers that lag leave the ISR.
 
-        A store that was not heard of yet has a session from now on.
+        A store that was not heard of yet has a session from now on, and so has one that was silent and comes back.
         """
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             heard_ms = self._heard_ms.setdefault((store.store, store.registration), now_ms)
             if store.agent_up and not store.fenced and now_ms >= heard_ms + self._session_ms:
+                del self._heard_ms[store.store, store.registration]
                 yield AgentDown(store.store, store.registration)
         lagging = self._lag_clock.check(now_ms)
         if lagging:

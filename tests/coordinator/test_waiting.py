@@ -253,7 +253,7 @@ def test_one_that_leads_no_more_answers_everybody(chain: Member) -> None:
         chain.follower.catch_up()
         claim = ClaimCoordination(2, "other", "http://other")
         chain.committer.submit(chain.committer.begin(claim), TIMEOUT_MS)
-        await at.service._look()
+        await at.commit()
         answered = await reply(waiting)
         assert (answered.done, answered.position) == (False, chain.follower.head.n)
 

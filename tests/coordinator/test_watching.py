@@ -27,7 +27,7 @@ def log() -> ReplicatedLog:
 def due(watching: Watching, state: ClusterState, now_ms: int, *, looked_ms: int | None = None) -> list[Command]:
     """What is due at `now_ms`, in a process that has looked once a third of a session since `looked_ms`."""
     for look_ms in range(now_ms if looked_ms is None else looked_ms, now_ms, SESSION_MS // 3):
-        watching.observe(state.fork(), look_ms, look_ms)
+        assert due(watching, state, look_ms) == []
     watching.observe(state.fork(), now_ms, now_ms)
     return list(watching.due(state, now_ms))
 
@@ -50,6 +50,13 @@ def test_time_in_which_the_process_itself_was_paused_does_not_count(log: Replica
     assert due(watching, log.state, 100_000) == []
     assert due(watching, log.state, 105_999, looked_ms=100_000) == []
     assert due(watching, log.state, 106_000) == [AgentDown(store, log.registration(store)) for store in (B, C)]
+
+
+def test_one_that_comes_back_has_a_session_before_it_is_silent_again(log: ReplicatedLog) -> None:
+    """Its AgentUp may have come by the chain alone, and before its first heartbeat."""
+    watching = Watching(SESSION_MS)
+    assert len(due(watching, log.state, 9_000, looked_ms=0)) == 3
+    assert due(watching, log.state, 17_999, looked_ms=9_001) == []
 
 
 def test_nobody_is_silent_before_a_session_of_this_coordinator_has_passed(log: ReplicatedLog) -> None:

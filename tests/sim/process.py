@@ -86,13 +86,15 @@ class Process:
     def start(self) -> None:
         """Begin a life: nothing is known of the one before."""
         self.is_up, self.life = True, self.life + 1
+        for exchange in self._exchanges():
+            exchange.expect_nothing()  # it was for the life before
         self.head = Head()
         self.stores = OpenStores(self.world, self)
         self.commits = GroupCommit(Author("client", self.name), URL, self.head, self.world.now_ms)
         self._waiting: dict[Ticket, Task] = {}
         self.serve: Callable[[Any, Callable[[object], None]], None] | None = None  # a coordinator: takes a request
         self.control: Control | None = None
-        self.woke_ms = self.monotonic_ms()
+        self.woke_ms = self.paused_ms = self.monotonic_ms()
         self.tasks = [Task(steps, f"{self.name}.{number}") for number, steps in enumerate(self._begin(self))]
         for task in self.tasks:
             self._in(self.dice.randint(0, 50), lambda task=task: self._go_on(task, None))
@@ -115,6 +117,7 @@ class Process:
     def pause(self) -> None:
         """Do nothing more, and notice nothing, until `wake`."""
         self.is_paused = True
+        self.paused_ms = self.monotonic_ms()
         for exchange in self._exchanges():
             exchange.expect_nothing()
 

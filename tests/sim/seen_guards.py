@@ -7,11 +7,12 @@ What it does not see, of those that were tried, and why:
 - No promise is broken, something is only refused or slower: replica-drop-caught-up, replica-elect-unclean-last,
   replica-min-isr-factor and -adding, replica-join-removing, replica-move-in-sync, -min-isr and -back-isr, roll-gap,
   copy-there, copy-length (a copy here is never short), read-back, nonce (ids here are never drawn twice).
+  coordinator-seen: a refusal is decided on the newest state anyhow.
 - It happens too rarely in a few worlds: producer-sequence, append-producer, void-after-read, replica-elr-kept,
   replica-append-each-object, replica-pull-forgotten, replica-report-late, replica-join-epoch,
   replica-take-over-equal, replica-loss-lowers, replica-swap-away, replica-holder-registration and -arrived,
   swap-digest, loss-registration, forget-results, forget-sequences, forget-versions, forgotten-orphans,
-  found-behind-snapshot, copy-crc, agent-other-life.
+  found-behind-snapshot, copy-crc, agent-other-life, watch-again, heartbeat-session.
 """
 
 from __future__ import annotations
@@ -59,4 +60,11 @@ SEEN: Final = {
     "void-after-404": Seen(0, 3_817),
     "orphan-floor": Seen(0, 1_946),
     "orphan-named": Seen(0, 6_148),
+    "coordinator-fenced": Seen(4, 5_981),
+    "coordinator-ignored": Seen(4, 14_365),
+    "claim-epoch": Seen(14, 965),
+    "claim-again": Seen(5, 23_691),
+    "watch-write": Seen(4, 11_984),
+    "watch-session": Seen(4, 639),
+    "watch-paused": Seen(5, 7_685),
 }

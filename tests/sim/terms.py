@@ -149,7 +149,8 @@ class Terms:
         silent_ms = None if heard_ms is None else now_ms - heard_ms
         assert silent_ms is None or silent_ms >= SESSION_MS, f"18: {place}, is silent for {silent_ms} ms"
         awake_ms = now_ms - process.woke_ms
-        assert awake_ms >= LISTENED_MS, f"18: {place}, which listens for {awake_ms} ms only"
+        was_silent = heard_ms is not None and process.paused_ms - heard_ms >= SESSION_MS  # before the pause
+        assert was_silent or awake_ms >= LISTENED_MS, f"18: {place}, which listens for {awake_ms} ms only"
         assert not self.is_settled, f"18: {place}, is silent without a fault"
         self.world.faults.count("silent-agent")
 

@@ -53,13 +53,14 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
     assert acks > 40 * SEEDS // PARTS, f"only {acks} writes were answered"
 
 
-def test_a_seed_always_gives_the_same_run() -> None:
-    """Also in another process, where sets of names have another order."""
-    first, other = new_world(7), new_world(8)
+@pytest.mark.parametrize("seed", [7, 8])
+def test_a_seed_always_gives_the_same_run(seed: int) -> None:
+    """Also in another process, where sets of names have another order; with coordinators and without."""
+    first, other = new_world(seed), new_world(9)
     first.run(6_000)
     other.run(6_000)
     again = subprocess.run(
-        [sys.executable, "-c", _AGAIN],
+        [sys.executable, "-c", _AGAIN, str(seed)],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": "12345"},
         check=True,
@@ -71,14 +72,19 @@ def test_a_seed_always_gives_the_same_run() -> None:
 
 
 _AGAIN = """
+import sys
 import pytest
 from tests.sim.world import new_world, prepare
 with pytest.MonkeyPatch.context() as patch:
     prepare(patch)
-    world = new_world(7)
+    world = new_world(int(sys.argv[1]))
     world.run(6_000)
     print(world.trace_hash())
 """
+
+
+def test_two_in_five_worlds_have_coordinators() -> None:
+    assert [seed for seed in range(10) if new_world(seed).is_led] == [4, 5, 8, 9]
 
 
 def test_worlds_are_of_all_shapes() -> None:
@@ -106,7 +112,7 @@ def test_with_all_guards_the_same_worlds_keep_their_promises() -> None:
 
 
 def test_enough_guards_are_seen() -> None:
-    assert len(SEEN) >= 20, f"{len(SEEN)} of {len(BY_NAME)} guards"
+    assert len(SEEN) >= 36, f"{len(SEEN)} of {len(BY_NAME)} guards"
 
 
 def test_a_finding_is_shrunk_to_what_it_needs() -> None:

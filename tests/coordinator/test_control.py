@@ -1,0 +1,93 @@
+"""What a coordinator does next, step by step, without a chain and without a clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.coordinator.control import Commit, Control, Look, Moment, Rest
+from sparklog.coordinator.leadership import Leadership
+from sparklog.core.commands import AllocateProducer, ClaimCoordination, ResignCoordination, Submission
+from sparklog.core.coordinators import Author, Coordinator
+from sparklog.core.errors import NotController, StoreUnavailable
+from sparklog.core.records import CommandResult
+from sparklog.core.state import ClusterState
+from sparklog.core.types import CommandId, EntryNumber
+from sparklog.wire.messages import SubmitRequest
+
+SESSION_MS = 9_000
+CHAIN = "c" * 32
+ME = Author("coordinator", "me", 1)
+
+
+def moment(now_ms: int, *, entry: int = 5, name: str = "me", epoch: int = 1) -> Moment:
+    state = ClusterState(chain_id=CHAIN, n=EntryNumber(entry))
+    state.coordinator = Coordinator(epoch, name, f"http://{name}", EntryNumber(entry))
+    return Moment(state, now_ms)
+
+
+def nobody(now_ms: int) -> Moment:
+    return Moment(ClusterState(chain_id=CHAIN, n=EntryNumber(4)), now_ms)
+
+
+def control() -> Control:
+    return Control(Leadership("me", "http://me", SESSION_MS), 10, lambda event, text: None)
+
+
+def leading() -> Control:
+    leader = control()
+    steps = leader.run(nobody(0))
+    assert next(steps) == Look()
+    claim = steps.send(nobody(0))
+    assert claim == Commit(ME, ClaimCoordination(1, "me", "http://me"), SESSION_MS)
+    steps.send((moment(10), CommandResult(EntryNumber(5), EntryNumber(4), 0)))
+    assert leader.leads
+    return leader
+
+
+def request(seen: int = 5) -> SubmitRequest:
+    return SubmitRequest(
+        CHAIN, EntryNumber(seen), Submission(CommandId("1" * 32), EntryNumber(4), AllocateProducer()), 99
+    )
+
+
+def test_the_leader_claims_again_a_third_of_a_session_after_its_newest_entry() -> None:
+    """And not after it has looked at the chain and found that entry: so the gap is never longer than a third."""
+    leader = leading()
+    steps = leader.submit(request(), moment(2_000))
+    assert next(steps) == Commit(ME, request().submission, 99)
+    with pytest.raises(StopIteration):
+        steps.send((moment(2_000, entry=6), CommandResult(EntryNumber(6), EntryNumber(4), 0)))
+    assert leader.leadership.claim_due(4_999) is None
+    assert leader.leadership.claim_due(5_000) is not None
+
+
+def test_one_that_is_behind_its_client_reads_first() -> None:
+    steps = leading().submit(request(seen=7), moment(20))
+    assert next(steps) == Look()
+    assert isinstance(steps.send(moment(30, entry=7)), Commit)
+
+
+def test_one_that_another_followed_commits_nothing_more() -> None:
+    leader = leading()
+    steps = leader.run(moment(20))
+    next(steps)
+    rest = steps.send(moment(30, entry=7, name="other", epoch=2))
+    assert isinstance(rest, Rest)
+    assert not leader.leads
+    with pytest.raises(NotController, match="other at http://other coordinates the cluster, with epoch 2"):
+        next(leader.submit(request(), moment(40, entry=7, name="other", epoch=2)))
+
+
+def test_a_chain_that_can_not_be_read_is_asked_again_after_a_while() -> None:
+    """Also when a claim is long due: else it would be asked without a pause."""
+    steps = control().run(nobody(0))
+    assert next(steps) == Look()
+    for now_ms in (500, 1_000, 50_000):
+        assert steps.throw(StoreUnavailable("slow down")) == Rest(SESSION_MS // 20)
+        assert steps.send(nobody(now_ms)) == Look()
+
+
+def test_it_resigns_before_it_ends() -> None:
+    leader = leading()
+    leader.stop()
+    assert next(leader.run(moment(20))) == Commit(ME, ResignCoordination(1), SESSION_MS)
