@@ -11,6 +11,7 @@ from typing import Final
 from tests.guards import (
     agent,
     chain,
+    connections,
     coordinator,
     copies,
     core,
@@ -36,6 +37,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *lagging.GUARDS,
     *chain.GUARDS,
     *coordinator.GUARDS,
+    *connections.GUARDS,
     *log.GUARDS,
     *writes.GUARDS,
     *storage.GUARDS,
