@@ -1,7 +1,8 @@
 """Commits through a coordinator over HTTP, its metadata on a store whose puts take as long as those in a cloud.
 
 python -m tests.bench.coordinator                   prints a line per figure
-python -m tests.bench.coordinator rates             only some: rates, producers, failover, waiting
+python -m tests.bench.coordinator rates             only some: rates, producers, waiting, failover
+python -m tests.bench.coordinator waiting /PATH     connections that wait for what this path answers
 """
 
 from __future__ import annotations
@@ -11,28 +12,39 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from statistics import quantiles
+from pathlib import Path
+from statistics import median, quantiles
 
 import msgspec
+import psutil
+import pyarrow as pa
+import urllib3
 import uvloop
 
 import sparklog
+from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.client.bootstrap import init_cluster
+from sparklog.client.group_submit import CommandOutcome, GroupSubmit
 from sparklog.coordinator.run import serve
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import Submission
+from sparklog.core.coordinators import Coordinator
 from sparklog.core.readable import counted
 from sparklog.core.types import CommandId, EntryNumber, Holder, StoreId, UploadId
+from sparklog.host.open_files import most_open_files
 from sparklog.wire.messages import CLUSTER, SUBMIT, ClusterReply, SubmitReply, SubmitRequest, SubmittedCommand
 from tests.bench.children import ended_on_failure
 from tests.bench.commits import PARTITIONS, PUT_S, SlowStore
 from tests.chain.chain_kit import append
+from tests.faults.running_coordinators import SESSION_MS, running_coordinators
 
 CLIENTS = 256
 IN_FLIGHT = (1, 4)  # appends of each client, in one request
@@ -134,6 +146,103 @@ def _requests(chain_id: str, client: int, in_flight: int) -> Iterator[bytes]:
         yield body
 
 
+# ---- producers: threads of one process ------------------------------------------------------------------
+
+
+def producers() -> list[Row]:
+    """How many commands of a request come together by themselves, from threads that append one after the other."""
+    return [_producers(threads) for threads in (1, 4, 32)]
+
+
+def _producers(threads: int) -> Row:
+    with _coordinator("--serve") as (_, address):
+        with urllib.request.urlopen(address + CLUSTER) as answer:
+            cluster = msgspec.msgpack.decode(answer.read(), type=ClusterReply)
+        sizes: list[int] = []
+        port = int(address.rpartition(":")[2])
+        pool = urllib3.HTTPConnectionPool("127.0.0.1", port, maxsize=32)
+        decoder = msgspec.msgpack.Decoder(SubmitReply)
+
+        def post(known: Coordinator, bodies: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
+            sizes.append(len(bodies))
+            request = {"chain_id": cluster.chain_id, "seen": 1, "commands": bodies}
+            reply = decoder.decode(pool.request("POST", SUBMIT, body=msgspec.msgpack.encode(request)).data)
+            return [each.result for each in reply.outcomes if each.result is not None]
+
+        group = GroupSubmit(post)
+        took_ms: list[float] = []
+        begin = time.perf_counter()
+
+        def work(number: int) -> None:
+            n0 = EntryNumber(1)
+            while time.perf_counter() < begin + SECONDS:
+                command = append(partition=number % PARTITIONS, n0=n0, holders=HOLDERS)
+                sent = time.perf_counter()
+                group.submit(cluster.coordinator, Submission(new_command_id(), n0, command), 60_000)
+                took_ms.append((time.perf_counter() - sent) * 1000)
+
+        with ThreadPoolExecutor(threads) as workers:
+            list(workers.map(work, range(threads)))
+        elapsed_s = time.perf_counter() - begin
+    return _row(
+        f"producers of one process, {counted(threads, 'thread')}",
+        f"{len(took_ms) / elapsed_s:.0f} appends/s (at most {threads / PUT_S:.0f}), p50 {median(took_ms):.0f} ms, "
+        f"{len(took_ms) / len(sizes):.1f} commands a request",
+    )
+
+
+# ---- failover -------------------------------------------------------------------------------------------
+
+
+def failover(folder: Path) -> list[Row]:
+    """From kill -9 of the leader to the next acknowledged commit, a standby being there."""
+    url = f"file://{folder}/failover"
+    init_cluster(url, config={"broker.session.timeout.ms": SESSION_MS})
+    took_s = []
+    with sparklog.connect(url) as cluster, running_coordinators(url) as running:
+        cluster.create_topic("t")
+        leader = running.start()
+        leader.wait_for("leads")
+        for _ in range(3):
+            standby = running.start()
+            standby.wait_for("stands-by")
+            cluster.append("t", pa.table({"value": ["x"]}))
+            begin = time.perf_counter()
+            leader.kill()
+            cluster.append("t", pa.table({"value": ["x"]}))
+            took_s.append(time.perf_counter() - begin)
+            leader = standby
+    figure = (
+        f"{', '.join(f'{each:.1f}' for each in sorted(took_s))} s with a session of {SESSION_MS / 1000:.0f} s "
+        f"(goal: at most {SESSION_MS / 1000 + 1:.0f} s)"
+    )
+    return [_row("kill -9 of the leader to the next commit", figure)]
+
+
+# ---- connections that wait ------------------------------------------------------------------------------
+
+
+def waiting(path: str = "/healthz", count: int = 10_000) -> list[Row]:
+    """Memory of a coordinator with so many connections that have asked for `path` and are left open."""
+    most_open_files()
+    with _coordinator("--serve") as (server, address):
+        process = psutil.Process(server.pid)
+        before = process.memory_info().rss
+        opened = []
+        for number in range(count):
+            opened.append(socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))))
+            opened[-1].sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            if number % 1_000 == 999:
+                with urllib.request.urlopen(address + "/healthz") as answer:  # so far it has come
+                    answer.read()
+        bytes_each = (process.memory_info().rss - before) / count
+        held = process.num_fds()
+        for each in opened:
+            each.close()
+    figure = f"{bytes_each / 1024:.1f} KiB each, {bytes_each * count / 2**20:.0f} MiB together ({held} files open)"
+    return [_row(f"memory of {count} connections that asked for {path}", figure)]
+
+
 # ---- the process of the coordinator ---------------------------------------------------------------------
 
 
@@ -144,6 +253,8 @@ def _coordinator(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]
     with ended_on_failure(), subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process, process.stdout.readline().strip()
+        process.terminate()
+        process.communicate()
 
 
 def _serve(in_flight: int | None) -> None:
@@ -196,6 +307,14 @@ if __name__ == "__main__":
             _serve(None)
         case ["--alone", in_flight]:
             _serve(int(in_flight))
-        case _:
+        case parts:
             print(f"load of the machine: {os.getloadavg()[0]:.1f}")
-            coordinated_rates()
+            if not parts or "rates" in parts:
+                coordinated_rates()
+            if not parts or "producers" in parts:
+                producers()
+            if not parts or "waiting" in parts:
+                waiting(*[part for part in parts if part.startswith("/")])
+            if not parts or "failover" in parts:
+                with tempfile.TemporaryDirectory(prefix="sparklog-failover-") as name:
+                    failover(Path(name))

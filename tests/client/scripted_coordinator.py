@@ -35,6 +35,7 @@ class ScriptedCoordinator:
     script: list[str] = field(default_factory=list)
     requests: list[SubmitRequest] = field(default_factory=list)
     address: str = ""
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def claim(self, epoch: int = 1) -> None:
         committer = self.cluster.connection.committer
@@ -43,8 +44,9 @@ class ScriptedCoordinator:
     def answer(self, body: bytes) -> tuple[int, str, bytes] | None:
         """Status, content type and body; None for no reply at all."""
         request = msgspec.msgpack.decode(body, type=SubmitRequest)
-        self.requests.append(request)
-        what = self.script.pop(0) if self.script else "reply"
+        with self._turn:
+            self.requests.append(request)
+            what = self.script.pop(0) if self.script else "reply"
         if what == "lose":
             return None
         if what == "text":

@@ -95,8 +95,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "coordinator-body-stream",
         "A body whose length is not announced is read up to the limit only.",
         "sparklog/coordinator/exchange.py",
-        "        if size > MAX_BODY:",
-        "        if False:",
+        "            if size > MAX_BODY:",
+        "            if False:",
         (f"{_APP}test_a_body_of_no_announced_length_is_read_up_to_the_limit",),
     ),
     Guard(

@@ -11,6 +11,7 @@ from typing import Final
 from tests.guards import (
     agent,
     chain,
+    connections,
     coordinator,
     copies,
     core,
@@ -38,6 +39,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *chain.GUARDS,
     *coordinator.GUARDS,
     *waiting.GUARDS,
+    *connections.GUARDS,
     *log.GUARDS,
     *writes.GUARDS,
     *storage.GUARDS,

@@ -1,0 +1,142 @@
+"""The guards of a coordinator's connections, and of the requests that threads share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_CONNECTIONS = "tests/coordinator/test_connections.py::"
+_GROUP = "tests/client/test_group_submit.py::"
+_SHELL = "sparklog/coordinator/connections.py"
+
+GUARDS: Final[tuple[Guard, ...]] = (
+    Guard(
+        "connections-bound",
+        "So many connections may be open, and not one more.",
+        _SHELL,
+        "        if self.table.is_full:",
+        "        if False:",
+        (f"{_CONNECTIONS}test_idle_connections_make_room_for_new_ones_the_longest_idle_first",),
+    ),
+    Guard(
+        "connections-victim",
+        "Idle connections do not lock out new clients.",
+        _SHELL,
+        "            victim = self.table.victim(now_s)",
+        "            victim = None",
+        (f"{_CONNECTIONS}test_idle_connections_make_room_for_new_ones_the_longest_idle_first",),
+    ),
+    Guard(
+        "connections-silent",
+        "A connection that never sends a byte is dropped.",
+        "sparklog/coordinator/connection_table.py",
+        "            State.SILENT: limits.request_s,\n",
+        "            State.SILENT: 1e9,\n",
+        (f"{_CONNECTIONS}test_one_that_never_sends_a_byte_is_dropped",),
+    ),
+    Guard(
+        "connections-request-time",
+        "A request that is not complete in time is refused.",
+        "sparklog/coordinator/connection_table.py",
+        "            State.RECEIVING: limits.request_s,\n",
+        "            State.RECEIVING: 1e9,\n",
+        (f"{_CONNECTIONS}test_a_request_that_is_not_complete_in_time_is_refused_and_others_go_on",),
+    ),
+    Guard(
+        "connections-body-progress",
+        "Bytes that trickle in do not keep a request alive.",
+        _SHELL,
+        "            if self._in_body and self._received >= self._limits.body_bytes:",
+        "            if self._in_body and self._received:",
+        (f"{_CONNECTIONS}test_a_large_body_has_to_make_progress",),
+    ),
+    Guard(
+        "connections-stuck",
+        "A client that does not read its reply is dropped.",
+        "sparklog/coordinator/connection_table.py",
+        "            State.STUCK: limits.request_s,\n",
+        "            State.STUCK: 1e9,\n",
+        (f"{_CONNECTIONS}test_one_that_does_not_read_its_reply_is_dropped_and_others_go_on",),
+    ),
+    Guard(
+        "connections-head",
+        "The head of a request takes a bounded amount of memory.",
+        _SHELL,
+        "        if self._in_head and self._received > self._limits.head_bytes:",
+        "        if False:",
+        (f"{_CONNECTIONS}test_a_head_without_end_is_refused",),
+    ),
+    Guard(
+        "connections-pipelined",
+        "The requests of one connection that wait take a bounded amount of memory.",
+        _SHELL,
+        "        if len(self.pipeline) >= self._limits.pipelined:",
+        "        if False:",
+        (f"{_CONNECTIONS}test_a_flood_of_pipelined_requests_ends_the_connection",),
+    ),
+    Guard(
+        "connections-junk",
+        "An error about a later request is not taken for the answer to a command that may be committed.",
+        _SHELL,
+        "        if self.pipeline or (is_answering and (cycle.response_started or not self._in_body)):",
+        "        if False:",
+        (f"{_CONNECTIONS}test_junk_behind_a_request_is_not_taken_for_its_answer",),
+    ),
+    Guard(
+        "connections-lingering",
+        "Connections that are refused do not pile up.",
+        _SHELL,
+        "self._table.count(State.LINGERING) >= self._limits.lingering or ",
+        "",
+        (f"{_CONNECTIONS}test_the_refused_do_not_pile_up",),
+    ),
+    Guard(
+        "connections-refused-body",
+        "Nobody reads the rest of a body that was refused.",
+        _SHELL,
+        "        if self._in_body and self.cycle.response_complete:",
+        "        if False:",
+        (f"{_CONNECTIONS}test_a_body_that_is_refused_before_its_end_ends_the_connection",),
+    ),
+    Guard(
+        "connections-bodies",
+        "Half-sent bodies take a bounded amount of memory.",
+        "sparklog/coordinator/exchange.py",
+        "        if after > SMALL_BODY and self.held > MAX_BODIES:",
+        "        if False:",
+        (f"{_CONNECTIONS}test_half_sent_bodies_take_a_bounded_amount_of_memory_and_small_ones_always_fit",),
+    ),
+    Guard(
+        "submit-commands",
+        "A request has a bounded number of commands.",
+        "sparklog/coordinator/service.py",
+        "        if len(wanted) > MAX_COMMANDS:",
+        "        if False:",
+        ("tests/coordinator/test_app.py::test_a_request_has_so_many_commands_at_most",),
+    ),
+    Guard(
+        "group-interrupt",
+        "A thread that is interrupted while it carries the commands of others leaves nobody waiting.",
+        "sparklog/client/group_submit.py",
+        "        except SparklogError as error:\n            outcomes = [error] * len(carried)\n        finally:\n",
+        "        except SparklogError as error:\n            outcomes = [error] * len(carried)\n        if True:\n",
+        (f"{_GROUP}test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_stops_nobody",),
+    ),
+    Guard(
+        "group-doubt",
+        "A command whose request was interrupted, or not answered, is in doubt.",
+        "sparklog/client/group_submit.py",
+        "outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.UNKNOWN)] * len(carried)",
+        "outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.NO)] * len(carried)",
+        (f"{_GROUP}test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_stops_nobody",),
+    ),
+    Guard(
+        "group-own-error",
+        "Each command of a request has the outcome of its own.",
+        "sparklog/client/coordinated.py",
+        "        if len(reply.outcomes) != len(commands):",
+        "        if False:",
+        ("tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
+    ),
+)
