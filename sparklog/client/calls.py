@@ -108,7 +108,9 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
 def _tls_failed(address: str, error: urllib3.exceptions.SSLError) -> TlsFailed:
     cause = error.args[0] if error.args else error
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return TlsFailed(f"{address}: its certificate is not valid here: {cause.verify_message}; {_advice(cause)}")
+        return TlsFailed(
+            f"{address}: its certificate is not valid here: {cause.verify_message.rstrip('.')}; {_advice(cause)}"
+        )
     if getattr(cause, "reason", None) in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return TlsFailed(f"{address} does not speak TLS: if it is a coordinator without it, use its http:// address")
     return TlsFailed(f"{address}: the TLS connection failed: {cause}", landed=Landed.UNKNOWN)

@@ -85,6 +85,12 @@ def test_an_append_needs_the_right_on_every_topic_that_it_names_anywhere() -> No
     assert need_of(append) == Need(Verb.WRITE, (TopicId(2), TopicId(3), TopicId(4)))
 
 
+def test_a_right_on_topics_with_any_beginning_is_none_on_the_cluster() -> None:
+    """Not even on one that is named like the sign for all topics."""
+    assert not principal("alter:or*").may(Verb.ALTER, "*")
+    assert principal("alter:*").may(Verb.ALTER, "*")
+
+
 # M: N-05
 def test_a_topic_that_may_not_be_seen_is_not_told_apart_from_none() -> None:
     stranger, reader = principal("write:other"), principal(f"read:{NAME}")
