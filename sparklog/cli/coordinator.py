@@ -144,7 +144,7 @@ def resign(
     )
 )
 def token(
-    name: str = typer.Argument("NAME", help="The principal that it is for."),
+    name: str = typer.Argument(metavar="NAME", help="The principal that it is for."),
     rights: list[str] = typer.Option(
         [], "--right", metavar="VERB:TOPIC", help="A right: read, write, describe, alter or maintain, and a topic or *."
     ),

@@ -73,9 +73,9 @@ class Right(msgspec.Struct, frozen=True):
         """Whether the right allows this on the topic of this name, or on the cluster if `topic` is `*`."""
         if verb is not self.verb and verb is not Verb.DESCRIBE:
             return False
-        if topic == ALL or not self.topics.endswith(ALL):
-            return topic == self.topics
-        return topic.startswith(self.topics[:-1])
+        if self.topics.endswith(ALL):
+            return topic.startswith(self.topics[:-1])
+        return topic == self.topics
 
     def __str__(self) -> str:
         return f"{self.verb}:{self.topics}"

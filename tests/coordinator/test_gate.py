@@ -151,6 +151,16 @@ def test_two_tokens_in_one_request_are_refused(chain: Member) -> None:
     assert with_access(chain, access("alter:*"), work) == [401]
 
 
+def test_a_token_that_is_too_long_is_not_even_hashed(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_module, "token_hash", None)
+
+    async def work(service: Service, app: Starlette) -> list[int]:
+        tokens = ("x" * (gate_module.MAX_TOKEN + 1), "")
+        return [(await request(app, "GET", CLUSTER, headers=bearer(token))).status for token in tokens]
+
+    assert with_access(chain, access("alter:*"), work) == [401, 401]
+
+
 @pytest.mark.parametrize("path", [path for path, need in NEEDS.items() if isinstance(need, Need)])
 @pytest.mark.parametrize("verb", Verb)
 def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: Verb) -> None:

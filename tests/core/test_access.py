@@ -53,8 +53,9 @@ def test_every_type_of_command_is_in_the_table() -> None:
 # M: N-05
 @pytest.mark.parametrize(("command", "verb"), of_topic(ORDERS, NAME), ids=lambda each: type(each).__name__)
 def test_a_command_of_a_topic_needs_its_verb_on_that_topic(command: Command, verb: Verb) -> None:
-    for has, pattern in product(Verb, (NAME, f"{NAME}*", "*", "other", f"{NAME}x", f"{NAME}x*")):
-        covers = pattern in (NAME, f"{NAME}*", "*")
+    covering = (NAME, f"{NAME}*", f"{NAME[:3]}*", "*")
+    for has, pattern in product(Verb, (*covering, NAME[:3], "other", f"{NAME}x", f"{NAME}x*")):
+        covers = pattern in covering
         assert may(principal(f"{has}:{pattern}"), command) is (has is verb and covers), (has, pattern)
     assert may(principal(f"{verb}:other", f"{verb}:{NAME}"), command)
     assert not may(principal(), command)
@@ -83,6 +84,12 @@ def test_an_append_needs_the_right_on_every_topic_that_it_names_anywhere() -> No
     part = msgspec.convert((0, 3, 0, 1, 0, 10, 0, 1, 0, 0), NewSlice)
     append = Append((), (part,), (begun,), keyless=(TopicId(4),))
     assert need_of(append) == Need(Verb.WRITE, (TopicId(2), TopicId(3), TopicId(4)))
+
+
+def test_a_right_on_topics_with_any_beginning_is_none_on_the_cluster() -> None:
+    """Not even on one that is named like the sign for all topics."""
+    assert not principal("alter:or*").may(Verb.ALTER, "*")
+    assert principal("alter:*").may(Verb.ALTER, "*")
 
 
 # M: N-05

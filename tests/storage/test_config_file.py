@@ -58,3 +58,50 @@ def test_settings_of_a_process_are_those_given_over_those_of_its_file(
     file = written(tmp_path, "[storage.metadata]\nregion = 'us'\npassword = 'p'\n")
     monkeypatch.setenv("SPARKLOG_CONFIG", file)
     assert settings_here(given) == storage_settings({"metadata.region": "eu", "metadata.password": "p"})
+
+
+# ---- coordinators ---------------------------------------------------------------------------------------
+
+
+def test_a_table_of_the_cluster_has_its_address_and_what_its_coordinators_need(tmp_path: Path) -> None:
+    text = "[cluster]\nurl = 'https://h:1'\ntoken = 's3cr3t'\nca = '/ca.crt'\n[storage.a]\nregion = 'eu'\n"
+    found = read_config_file(written(tmp_path, text), "--config")
+    assert found == ConfigFile("https://h:1", StorageSettings({"a.region": "eu"}, token="s3cr3t", ca="/ca.crt"))
+    assert "s3cr3t" not in repr(found)
+    without_address = read_config_file(written(tmp_path, "[cluster]\ntoken = 's3cr3t'\n"), "--config")
+    assert (without_address.cluster, without_address.storage.token) == (None, "s3cr3t")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[cluster]\ntokne = 's3cr3t'", "[cluster] wants url, token, ca, found 'tokne'; did you mean token?"),
+        ("[cluster]\ntoken = ['s3cr3t']", "[cluster] token: wanted a string, found another value"),
+        ("[cluster]\ntoken = ''", "[cluster] token: wanted a string, found another value"),
+        ("cluster = ''", "wanted cluster = \"URL\", found ''"),
+    ],
+)
+def test_a_wrong_table_of_the_cluster_is_refused_and_no_token_is_shown(tmp_path: Path, text: str, found: str) -> None:
+    with pytest.raises(InvalidOption) as raised:
+        read_config_file(written(tmp_path, text), "--config")
+    assert found in raised.value.message
+    assert "s3cr3t" not in raised.value.message
+
+
+# M: N-05
+def test_a_token_comes_from_the_caller_then_the_environment_then_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def used(token: str | None = None, ca: str | None = None) -> tuple[str | None, str | None]:
+        settings = settings_here(storage_settings({}, token, ca))
+        return settings.token, settings.ca
+
+    assert used() == (None, None)
+    monkeypatch.setenv("SPARKLOG_CONFIG", written(tmp_path, "[cluster]\ntoken = 'of-file'\nca = 'ca-of-file'\n"))
+    assert used() == ("of-file", "ca-of-file")
+    monkeypatch.setenv("SPARKLOG_TOKEN", "of-environment")
+    assert used() == ("of-environment", "ca-of-file")
+    monkeypatch.setenv("SPARKLOG_CA", "ca-of-environment")
+    assert used("given", "ca-given") == ("given", "ca-given")
+    monkeypatch.setenv("SPARKLOG_TOKEN", "")
+    assert used() == ("of-file", "ca-of-environment")

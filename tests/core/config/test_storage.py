@@ -38,3 +38,10 @@ def test_what_is_nearer_goes_before_what_is_farther_off() -> None:
     near, far = storage_settings({"a.region": "eu"}), storage_settings({"a.region": "us", "a.password": "p"}, "tok")
     assert near.over(far) == storage_settings({"a.region": "eu", "a.password": "p"}, "tok")
     assert far.over(near).of("a")["region"] == "us"
+
+
+def test_what_coordinators_need_does_not_travel() -> None:
+    settings = storage_settings({"a.region": "eu"}, "tok", "/ca.crt")
+    assert settings.without_secrets() == storage_settings({"a.region": "eu"})
+    assert "tok=" not in repr(settings)
+    assert "token=***, ca='/ca.crt'" in repr(settings)

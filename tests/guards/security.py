@@ -1,0 +1,207 @@
+"""The guards of access: who is let in, to what, and where tokens go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_ACCESS = "tests/core/test_access.py::"
+_GATE = "tests/coordinator/test_gate.py::"
+_FILE = "tests/coordinator/test_access_file.py::"
+_RENEWED = "tests/coordinator/test_renewed_files.py::"
+_CALLS = "tests/storage/http/test_calls.py::"
+_CLI = "tests/cli/test_coordinator.py::"
+
+GUARDS: Final[tuple[Guard, ...]] = (
+    Guard(
+        "access-exposure",
+        "A coordinator without TLS and tokens is not reached from other machines.",
+        "sparklog/coordinator/run.py",
+        "    if missing and not _is_local(host):",
+        "    if False:",
+        (f"{_CLI}test_it_listens_beyond_this_machine_with_tls_and_an_access_file_only",),
+    ),
+    Guard(
+        "access-token",
+        "A request without a right token is refused.",
+        "sparklog/coordinator/gate.py",
+        "        if principal is None:",
+        "        principal = principal or ANONYMOUS\n        if False:",
+        (f"{_GATE}test_every_route_but_those_for_probes_asks_for_a_token",),
+    ),
+    Guard(
+        "access-token-length",
+        "A token is as long as one may be.",
+        "sparklog/coordinator/gate.py",
+        " or not 0 < len(token) <= MAX_TOKEN:",
+        " or len(token) > 10**9:",
+        (f"{_GATE}test_a_token_that_is_too_long_is_not_even_hashed",),
+    ),
+    Guard(
+        "access-one-token",
+        "Nobody hides one token behind another.",
+        "sparklog/coordinator/gate.py",
+        "        if len(given) > 1 or scheme",
+        "        if scheme",
+        (f"{_GATE}test_two_tokens_in_one_request_are_refused",),
+    ),
+    Guard(
+        "access-stated",
+        "A route that states nothing is open to nobody.",
+        "sparklog/coordinator/gate.py",
+        "            if need is None:",
+        "            if False:",
+        (f"{_GATE}test_a_route_that_states_nothing_is_refused_to_everybody",),
+    ),
+    Guard(
+        "access-route",
+        "A route is for those who have the right that it states.",
+        "sparklog/coordinator/gate.py",
+        "            if isinstance(need, Need):",
+        "            if False:",
+        (f"{_GATE}test_a_route_needs_the_right_that_it_states",),
+    ),
+    Guard(
+        "access-host",
+        "A page in a browser on this machine can't ask a coordinator without an access file.",
+        "sparklog/coordinator/gate.py",
+        "        if name not in self._hosts and not _is_loopback(name):",
+        "        if False:",
+        (f"{_GATE}test_without_an_access_file_it_answers_under_names_of_this_machine",),
+    ),
+    Guard(
+        "access-command",
+        "A command needs its right.",
+        "sparklog/coordinator/submitting.py",
+        "        check_access(caller.principal, need, service.follower.state)\n",
+        "",
+        (
+            f"{_GATE}test_every_command_needs_its_right_on_the_leader_and_on_a_standby",
+            f"{_GATE}test_rights_on_a_topic_hold_for_its_id",
+        ),
+    ),
+    Guard(
+        "access-claim",
+        "Nobody claims to coordinate the cluster by a request.",
+        "sparklog/core/access.py",
+        "            return Need(None)",
+        "            return Need(Verb.ALTER)",
+        (
+            f"{_ACCESS}test_a_command_of_the_cluster_needs_its_verb_on_all_topics",
+            f"{_GATE}test_without_an_access_file_everything_but_a_claim_is_allowed",
+        ),
+    ),
+    Guard(
+        "access-every-topic",
+        "An append needs the right on every topic that it names anywhere.",
+        "sparklog/core/access.py",
+        "    return tuple(sorted({*named, ",
+        "    return tuple(sorted({",
+        (f"{_ACCESS}test_an_append_needs_the_right_on_every_topic_that_it_names_anywhere",),
+    ),
+    Guard(
+        "access-prefix",
+        "A right on one topic is none on another one whose name begins alike.",
+        "sparklog/core/access.py",
+        "        return topic == self.topics\n",
+        "        return topic.startswith(self.topics)\n",
+        (f"{_ACCESS}test_a_command_of_a_topic_needs_its_verb_on_that_topic",),
+    ),
+    Guard(
+        "access-unseen",
+        "A refusal does not show the name of a topic that its caller may not see.",
+        "sparklog/core/access.py",
+        "(isinstance(topic, str) or principal.may(Verb.DESCRIBE, name))",
+        "True",
+        (f"{_ACCESS}test_a_topic_that_may_not_be_seen_is_not_told_apart_from_none",),
+    ),
+    Guard(
+        "access-newer-topic",
+        "A right holds for a topic that is newer than what the coordinator has read.",
+        "sparklog/coordinator/submitting.py",
+        "            await service.read_up_to(request.seen)",
+        "            pass",
+        (f"{_GATE}test_a_right_holds_for_a_topic_that_only_the_client_has_seen_yet",),
+    ),
+    Guard(
+        "access-last-good",
+        "A broken version of the access file locks nobody out, and lets nobody in.",
+        "sparklog/coordinator/renewed_files.py",
+        "            self.value = self._take(bodies)\n        except",
+        "            self.value = self._take(bodies) if bodies[0] else self.value\n        except",
+        (f"{_RENEWED}test_a_broken_version_is_reported_once_and_the_last_good_one_stays",),
+    ),
+    Guard(
+        "access-changed",
+        "A change of a file is seen, whatever its time and size say.",
+        "sparklog/coordinator/renewed_files.py",
+        "            if bodies == self._seen:",
+        "            if [*map(len, bodies)] == [*map(len, self._seen or [])]:",
+        (f"{_RENEWED}test_a_change_that_leaves_size_and_time_as_they_were_is_seen",),
+    ),
+    Guard(
+        "access-shared-token",
+        "Each token is of one principal.",
+        "sparklog/coordinator/access_file.py",
+        "            if owner.setdefault(known, principal.name) != principal.name:",
+        "            if False:",
+        (f"{_FILE}test_a_wrong_file_is_refused_and_no_value_is_shown",),
+    ),
+    Guard(
+        "certificate-renewed",
+        "New connections get the newest certificate.",
+        "sparklog/coordinator/renewed_files.py",
+        "        connection.context = self.files.value",
+        "        pass",
+        (f"{_RENEWED}test_a_renewed_certificate_is_taken_by_new_connections",),
+    ),
+    Guard(
+        "token-in-clear",
+        "A token does not go over a network in clear.",
+        "sparklog/storage/http/calls.py",
+        '    if not address.startswith("https://") and not',
+        "    if False and not",
+        (f"{_CALLS}test_a_token_does_not_leave_this_machine_in_clear",),
+    ),
+    Guard(
+        "token-shown",
+        "No error of a library shows a token.",
+        "sparklog/storage/http/calls.py",
+        "    if _TOKEN.fullmatch(token) is None:",
+        "    if False:",
+        (f"{_CALLS}test_what_can_not_be_a_header_is_refused_and_not_shown",),
+    ),
+    Guard(
+        "token-doubt",
+        "A refusal after a lost reply does not say that nothing was written.",
+        "sparklog/client/coordinated.py",
+        "                    error.landed = Landed.UNKNOWN  # this",
+        "                    pass  # this",
+        (f"{_CALLS}test_a_refusal_after_a_lost_reply_says_that_the_command_may_have_landed",),
+    ),
+    Guard(
+        "internal-topic",
+        "Nobody writes to an internal topic.",
+        "sparklog/core/decide/append.py",
+        "        check_not_internal(state.topics[slice_.topic_id].name)\n",
+        "",
+        ("tests/core/decide/test_append.py::test_an_internal_topic_is_not_written_to",),
+    ),
+    Guard(
+        "internal-topic-created",
+        "Nobody creates an internal topic.",
+        "sparklog/core/decide/topics.py",
+        "    check_not_internal(command.name)\n",
+        "",
+        ("tests/core/decide/test_topics.py::test_what_is_not_legal_is_refused",),
+    ),
+    Guard(
+        "newer-format-leads",
+        "A coordinator that can't read what a newer one wrote leads no more.",
+        "sparklog/coordinator/service.py",
+        "                self._commits = self._watching = None\n            self._say",
+        "                pass\n            self._say",
+        ("tests/coordinator/test_newer_format.py::test_it_stands_aside_and_claims_nothing_over_what_it_can_not_read",),
+    ),
+)
