@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from sparklog.coordinator.exchange import Decoders, decoded, exchange
+from sparklog.coordinator.metrics import metrics_routes
+from sparklog.coordinator.request_counts import RequestCounts
 from sparklog.coordinator.service import Service
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
@@ -17,7 +20,9 @@ _heartbeat = Decoders(Heartbeat)
 
 def app_of(service: Service) -> Starlette:
     """The ASGI application of a coordinator."""
-    return Starlette(routes=[*_commits(service), *_liveness(service)])
+    routes = [*_commits(service), *_liveness(service), *metrics_routes(service)]
+    counted = Middleware(RequestCounts, activity=service.activity, routes=routes)
+    return Starlette(routes=routes, middleware=[counted])
 
 
 def _commits(service: Service) -> list[Route]:

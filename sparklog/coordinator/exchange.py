@@ -15,9 +15,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from sparklog.coordinator.request_counts import ERROR_CODE
 from sparklog.core.errors import InvalidInput, OutcomeUnknown, SparklogError
 from sparklog.core.readable import amount
-from sparklog.wire.errors import error_reply, http_status
+from sparklog.wire.errors import ErrorReply, error_reply, http_status
 from sparklog.wire.messages import CONTENT_TYPE, JSON
 
 MAX_BODY = 64 * 2**20  # bytes: an append of a hundred thousand slices fits
@@ -58,6 +59,8 @@ def exchange(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
 
 def answer(request: Request, reply: msgspec.Struct, status: int = 200) -> Response:
     """The reply, in what the request accepts: JSON if it asks for it."""
+    if isinstance(reply, ErrorReply):
+        request.scope[ERROR_CODE] = reply.code
     if JSON in request.headers.get("accept", ""):
         return Response(_json_encoder.encode(reply), status, media_type=JSON)
     return Response(_encoder.encode(reply), status, media_type=CONTENT_TYPE)

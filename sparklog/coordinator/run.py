@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from sparklog.coordinator.app import app_of
+from sparklog.coordinator.sampling import sampling
 from sparklog.coordinator.service import Service
 from sparklog.core.errors import InvalidInput
 
@@ -55,6 +56,7 @@ async def _serve(service: Service, listener: socket.socket, ready: Callable[[], 
     server = _Server(config)
     loop = asyncio.get_running_loop()
     leading = asyncio.create_task(service.run())
+    samples = asyncio.create_task(sampling(service))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop)
@@ -63,6 +65,7 @@ async def _serve(service: Service, listener: socket.socket, ready: Callable[[], 
     await leading  # it has resigned: whoever asks from now on is sent to the next one
     server.should_exit = True
     await serving
+    samples.cancel()
 
 
 class _Server(uvicorn.Server):

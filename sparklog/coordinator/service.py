@@ -11,8 +11,10 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from sparklog.chain.attempt import CommitCounts
 from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
+from sparklog.coordinator.activity import Activity
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.leadership import Leadership
 from sparklog.coordinator.watching import Watching
@@ -28,7 +30,7 @@ from sparklog.core.commands import (
 from sparklog.core.coordinators import NO_COORDINATOR, Author
 from sparklog.core.errors import InconsistentClusterId, NotController, SparklogError, StaleControllerEpoch, TryAgain
 from sparklog.core.readable import counted
-from sparklog.core.types import EntryNumber
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
 from sparklog.wire.messages import ClusterReply, Heartbeat, SubmitReply, SubmitRequest
@@ -61,6 +63,7 @@ class Service:
         self.leadership = Leadership(_drawn_name(), address, session_ms)
         self.queued_max = queued_max
         self.queued = 0
+        self.activity = Activity()
         self._say = say
         self._clock = clock or SystemClock()
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
@@ -87,12 +90,14 @@ class Service:
                 "send it again later"
             )
         self.queued += 1
+        began_ms = self._clock.monotonic_ms()
         try:
             if self.follower.head.n < request.seen:
                 await self._read()
             result = await commits.submit(request.submission, request.timeout_ms)
         finally:
             self.queued -= 1
+        self.activity.latency.add(self._clock.monotonic_ms() - began_ms)
         if self._watching is not None and isinstance(request.submission.command, Append):
             self._watching.written(request.submission.command, self._clock.monotonic_ms())
         return SubmitReply(EntryNumber(self.follower.head.n), result)
@@ -109,6 +114,17 @@ class Service:
         """Which cluster this is."""
         state = self.follower.state
         return ClusterReply(state.chain_id, self.metadata, EntryNumber(state.n), state.coordinator)
+
+    def commit_counts(self) -> CommitCounts:
+        """Counts of what this process has committed since it leads; zero while it does not."""
+        if self._commits is None:
+            return CommitCounts()
+        counts = self._commits.counts
+        return CommitCounts(counts.entries, counts.lost_slots, counts.group_sizes.copy())
+
+    def heard_ms_ago(self) -> dict[StoreId, int]:
+        """How long ago each store was heard of. Empty while this process does not lead."""
+        return {} if self._watching is None else self._watching.heard_ms_ago(self._clock.monotonic_ms())
 
     # ---- leading --------------------------------------------------------------------------------
 
