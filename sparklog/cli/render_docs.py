@@ -153,8 +153,8 @@ def render_metrics() -> str:
         "",
         "Each coordinator process serves these at `/metrics`, for Prometheus. Counters begin at 0 with the process, "
         "those of commits whenever it begins to lead. Every process reports what the metadata chain says of "
-        "partitions, stores and jobs, a standby a little later: take the `max` over the processes, not the `sum`. No metric has a "
-        "label for a topic or a partition, so a larger cluster does not have more of them: "
+        "partitions, stores and jobs, a standby a little later: take the `max` over the processes, not the `sum`. No "
+        "metric has a label for a topic or a partition, so a larger cluster does not have more of them: "
         "`sparklog replica list --under-replicated` names the partitions.",
         "",
         "[conf/prometheus-alerts.yml](../conf/prometheus-alerts.yml) has alert rules to begin with.",

@@ -8,8 +8,13 @@ import pyarrow as pa
 import pytest
 
 import sparklog as library
-from sparklog.cli.chain import _summary
-from sparklog.core.records import Record
+from sparklog.chain.committer import Committer, new_command_id
+from sparklog.chain.entry import EncodedEntry, encode_command, encode_entry
+from sparklog.core.commands import ClaimCoordination
+from sparklog.core.coordinators import Author
+from sparklog.core.record_summary import summary
+from sparklog.core.records import AppliedCommand, FloorRaised, Record
+from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
 from tests.cli.conftest import Cli
 from tests.core.every_record import EVERY_RECORD
@@ -29,6 +34,25 @@ def test_entries_are_whole_in_json(orders: Cli) -> None:
     entries = orders("chain", "tail", "-n", "2", "--format", "json").lines
     assert [each["n"] for each in entries] == [3, 4]
     assert entries[1]["commands"][0][2][0]["type"] == "appended"
+
+
+def test_what_a_fenced_coordinator_wrote_is_shown_as_ignored(orders: Cli) -> None:
+    with library.connect(orders.url) as cluster:
+        for epoch in (1, 2):
+            author = Author("coordinator", f"c{epoch}", epoch)
+            committer = Committer(cluster.connection.follower, author)
+            committer.submit(committer.begin(ClaimCoordination(epoch, f"c{epoch}", f"http://127.0.0.1:{epoch}")))
+        head = cluster.connection.follower.head
+        forged = AppliedCommand(new_command_id(), EntryNumber(head.n), (FloorRaised(EntryNumber(1)),))
+        stale = Author("coordinator", "c1", 1)
+        at, commands = EntryNumber(head.n + 1), (encode_command(forged),)
+        entry = EncodedEntry(head.state.chain_id, at, stale, "f" * 32, head.entry_hash, 7, commands)
+        cluster.connection.follower.store.put_if_absent(entry_key(at), encode_entry(entry))
+    lines = orders("chain", "tail", "-n", "2").out.splitlines()
+    assert "ignored" not in lines[1]
+    assert lines[2].endswith("coordinator c1  ignored, its coordinator was fenced: FLOOR raised to 1")
+    entries = orders("chain", "tail", "-n", "2", "--format", "json").lines
+    assert [each["ignored"] for each in entries] == [False, True]
 
 
 def test_the_state_and_its_snapshot_are_told(orders: Cli) -> None:
@@ -78,4 +102,4 @@ def test_a_damaged_entry_below_a_snapshot_hides_no_other_and_stops_nobody_who_do
 
 @pytest.mark.parametrize("record", EVERY_RECORD, ids=lambda each: type(each).__name__)
 def test_every_record_has_words(record: Record) -> None:
-    assert _summary(record, {})
+    assert summary(record, {})
