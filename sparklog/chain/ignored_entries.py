@@ -40,7 +40,7 @@ def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Befor
             ignored.add(entry.n)
         else:
             known = _after(known, entry)
-    return frozenset(ignored)
+    return frozenset(n for n in ignored if n >= entries[0].n)
 
 
 def _claims_itself(entry: Entry) -> bool:
