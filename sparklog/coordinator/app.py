@@ -9,7 +9,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from sparklog.coordinator.exchange import Decoders, decoded, exchange
+from sparklog.coordinator.host_names import HostNames
 from sparklog.coordinator.metrics import metrics_routes
+from sparklog.coordinator.page.routes import page_routes
 from sparklog.coordinator.request_counts import RequestCounts
 from sparklog.coordinator.service import Service
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
@@ -20,9 +22,10 @@ _heartbeat = Decoders(Heartbeat)
 
 def app_of(service: Service) -> Starlette:
     """The ASGI application of a coordinator."""
-    routes = [*_commits(service), *_liveness(service), *metrics_routes(service)]
+    routes = [*_commits(service), *_liveness(service), *metrics_routes(service), *page_routes(service)]
     counted = Middleware(RequestCounts, activity=service.activity, routes=routes)
-    return Starlette(routes=routes, middleware=[counted])
+    named = Middleware(HostNames, address=service.leadership.address)
+    return Starlette(routes=routes, middleware=[counted, named])
 
 
 def _commits(service: Service) -> list[Route]:
