@@ -1,0 +1,83 @@
+"""The picture of the page in docs/coordinator.md: `python -m tests.coordinator.page_picture` (needs a browser).
+
+Starts a coordinator and the agents of three stores, writes for a minute, and stops them again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import sparklog
+from tests.coordinator.browser import browser, watched
+from tests.coordinator.shown_cluster import append, fill, init_shown
+from tests.faults.running_coordinators import running_coordinators
+
+PICTURE = Path(__file__).parents[2] / "docs" / "coordinator-page.png"
+
+
+def main(folder: Path, seconds: float, also: Path | None) -> None:
+    url = init_shown(folder / "logs")
+    with running_coordinators(url) as coordinators:
+        leading = coordinators.start()
+        leading.wait_for("leads")
+        agents = [
+            subprocess.Popen([sys.executable, "-m", "sparklog", "--cluster", url, "agent", "--store", store], stdout=subprocess.DEVNULL)
+            for store in "abc"
+        ]
+        try:
+            fill(leading.address)
+            write_for(leading.address, seconds)
+            shoot(leading.address, also)
+        finally:
+            for agent in agents:
+                agent.terminate()
+            for agent in agents:
+                agent.wait()
+
+
+def write_for(address: str, seconds: float) -> None:
+    """Writers that come and go, for the charts."""
+    end = time.monotonic() + seconds
+
+    def write(at: int) -> None:
+        with sparklog.connect(address) as cluster:
+            while time.monotonic() < end:
+                append(cluster, "payments", 50)
+                time.sleep(0.05 + 0.25 * ((time.monotonic() // 7 + at) % 3))
+
+    threads = [threading.Thread(target=write, args=(at,)) for at in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def shoot(address: str, also: Path | None) -> None:
+    with browser() as started:
+        page = watched(started, width=1180, height=1190).page
+        page.goto(address)
+        page.screenshot(path=str(PICTURE))
+        if also is None:
+            return
+        for name, path, width, dark in (
+            ("dark", "/", 1180, True),
+            ("phone", "/", 390, False),
+            ("topic", "/topics/orders", 1180, False),
+            ("chain", "/chain", 1180, False),
+            ("jobs", "/jobs", 1180, True),
+            ("stores", "/stores", 1180, False),
+            ("topics", "/topics?find=o", 1180, False),
+        ):
+            page = watched(started, width=width, dark=dark).page
+            page.goto(address + path)
+            page.screenshot(path=str(also / f"{name}.png"), full_page=True)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made:
+        main(Path(made), float(sys.argv[1]) if len(sys.argv) > 1 else 90, Path(sys.argv[2]) if len(sys.argv) > 2 else None)
