@@ -5,6 +5,8 @@ Starts a coordinator and the agents of three stores, writes for a minute, and st
 
 from __future__ import annotations
 
+import argparse
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,10 @@ def main(folder: Path, seconds: float, also: Path | None) -> None:
         leading = coordinators.start()
         leading.wait_for("leads")
         agents = [
-            subprocess.Popen([sys.executable, "-m", "sparklog", "--cluster", url, "agent", "--store", store], stdout=subprocess.DEVNULL)
+            subprocess.Popen(
+                [sys.executable, "-m", "sparklog", "--cluster", url, "agent", "--store", store],
+                stdout=subprocess.DEVNULL,
+            )
             for store in "abc"
         ]
         try:
@@ -47,10 +52,10 @@ def write_for(address: str, seconds: float) -> None:
     def write(at: int) -> None:
         with sparklog.connect(address) as cluster:
             while time.monotonic() < end:
-                append(cluster, "payments", 50)
-                time.sleep(0.05 + 0.25 * ((time.monotonic() // 7 + at) % 3))
+                append(cluster, "payments", 5)
+                time.sleep(0.02 + 0.4 * ((time.monotonic() // 7 + at) % 3))
 
-    threads = [threading.Thread(target=write, args=(at,)) for at in range(6)]
+    threads = [threading.Thread(target=write, args=(at,)) for at in range(24)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -61,6 +66,12 @@ def shoot(address: str, also: Path | None) -> None:
     with browser() as started:
         page = watched(started, width=1180, height=1190).page
         page.goto(address)
+        page.click("#pause")
+        page.evaluate(
+            "([name]) => { for (const part of document.querySelectorAll('.lead')) "
+            "part.innerHTML = part.innerHTML.replaceAll(name, 'coordinator-1'); }",
+            [socket.gethostname()],
+        )
         page.screenshot(path=str(PICTURE))
         if also is None:
             return
@@ -79,5 +90,9 @@ def shoot(address: str, also: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as made:
-        main(Path(made), float(sys.argv[1]) if len(sys.argv) > 1 else 90, Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=90, help="how long to write")
+    parser.add_argument("--also", type=Path, help="a folder for pictures of the other pages")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="sparklog-") as made:
+        main(Path(made), given.seconds, given.also)

@@ -23,7 +23,12 @@ def init_shown(folder: Path) -> str:
         url,
         stores={"a": "../zone-a", "b": "../zone-b", "c": "../zone-c"},
         zones={"a": "eu-west-1a", "b": "eu-west-1b", "c": "eu-west-1c"},
-        config={"broker.session.timeout.ms": SESSION_MS, "default.replication.factor": 3, "min.insync.replicas": 2},
+        config={
+            "broker.session.timeout.ms": SESSION_MS,
+            "replica.lag.time.max.ms": 10 * SESSION_MS,  # the one that lags stays in the ISR
+            "default.replication.factor": 3,
+            "min.insync.replicas": 2,
+        },
     )
     return url
 
@@ -35,13 +40,15 @@ def fill(address: str, *, topics: int = 3) -> None:
             cluster.create_topic(name, partitions=partitions, config={"retention.ms": 604_800_000})
             append(cluster, name, 1_000 * partitions)
         behind = pa.table({"partition": pa.array([0] * 250, pa.int32()), "value": [f"late {at}" for at in range(250)]})
-        cluster.append("orders", behind, acks=1)
+        cluster.append("orders", behind, acks=1, replication="pull")
         for job, failed in (("roll", 0), ("retention", 0), ("vacuum", 2)):
             cluster.submit(report(job, failed))
 
 
 def append(cluster: Cluster, topic: str, records: int) -> None:
-    rows = pa.table({"key": [f"k{at}" for at in range(records)], "value": [f"value {at} of {topic}" for at in range(records)]})
+    rows = pa.table(
+        {"key": [f"k{at}" for at in range(records)], "value": [f"value {at} of {topic}" for at in range(records)]}
+    )
     cluster.append(topic, rows)
 
 

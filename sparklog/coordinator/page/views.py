@@ -39,8 +39,7 @@ TOPICS_AT_FIRST: Final = 15  # on the overview
 SENTENCES: Final = 15  # of what is wrong, and of remarks
 LATE_MS: Final = 1_000  # an event loop that is later than this has too much to do
 REPORT_CHARACTERS: Final = 20_000
-_CHART_SLOTS: Final = 120
-_CHART_EVERY: Final = 5  # samples, so seconds
+_CHARTS: Final = ((60, 1), (120, 1), (300, 5), (600, 5))  # how long a chart lasts, and one point of it; seconds
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -210,23 +209,20 @@ def health(seen: Observation) -> Health:
     remarks = list(replication.remarks)
     if late_ms > LATE_MS:
         remarks.append(f"the event loop of this process was late by {late_ms / 1000:.1f} s in the last minute")
-    return Health(
-        wrong[:SENTENCES], remarks[:SENTENCES], len(wrong[SENTENCES:]), len(remarks[SENTENCES:])
-    )  # fmt: skip
+    return Health(wrong[:SENTENCES], remarks[:SENTENCES], len(wrong[SENTENCES:]), len(remarks[SENTENCES:]))
 
 
 def charts(seen: Observation) -> list[Chart]:
     """What this process has committed in the last minutes."""
-    found = rates(seen.samples, _CHART_EVERY)
-    seconds = _CHART_SLOTS * _CHART_EVERY
-    per_second = [rate.entries for rate in found]
-    commands = [rate.commands for rate in found]
-    groups = [rate.group for rate in found]
-    return [
-        chart("Commits", "entries per second", "sparklog chain tail", per_second, _CHART_SLOTS, seconds),
-        chart("Commands", "per second", "sparklog chain tail", commands, _CHART_SLOTS, seconds),
-        chart("Group size", "commands per entry", "sparklog chain tail", groups, _CHART_SLOTS, seconds),
-    ]
+    seconds, every = next((chart for chart in _CHARTS if len(seen.samples) <= chart[0]), _CHARTS[-1])
+    found = rates(seen.samples, every)
+    series = (
+        ("Commits", "entries per second", [rate.entries for rate in found]),
+        ("Commands", "per second", [rate.commands for rate in found]),
+        ("Group size", "commands per entry", [rate.group for rate in found]),
+    )
+    tail = "sparklog chain tail"
+    return [chart(title, unit, tail, values, seconds // every, seconds) for title, unit, values in series]
 
 
 def store_rows(seen: Observation) -> list[StoreRow]:
