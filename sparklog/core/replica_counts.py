@@ -41,14 +41,13 @@ def replica_counts(state: ClusterState) -> ReplicaCounts:
     min_isr: dict[TopicId, int] = {}
     for partition in state.partitions.values():
         topic_id, value = partition.topic_id, partition.replication
-        if topic_id not in min_isr:
-            min_isr[topic_id] = state.topic_config(state.topics[topic_id]).min_insync_replicas
         counts.partitions += 1
         counts.log_bytes += partition.size_bytes
         counts.offline += is_offline(value)
-        if value.isr != value.replicas:  # most partitions are well: the two questions cost more than all the rest
+        if value.isr != value.replicas:  # most partitions are well: these questions cost more than all the rest
+            if topic_id not in min_isr:
+                min_isr[topic_id] = state.topic_config(state.topics[topic_id]).min_insync_replicas
             counts.under_replicated += is_under_replicated(value)
-        if len(value.isr) < len(value.replicas) or not value.isr:
             counts.under_min_isr += is_under_min_isr(value, min_isr[topic_id])
         for store, log_end in zip(value.replicas, value.log_ends, strict=True):
             of_store = counts.stores[store]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ARGUMENTS = (
@@ -58,5 +58,10 @@ def watched(browser: Browser, *, width: int = 1280, height: int = 900, dark: boo
     seen.page.on("request", lambda request: seen.asked.append(request.url))
     seen.page.on("console", lambda said: seen.problems.append(said.text) if said.type in ("error", "warning") else None)
     seen.page.on("pageerror", lambda error: seen.problems.append(str(error)))
-    seen.page.on("requestfailed", lambda request: seen.problems.append(f"failed: {request.url}"))
+    seen.page.on("requestfailed", lambda request: seen.problems.append(request.url) if _failed(request) else None)
     return seen
+
+
+def _failed(request: Request) -> bool:
+    """Whether a request got no answer, though the browser had not left the page by then."""
+    return request.failure != "net::ERR_ABORTED"

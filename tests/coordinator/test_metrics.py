@@ -70,6 +70,7 @@ def test_every_metric_is_documented_and_every_documented_one_is_there(chain: Mem
             assert not {"job", "instance"} & set(sample.labels)  # Prometheus' own: it would rename ours
 
 
+# M: F-02
 def test_commits_and_refusals_are_counted(chain: Member) -> None:
     async def work(service: Service, app: Starlette) -> tuple[Scraped, Scraped]:
         before = await scraped(app)
