@@ -17,10 +17,10 @@ from sparklog.storage.object_store import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class TailEntry:
-    """An entry, and what its records say in words. An `ignored` one was written by a fenced coordinator (rule C1)."""
+    """An entry, and each of its records in words. An `ignored` one was written by a fenced coordinator (rule C1)."""
 
     entry: Entry
-    what: str
+    records: tuple[str, ...]
     ignored: bool
 
     @property
@@ -32,6 +32,11 @@ class TailEntry:
     def time_ms(self) -> int:
         """When it was written, by its author's clock."""
         return self.entry.time_ms
+
+    @property
+    def what(self) -> str:
+        """All its records in words."""
+        return "; ".join(self.records)
 
     @property
     def author(self) -> str:
@@ -66,7 +71,7 @@ def chain_tail(
             if entry is not None:
                 entries.append(entry)
     ignored = ignored_entries(entries, state.coordinator, partial(_readable, store)) if entries else frozenset()
-    return ChainTail([TailEntry(entry, _what(entry, names), entry.n in ignored) for entry in entries], damaged)
+    return ChainTail([TailEntry(entry, _records(entry, names), entry.n in ignored) for entry in entries], damaged)
 
 
 def _entry(store: ObjectStore, known: Mapping[int, Entry], n: int) -> Entry | None:
@@ -84,5 +89,5 @@ def _readable(store: ObjectStore, n: int) -> Entry | None:
         return None
 
 
-def _what(entry: Entry, names: Mapping[int, str]) -> str:
-    return "; ".join(summary(record, names) for command in entry.commands for record in command.records)
+def _records(entry: Entry, names: Mapping[int, str]) -> tuple[str, ...]:
+    return tuple(summary(record, names) for command in entry.commands for record in command.records)

@@ -34,39 +34,36 @@ def main(folder: Path, seconds: float, also: Path | None) -> None:
             )
             for store in "abc"
         ]
+        stop, writers = threading.Event(), list[threading.Thread]()
         try:
             fill(leading.address)
-            write_for(leading.address, seconds)
+            writers = [threading.Thread(target=write, args=(leading.address, at, stop)) for at in range(24)]
+            for writer in writers:
+                writer.start()
+            stop.wait(seconds)
             shoot(leading.address, also)
         finally:
+            stop.set()
+            for writer in writers:
+                writer.join()
             for agent in agents:
                 agent.terminate()
             for agent in agents:
                 agent.wait()
 
 
-def write_for(address: str, seconds: float) -> None:
-    """Writers that come and go, for the charts."""
-    end = time.monotonic() + seconds
-
-    def write(at: int) -> None:
-        with sparklog.connect(address) as cluster:
-            while time.monotonic() < end:
-                append(cluster, "payments", 5)
-                time.sleep(0.02 + 0.4 * ((time.monotonic() // 7 + at) % 3))
-
-    threads = [threading.Thread(target=write, args=(at,)) for at in range(24)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def write(address: str, at: int, stop: threading.Event) -> None:
+    """A writer that is busy for some seconds, and then less so: for the charts."""
+    with sparklog.connect(address) as cluster:
+        while not stop.is_set():
+            append(cluster, "payments", 5)
+            stop.wait(0.05 + 0.4 * ((time.monotonic() // 7 + at) % 3))
 
 
 def shoot(address: str, also: Path | None) -> None:
     with browser() as started:
         page = watched(started, width=1180, height=1190).page
         page.goto(address)
-        page.click("#pause")
         page.evaluate(
             "([name]) => { for (const part of document.querySelectorAll('.lead')) "
             "part.innerHTML = part.innerHTML.replaceAll(name, 'coordinator-1'); }",
