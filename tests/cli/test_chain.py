@@ -8,14 +8,10 @@ import pyarrow as pa
 import pytest
 
 import sparklog as library
-from sparklog.chain.committer import Committer, new_command_id
-from sparklog.chain.entry import EncodedEntry, encode_command, encode_entry
-from sparklog.core.commands import ClaimCoordination
-from sparklog.core.coordinators import Author
 from sparklog.core.record_summary import summary
-from sparklog.core.records import AppliedCommand, FloorRaised, Record
-from sparklog.core.types import EntryNumber
+from sparklog.core.records import Record
 from sparklog.storage.keys import entry_key
+from tests.chain.fenced_entry import write_fenced_entry
 from tests.cli.conftest import Cli
 from tests.core.every_record import EVERY_RECORD
 
@@ -38,16 +34,7 @@ def test_entries_are_whole_in_json(orders: Cli) -> None:
 
 def test_what_a_fenced_coordinator_wrote_is_shown_as_ignored(orders: Cli) -> None:
     with library.connect(orders.url) as cluster:
-        for epoch in (1, 2):
-            author = Author("coordinator", f"c{epoch}", epoch)
-            committer = Committer(cluster.connection.follower, author)
-            committer.submit(committer.begin(ClaimCoordination(epoch, f"c{epoch}", f"http://127.0.0.1:{epoch}")))
-        head = cluster.connection.follower.head
-        forged = AppliedCommand(new_command_id(), EntryNumber(head.n), (FloorRaised(EntryNumber(1)),))
-        stale = Author("coordinator", "c1", 1)
-        at, commands = EntryNumber(head.n + 1), (encode_command(forged),)
-        entry = EncodedEntry(head.state.chain_id, at, stale, "f" * 32, head.entry_hash, 7, commands)
-        cluster.connection.follower.store.put_if_absent(entry_key(at), encode_entry(entry))
+        write_fenced_entry(cluster.connection.follower)
     lines = orders("chain", "tail", "-n", "2").out.splitlines()
     assert "ignored" not in lines[1]
     assert lines[2].endswith("coordinator c1  ignored, its coordinator was fenced: FLOOR raised to 1")

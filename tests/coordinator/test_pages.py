@@ -14,22 +14,20 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from sparklog.chain.committer import Committer, new_command_id
-from sparklog.chain.entry import EncodedEntry, encode_command, encode_entry
 from sparklog.chain.head import Head
 from sparklog.coordinator.page import views, words
 from sparklog.coordinator.page.charts import HEIGHT, WIDTH, chart
 from sparklog.coordinator.page.routes import HEADERS
 from sparklog.coordinator.sampling import sampling, take_sample
 from sparklog.coordinator.service import Service
-from sparklog.core.commands import ClaimCoordination
-from sparklog.core.coordinators import Author, Coordinator
-from sparklog.core.records import AppliedCommand, FloorRaised, JobRan
+from sparklog.core.coordinators import Coordinator
+from sparklog.core.records import JobRan
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.types import EntryNumber, PartitionIndex, StoreId, TopicId, TopicPartition
-from sparklog.storage.keys import LOG, entry_key
+from sparklog.core.types import PartitionIndex, StoreId, TopicId, TopicPartition
+from sparklog.storage.keys import LOG
 from sparklog.wire.messages import SUBMIT
 from tests.chain.chain_kit import Member, append, new_chain
+from tests.chain.fenced_entry import write_fenced_entry
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.test_app import served, submit_request
 from tests.faults.faulty_store import Fault
@@ -205,15 +203,7 @@ def test_what_is_wrong_comes_first_in_words(chain: Member) -> None:
 
 
 def test_what_a_fenced_coordinator_wrote_is_shown_as_ignored(chain: Member) -> None:
-    for epoch in (1, 2):
-        committer = Committer(chain.follower, Author("coordinator", f"c{epoch}", epoch))
-        committer.submit(committer.begin(ClaimCoordination(epoch, f"c{epoch}", f"http://c{epoch}")))
-    head = chain.follower.head
-    forged = AppliedCommand(new_command_id(), EntryNumber(head.n), (FloorRaised(EntryNumber(1)),))
-    at, commands = EntryNumber(head.n + 1), (encode_command(forged),)
-    stale = Author("coordinator", "c1", 1)
-    entry = EncodedEntry(head.state.chain_id, at, stale, "f" * 32, head.entry_hash, 7, commands)
-    chain.store.put_if_absent(entry_key(at), encode_entry(entry))
+    write_fenced_entry(chain.follower)
     text = served(chain, lambda service, app: read(app, "/chain"), leads=False).text
     assert "ignored its coordinator was fenced: FLOOR raised to 1 coordinator c1 epoch 1" in text
     assert text.count("ignored") == 1
