@@ -41,6 +41,7 @@ class Follower:
         self.clock = clock or SystemClock()
         self.head = Head()
         self.snapshot_n = -1  # the newest known snapshot
+        self.snapshot_time_ms: int | None = None  # when its entry was written
         self.known_chunks: dict[str, Chunk] = {}
         self.on_head: Callable[[], None] | None = None  # called in any thread, by whoever has read or committed
         self._publishing = threading.Lock()
@@ -98,6 +99,7 @@ class Follower:
         with self._publishing:
             if manifest.n > self.snapshot_n:
                 self.snapshot_n, self.known_chunks = manifest.n, snapshot.known_chunks(manifest)
+                self.snapshot_time_ms = manifest.time_ms
 
     def results(self, applied: Sequence[AppliedBy]) -> Iterator[tuple[CommandId, CommandResult]]:
         """The results of these commands, read from their entries, in the order of the chain.

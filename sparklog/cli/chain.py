@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
-from msgspec import UNSET
+from msgspec import to_builtins
 
 from sparklog.cli.output import (
     connect,
@@ -18,11 +17,9 @@ from sparklog.cli.output import (
     table,
 )
 from sparklog.cli.settings import settings
-from sparklog.core.readable import amount, counted
 
 if TYPE_CHECKING:
-    from sparklog.chain.entry import Entry
-    from sparklog.core.records import CommandResult, PartitionsChanged, Record
+    from sparklog.core.records import CommandResult
     from sparklog.core.state import ClusterState
 
 app = typer.Typer(help="Look into the metadata chain.", no_args_is_help=True)
@@ -32,128 +29,38 @@ app = typer.Typer(help="Look into the metadata chain.", no_args_is_help=True)
 def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="How many entries.")) -> None:
     """Show the newest entries: author, time, and what they did. JSON has one whole entry per line.
 
-    Exit 5 if an entry is damaged; the others are still shown.
+    An entry that a fenced coordinator wrote is marked as ignored: no reader takes what it says. Exit 5 if an entry is
+    damaged; the others are still shown.
     """
-    from sparklog.chain.stored_entries import stored_entry
-    from sparklog.core.errors import ChainDamaged
+    from sparklog.client.chain_tail import chain_tail
 
-    rows: list[dict[str, Any]] = []
-    damaged: list[ChainDamaged] = []
     with connect() as cluster:
         follower = cluster.connection.follower
         with follower.current() as state:
-            last, names = state.n, _names(state)
-        for n in range(max(0, last - num + 1), last + 1):
-            try:
-                stored = stored_entry(follower.store, n)
-            except ChainDamaged as error:  # a snapshot covers the entry: the state was built without it
-                damaged.append(error)
-                continue
-            if stored is None:
-                continue  # the entry was deleted: a snapshot covers it
-            entry = stored.entry
-            if settings.json:
-                print_json(entry)
-                continue
-            rows.append(
-                {
-                    "n": n,
-                    "time_ms": entry.time_ms,
-                    "author": f"{entry.author.kind} {entry.author.name}",
-                    "what": "; ".join(_summaries(entry, names)),
-                }
+            read = chain_tail(follower.store, state, num)
+    if settings.json:
+        for shown in read.entries:
+            print_json({**to_builtins(shown.entry), "ignored": shown.ignored})
+    elif read.entries:
+        print(
+            table(
+                [
+                    {
+                        "n": shown.n,
+                        "time_ms": shown.time_ms,
+                        "author": shown.author,
+                        "what": f"ignored, its coordinator was fenced: {shown.what}" if shown.ignored else shown.what,
+                    }
+                    for shown in read.entries
+                ]
             )
-    if rows:
-        print(table(rows))
-    if damaged:
-        raise damaged[0]
+        )
+    if read.damaged:
+        raise read.damaged[0]
 
 
 def _names(state: ClusterState) -> dict[int, str]:
     return {topic.topic_id: topic.name for topic in state.topics.values()}
-
-
-def _summaries(entry: Entry, names: Mapping[int, str]) -> Iterator[str]:
-    """Each record of the entry in a few words."""
-    for command in entry.commands:
-        for record in command.records:
-            yield _summary(record, names)
-
-
-def _summary(record: Record, names: Mapping[int, str]) -> str:
-    from sparklog.core import records
-
-    def place(topic_id: int, partition: int) -> str:
-        return f"{names.get(topic_id, f'topic id {topic_id}')}-{partition}"
-
-    match record:
-        case records.ClusterCreated():
-            return f"cluster {record.chain_id} created"
-        case records.StoreRegistered():
-            return f"store {record.store} registered at {record.url}"
-        case records.StoreFenced():
-            return f"store {record.store} fenced"
-        case records.StoreRemoved():
-            return f"store {record.store} removed"
-        case records.AgentChanged():
-            if record.up is None:
-                return f"agent of store {record.store} down, and the store takes writes"
-            return f"agent of store {record.store} {'up' if record.up else 'down'}"
-        case records.PartitionsChanged():
-            return _changed(record, place)
-        case records.TopicCreated():
-            return f"topic {record.name} created with {counted(len(record.assignment), 'partition')}"
-        case records.TopicAltered():
-            return f"config of {names.get(record.topic_id, f'topic id {record.topic_id}')} set"
-        case records.PartitionsAdded():
-            added = counted(len(record.assignment), "partition")
-            return f"{added} added to {names.get(record.topic_id, f'topic id {record.topic_id}')}"
-        case records.TopicDeleted():
-            return f"topic id {record.topic_id} deleted"
-        case records.LossReported():
-            lost, app_id = record.lost, record.application.app_id
-            return f"{app_id} heard that of its version {lost.version} {', '.join(map(str, lost.records))} was lost"
-        case records.Appended(ranges=()) if record.application is not None:
-            return f"version {record.application.version} of {record.application.app_id} written, without records"
-        case records.Appended() | records.AppendedByReference():
-            count = counted(sum(range_.records for range_ in record.ranges), "record")
-            first = record.ranges[0]
-            more = f" and {len(record.ranges) - 1} more" if len(record.ranges) > 1 else ""
-            size = amount(sum(range_.size_bytes for range_ in record.ranges))
-            return f"{count}, {size} appended to {place(first.topic_id, first.partition)}{more}"
-        case records.SlicesSwapped():
-            where = f"{place(record.topic_id, record.partition)} [{record.start}, {record.end})"
-            return f"{where} rewritten to {counted(len(record.objects), 'object')}"
-        case records.LogStartMoved():
-            return f"log start of {place(record.topic_id, record.partition)} moved to {record.to}"
-        case records.ObjectsDeleted():
-            return f"{counted(len(record.numbers), 'object')} deleted"
-        case records.FloorRaised():
-            return f"FLOOR raised to {record.floor}"
-        case records.ApplicationsForgotten():
-            return f"{counted(len(record.app_ids), 'application')} forgotten"
-        case records.ProducerAllocated():
-            return f"producer {record.producer_id} allocated, epoch {record.producer_epoch}"
-        case records.CoordinationClaimed():
-            return f"coordinated by {record.name} at {record.address}, epoch {record.epoch}"
-        case records.CoordinationResigned():
-            return f"the coordinator of epoch {record.epoch} resigned"
-        case records.JobRan():
-            return f"job {record.job} ran" + (
-                f", {record.failed_partitions} failed" if record.failed_partitions else ""
-            )
-
-
-def _changed(record: PartitionsChanged, place: Callable[[int, int], str]) -> str:
-    """Which partitions changed: the leader, or else who is in sync, of the first; and how many there are."""
-    first, *more = record.changes
-    what = ""
-    if first.leader is not UNSET:
-        what = f": led by {first.leader}" if first.leader is not None else ": without a leader"
-    elif first.isr is not UNSET:
-        what = f": in sync on {', '.join(first.isr) or 'none'}"
-    where = f"{place(first.topic_id, first.partition)}{what}"
-    return f"replicas of {where}" + (f" and {counted(len(more), 'more partition')}" if more else "")
 
 
 @app.command(epilog=ending("sparklog chain state", "sparklog chain state --format json"))

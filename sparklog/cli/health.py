@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sparklog.client.store_health import ClusterHealth, StoreHealth
     from sparklog.core.state import ClusterState
 
-STALE_SNAPSHOT_ENTRIES = 10_000  # ten times the entries after which a committer writes the next snapshot
 HEALTH_EPILOG = ending("sparklog cluster health || echo 'look at it'", "sparklog cluster health --format json")
 SHOWN_OBJECTS = 5  # of the objects with a problem; JSON has all
 
@@ -92,6 +91,7 @@ def _found(
     cluster: Cluster, state: ClusterState, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """The scalar values, and the lists of stores, jobs and orphans."""
+    from sparklog.core.cluster_findings import failed_jobs, stale_snapshot
     from sparklog.core.replication_health import replication_health
 
     numbers = position(cluster, state)
@@ -107,9 +107,7 @@ def _found(
     replication = replication_health(state)
     wrong += replication.wrong
     remarks += replication.remarks
-    wrong += [f"job {job['job']}: {job['failed']} failed, see sparklog job status" for job in jobs if job["failed"]]
-    if (behind := numbers["entries_since_snapshot"]) > STALE_SNAPSHOT_ENTRIES:
-        wrong.append(f"no snapshot for {counted(behind, 'entry')}: sparklog chain snapshot")
+    wrong += failed_jobs(state) + stale_snapshot(numbers["entries_since_snapshot"])
     document: dict[str, Any] = {
         "healthy": not wrong,
         "wrong": wrong,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from sparklog.coordinator.metric_names import METRICS
 from sparklog.core.config.cluster import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAULT_KEYS
 from sparklog.core.config.key import ConfigKey, text_of
 from sparklog.core.config.storage import SECRET_STORAGE_KEYS
@@ -143,6 +144,32 @@ def render_migration() -> str:
     return _page(lines)
 
 
+def render_metrics() -> str:
+    """`docs/metrics.md`: every metric of a coordinator."""
+    lines = [
+        "# Metrics",
+        "",
+        _GENERATED,
+        "",
+        "Each coordinator process serves these at `/metrics`, for Prometheus. Counters begin at 0 with the process, "
+        "those of commits whenever it begins to lead. Every process reports what the metadata chain says of "
+        "partitions, stores and jobs, a standby a little later: take the `max` over the processes, not the `sum`. No "
+        "metric has a label for a topic or a partition, so a larger cluster does not have more of them: "
+        "`sparklog replica list --under-replicated` names the partitions.",
+        "",
+        "[conf/prometheus-alerts.yml](../conf/prometheus-alerts.yml) has alert rules to begin with.",
+        "",
+        *_table(("metric", "kind", "labels", "what", "Kafka's MBean"), _metric_rows()),
+    ]
+    return _page(lines)
+
+
+def _metric_rows() -> Iterable[tuple[str, ...]]:
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        yield f"`{metric.name}`", metric.kind, labels, metric.help, f"`{metric.kafka}`" if metric.kafka else ""
+
+
 def _option_rows(options: Iterable[Option]) -> Iterable[tuple[str, ...]]:
     for option in options:
         yield f"`{option.name}`", _default(option.key), option.legal(), option.key.doc
@@ -192,5 +219,6 @@ def _page(lines: list[str]) -> str:
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/options.md": render_options,
     "docs/config.md": render_config,
+    "docs/metrics.md": render_metrics,
     "docs/migrate-from-kafka.md": render_migration,
 }

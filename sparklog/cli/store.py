@@ -13,7 +13,7 @@ from sparklog.options.key_value import store_address
 
 if TYPE_CHECKING:
     from sparklog.core.replica_plans import Outcome
-    from sparklog.core.state import ClusterState, Store
+    from sparklog.core.state import ClusterState
 
 app = typer.Typer(help="Add, list, fence and remove stores.", no_args_is_help=True)
 
@@ -82,7 +82,7 @@ def list_stores() -> None:
                 "url": join_url(cluster.connection.url, store.url),
                 "zone": store.zone or None,
                 "registration": store.registration,
-                "state": _state_of(store),
+                "state": store.condition,
                 "replicas": uses[store.store].replicas,
                 "leaders": uses[store.store].leaders,
                 "size_bytes": uses[store.store].size_bytes,
@@ -134,12 +134,6 @@ def remove(store: str = ID, dry_run: bool = DRY_RUN) -> None:
         f"{'would remove' if dry_run else 'removed'} store {store} at {url}",
         {"store": store, "url": url, "dry_run": dry_run},
     )
-
-
-def _state_of(store: Store) -> str:
-    if store.fenced:
-        return "fenced"
-    return {None: "new", True: "live", False: "dead"}[store.agent_up]
 
 
 def _effects(state: ClusterState, changed: list[Outcome]) -> dict[str, int]:

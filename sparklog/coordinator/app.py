@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -14,7 +15,10 @@ from starlette.types import Scope
 from sparklog.coordinator.exchange import Decoders, Posted, decoded, exchange
 from sparklog.coordinator.gate import Gate, caller_of
 from sparklog.coordinator.metadata import metadata_routes
+from sparklog.coordinator.metrics import metrics_routes
+from sparklog.coordinator.page.routes import page_routes
 from sparklog.coordinator.reading import Reading
+from sparklog.coordinator.request_counts import RequestCounts
 from sparklog.coordinator.service import Service
 from sparklog.coordinator.submitting import submit_for
 from sparklog.coordinator.waiting import waiting_routes
@@ -25,12 +29,21 @@ _submit_request = Decoders(SubmitRequest)
 _heartbeat = Decoders(Heartbeat)
 
 
-def app_of(service: Service, access: Callable[[], Access] | None = None, hosts: Sequence[str] = ()) -> Starlette:
-    """The ASGI application of a coordinator. `access` and `hosts`: see `Gate`."""
+def app_of(service: Service, access: Callable[[], Access] | None = None) -> Starlette:
+    """The ASGI application of a coordinator. `access`: see `Gate`."""
     reading = Reading(service.follower, service.control.queued_max)
-    routes = [*_commits(service), *metadata_routes(reading), *waiting_routes(service.wait), *_liveness(service)]
-    gate = Middleware(Gate, routes=routes, state=lambda: service.follower.state, access=access, hosts=hosts)
-    return Starlette(routes=routes, middleware=[gate])
+    routes = [
+        *_commits(service),
+        *waiting_routes(service.wait),
+        *metadata_routes(reading),
+        *_liveness(service),
+        *metrics_routes(service),
+        *page_routes(service),
+    ]
+    counted = Middleware(RequestCounts, activity=service.activity, routes=routes)
+    advertised = urlsplit(service.control.leadership.address).hostname or ""
+    gate = Middleware(Gate, routes=routes, state=lambda: service.follower.state, access=access, hosts=[advertised])
+    return Starlette(routes=routes, middleware=[counted, gate])
 
 
 def _commits(service: Service) -> list[Route]:

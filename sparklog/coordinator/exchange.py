@@ -19,9 +19,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from sparklog.coordinator.request_counts import ERROR_CODE
 from sparklog.core.errors import InvalidInput, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.readable import amount
-from sparklog.wire.errors import error_reply, http_status
+from sparklog.wire.errors import ErrorReply, error_reply, http_status
 from sparklog.wire.messages import CONTENT_TYPE, JSON
 
 MAX_BODY = 64 * 2**20  # bytes: an append of a hundred thousand slices fits
@@ -67,6 +68,7 @@ class Posted(Generic[T]):
             status = 400
         except Exception as error:
             status, reply = _refused(error, scope)
+            scope[ERROR_CODE] = reply.code
         body, media_type = _encoded(reply, accept)
         headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -93,6 +95,8 @@ def exchange(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
 
 def answer(request: Request, reply: msgspec.Struct, status: int = 200) -> Response:
     """The reply, in what the request accepts: JSON if it asks for it."""
+    if isinstance(reply, ErrorReply):
+        request.scope[ERROR_CODE] = reply.code
     body, media_type = _encoded(reply, request.headers.get("accept", ""))
     return Response(body, status, media_type=media_type)
 
@@ -116,7 +120,7 @@ def _headers(scope: Scope) -> tuple[str | None, str, str]:
     return length, content_type, accept
 
 
-def _refused(error: Exception, scope: Scope) -> tuple[int, msgspec.Struct]:
+def _refused(error: Exception, scope: Scope) -> tuple[int, ErrorReply]:
     """The status and the reply for an error."""
     if isinstance(error, SparklogError):
         return http_status(error), error_reply(error)

@@ -11,13 +11,13 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import uvicorn
 
 from sparklog.coordinator.app import app_of
 from sparklog.coordinator.connections import Connections, limits_here
 from sparklog.coordinator.renewed_files import Certificate, RenewedFiles, look_again
+from sparklog.coordinator.sampling import sampling
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Access
 from sparklog.core.errors import InvalidInput
@@ -100,9 +100,8 @@ def server_of(service: Service, connections: Connections, protection: Protection
     """The HTTP server of a coordinator. It leaves signals alone."""
     access = None if protection is None else protection.access
     certificate = None if protection is None else protection.certificate
-    advertised = urlsplit(service.control.leadership.address).hostname or ""
     config = uvicorn.Config(
-        app_of(service, None if access is None else lambda: access.value, [advertised]),
+        app_of(service, None if access is None else lambda: access.value),
         http=connections.protocol,  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
@@ -131,6 +130,7 @@ async def _serve(
     leading = asyncio.create_task(service.run())
     looks = [*([access.look] if access else []), *([certificate.files.look] if certificate else [])]
     looking = asyncio.create_task(look_again(looks))
+    samples = asyncio.create_task(sampling(service))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop)
@@ -140,6 +140,7 @@ async def _serve(
     server.should_exit = True
     looking.cancel()
     await serving
+    samples.cancel()
 
 
 class _Server(uvicorn.Server):

@@ -11,9 +11,11 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from sparklog.chain.attempt import CommitCounts
 from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.chain.group import Ticket
+from sparklog.coordinator.activity import Activity
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Say, Step, Steps
 from sparklog.coordinator.leadership import Leadership
@@ -21,7 +23,7 @@ from sparklog.coordinator.waiting import Gone, Waits
 from sparklog.core.commands import Command, Submission
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import NotController, SparklogError
-from sparklog.core.types import EntryNumber
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
 from sparklog.wire.errors import error_reply
@@ -60,6 +62,7 @@ class Service:
         self.follower = follower
         self.metadata = metadata
         self.control = Control(Leadership(_drawn_name(), address, session_ms), queued_max, say)
+        self.activity = Activity()
         self._clock = clock or SystemClock()
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
         self._commits: CommitLoop | None = None  # of the newest epoch that this process has claimed
@@ -77,7 +80,15 @@ class Service:
         Raises NotController, InconsistentClusterId, InvalidInput, and the store's error if the chain can't be read on:
         then nothing was done for any of them.
         """
-        return await self._performed(self.control.submit(request, self._moment()))
+        began_ms = self._clock.monotonic_ms()
+        reply = await self._performed(self.control.submit(request, self._moment()))
+        took_ms = self._clock.monotonic_ms() - began_ms
+        for outcome in reply.outcomes:
+            if outcome.error is None:
+                self.activity.latency.add(took_ms)
+            else:
+                self.activity.refusals[outcome.error.code] += 1
+        return reply
 
     def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
         """The agent of a store is at work. Raises InconsistentClusterId, NotController."""
@@ -98,6 +109,18 @@ class Service:
         """Read the chain on, if a client has seen more of it than this process."""
         if self.follower.head.n < seen:
             await self._read()
+
+    def commit_counts(self) -> CommitCounts:
+        """Counts of what this process has committed since it leads; zero while it does not."""
+        if self._commits is None or not self.leads:
+            return CommitCounts()
+        counts = self._commits.counts
+        return CommitCounts(counts.entries, counts.lost_slots, counts.group_sizes.copy())
+
+    def heard_ms_ago(self) -> dict[StoreId, int]:
+        """How long ago each store was heard of. Empty while this process does not lead."""
+        watching = self.control.watching
+        return {} if watching is None else watching.heard_ms_ago(self._clock.monotonic_ms())
 
     async def run(self) -> None:
         """Follow and lead until `stop`; then resign, if this process leads."""

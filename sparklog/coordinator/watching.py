@@ -29,6 +29,10 @@ class Watching:
         """The agent of the store is at work, or a write has reached the store."""
         self._heard_ms[store, registration] = now_ms
 
+    def heard_ms_ago(self, now_ms: int) -> dict[StoreId, int]:
+        """How long ago each store was heard of, or began to be watched."""
+        return {store: now_ms - heard_ms for (store, _), heard_ms in self._heard_ms.items()}
+
     def written(self, command: Append, now_ms: int) -> None:
         """A write was committed: the stores that hold it were reached."""
         for named in command.objects:

@@ -59,6 +59,13 @@ class Store(msgspec.Struct, frozen=True):
         """Whether its replicas may lead, as far as the chain knows."""
         return not self.fenced and self.agent_up is not False
 
+    @property
+    def condition(self) -> str:
+        """live, dead or fenced; new if no agent says whether it can be reached."""
+        if self.fenced:
+            return "fenced"
+        return {None: "new", True: "live", False: "dead"}[self.agent_up]
+
 
 class Topic(msgspec.Struct, frozen=True):
     """A topic; `config` holds the explicitly set keys only.

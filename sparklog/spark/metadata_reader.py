@@ -7,6 +7,7 @@ chain themselves, for `chain` and for `writes`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -15,8 +16,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from sparklog.chain.stored_entries import stored_entries
+from sparklog.chain.entry import Entry
+from sparklog.chain.ignored_entries import ignored_entries
+from sparklog.chain.stored_entries import stored_entries, stored_entry
 from sparklog.client.connection import shared
+from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import KeyNotFound
 from sparklog.log.stores import StorePlaces, open_metadata
 from sparklog.options.typed import ReadOptions
@@ -32,11 +36,12 @@ ENTRIES_PER_TASK: Final = 1_024
 
 
 class EntriesToRead(msgspec.Struct, frozen=True):
-    """Entries [first, end) of the chain at `places`."""
+    """Entries [first, end) of the chain at `places`. `newest`: the coordinator of the state that they lead to."""
 
     places: StorePlaces
     first: int
     end: int
+    newest: Coordinator
 
 
 class MetadataReader(DataSourceReader):
@@ -60,10 +65,10 @@ class MetadataReader(DataSourceReader):
                 rows = state_rows(self.table, state)
                 chunks = iter(lambda: list(islice(rows, ROWS_PER_TASK)), [])
                 return [InputPartition(_encoded(batch_of(self.table, chunk).select(self.columns))) for chunk in chunks]
-            end, places = state.n + 1, connection.places(state)
+            end, places, newest = state.n + 1, connection.places(state), state.coordinator
         store = connection.follower.store
         ranges = [
-            EntriesToRead(places, first, min(first + ENTRIES_PER_TASK, end))
+            EntriesToRead(places, first, min(first + ENTRIES_PER_TASK, end), newest)
             for block in range(0, end, ENTRIES_PER_BLOCK)
             if not _is_void(store, block)
             for first in range(block, min(block + ENTRIES_PER_BLOCK, end), ENTRIES_PER_TASK)
@@ -104,5 +109,13 @@ def _is_void(store: ObjectStore, first: int) -> bool:
 
 def _entries(wanted: EntriesToRead) -> pa.RecordBatch:
     store = open_metadata(wanted.places.cluster, settings_here(wanted.places.settings))
-    stored = stored_entries(store, wanted.first, wanted.end)  # a block may have been deleted since this was planned
-    return batch_of("chain", (row for each in stored for row in entry_rows(each.entry, each.size_bytes)))
+    stored = list(stored_entries(store, wanted.first, wanted.end))  # a block may have been deleted since the plan
+    entries = [each.entry for each in stored]
+    ignored = ignored_entries(entries, wanted.newest, partial(_entry, store)) if entries else frozenset()
+    rows = (row for each in stored for row in entry_rows(each.entry, each.size_bytes, each.entry.n in ignored))
+    return batch_of("chain", rows)
+
+
+def _entry(store: ObjectStore, n: int) -> Entry | None:
+    stored = stored_entry(store, n)
+    return None if stored is None else stored.entry

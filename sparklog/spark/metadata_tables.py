@@ -128,6 +128,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, DataType]]] = {
         "begun_at": _LONG,
         "records": _STRINGS,
         "entry_size_bytes": _LONG,
+        "ignored": _BOOL,
     },
 }
 
@@ -149,16 +150,19 @@ def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
     return _ROWS[table](state)
 
 
-def entry_rows(entry: Entry, size_bytes: int) -> Iterator[Row]:
-    """The rows of `chain` for one entry: one per command, or a single row if it has no commands."""
+def entry_rows(entry: Entry, size_bytes: int, ignored: bool) -> Iterator[Row]:
+    """The rows of `chain` for one entry: one per command, or a single row if it has no commands.
+
+    An `ignored` one was written by a fenced coordinator: no reader takes what it says.
+    """
     author = entry.author
     name = f"{author.name} (epoch {author.epoch})" if author.epoch else author.name
     head = (entry.n, entry.time_ms * 1000, author.kind, name)
     for command in entry.commands:
         tags = [str(record.__struct_config__.tag) for record in command.records]
-        yield (*head, command.command_id, command.n0, tags, size_bytes)
+        yield (*head, command.command_id, command.n0, tags, size_bytes, ignored)
     if not entry.commands:
-        yield (*head, None, None, [], size_bytes)
+        yield (*head, None, None, [], size_bytes, ignored)
 
 
 def batch_of(table: str, rows: Iterable[Row]) -> pa.RecordBatch:

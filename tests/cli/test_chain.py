@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 import sparklog as library
-from sparklog.cli.chain import _summary
+from sparklog.core.record_summary import summary
 from sparklog.core.records import Record
 from sparklog.storage.keys import entry_key
+from tests.chain.fenced_entry import write_fenced_entry
 from tests.cli.conftest import Cli
 from tests.core.every_record import EVERY_RECORD
 
@@ -29,6 +30,16 @@ def test_entries_are_whole_in_json(orders: Cli) -> None:
     entries = orders("chain", "tail", "-n", "2", "--format", "json").lines
     assert [each["n"] for each in entries] == [3, 4]
     assert entries[1]["commands"][0][2][0]["type"] == "appended"
+
+
+def test_what_a_fenced_coordinator_wrote_is_shown_as_ignored(orders: Cli) -> None:
+    with library.connect(orders.url) as cluster:
+        write_fenced_entry(cluster.connection.follower)
+    lines = orders("chain", "tail", "-n", "2").out.splitlines()
+    assert "ignored" not in lines[1]
+    assert lines[2].endswith("coordinator c1  ignored, its coordinator was fenced: FLOOR raised to 1")
+    entries = orders("chain", "tail", "-n", "2", "--format", "json").lines
+    assert [each["ignored"] for each in entries] == [False, True]
 
 
 def test_the_state_and_its_snapshot_are_told(orders: Cli) -> None:
@@ -78,4 +89,4 @@ def test_a_damaged_entry_below_a_snapshot_hides_no_other_and_stops_nobody_who_do
 
 @pytest.mark.parametrize("record", EVERY_RECORD, ids=lambda each: type(each).__name__)
 def test_every_record_has_words(record: Record) -> None:
-    assert _summary(record, {})
+    assert summary(record, {})

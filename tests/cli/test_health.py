@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import sparklog as library
-from sparklog.cli import health
 from sparklog.client import store_health
+from sparklog.core import cluster_findings
 from sparklog.core.commands import ReportJob
 from sparklog.core.errors import StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable, UnsupportedVersion
 from sparklog.storage.keys import INCARNATION, index_key, parse_data_key
@@ -38,7 +38,7 @@ def test_the_age_of_the_snapshot_is_shown_and_an_old_one_is_unhealthy(
 ) -> None:
     found = orders.json("cluster", "health")
     assert (found["snapshot"], found["entries_since_snapshot"]) == (None, 5)
-    monkeypatch.setattr(health, "STALE_SNAPSHOT_ENTRIES", 4)
+    monkeypatch.setattr(cluster_findings, "STALE_SNAPSHOT_ENTRIES", 4)
     said = orders("cluster", "health")
     assert said.code == 5
     assert "no snapshot for 5 entries: sparklog chain snapshot" in said.out

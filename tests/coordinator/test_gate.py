@@ -228,7 +228,7 @@ def test_only_http_passes(chain: Member) -> None:
         ("127.0.0.1:7400", 200),
         ("127.8.8.8", 200),
         ("[::1]:7400", 200),
-        ("advertised.example:7400", 200),
+        ("me:7400", 200),
         ("evil.example", 403),
         ("evil.example:7400", 403),
         ("localhost.evil.example", 403),
@@ -240,8 +240,7 @@ def test_without_an_access_file_it_answers_under_names_of_this_machine(chain: Me
     """A page in a browser can't ask it under a name that resolves to this machine only now (DNS rebinding)."""
 
     async def work(service: Service, app: Starlette) -> Answer:
-        own = app_of(service, None, ["advertised.example"])
-        return await request(own, "GET", CLUSTER, headers={"host": host})
+        return await request(app, "GET", CLUSTER, headers={"host": host})
 
     assert served(chain, work, leads=False).status == status
 

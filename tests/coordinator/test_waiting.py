@@ -85,7 +85,9 @@ class Served:
         """Another client commits at this coordinator."""
         n = EntryNumber(self.process.follower.head.n)
         submission = Submission(new_command_id(), n, append(partition=partition, n0=n))
-        await self.service.submit(SubmitRequest(self.process.follower.state.chain_id, n, (SubmittedCommand(submission, TIMEOUT_MS),)))
+        await self.service.submit(
+            SubmitRequest(self.process.follower.state.chain_id, n, (SubmittedCommand(submission, TIMEOUT_MS),))
+        )
 
     def records(self, partition: int = 0) -> Records:
         """What comes behind the end of a partition."""

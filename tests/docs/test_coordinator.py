@@ -25,6 +25,8 @@ def test_the_snippets_run_one_after_the_other(tmp_path: Path) -> None:
     text = "\n".join(SNIPPETS).replace("/tmp/sparklog-coordin", f"{tmp_path}/coordin").replace("7400", str(free_port()))
     printed = in_clean_shell(tmp_path, f'export PATH="$PWD/.venv/bin:$PATH"\n{NO_AGENT_IS_LEFT}\n{text}')
     assert "2 records, 664 B appended to orders-" in printed
+    assert "sparklog_active_controller 1.0\nsparklog_partitions 3.0\n" in printed.replace("\r", "")
+    assert "<title>orders · sparklog</title>" in printed
     with sparklog.connect(str(tmp_path / "coordinated")) as cluster:
         follower = cluster.connection.follower
         numbers = (EntryNumber(n) for n in range(follower.head.n + 1))

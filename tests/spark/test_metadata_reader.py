@@ -13,6 +13,7 @@ from sparklog.options.typed import parse_read_options
 from sparklog.spark import metadata_reader
 from sparklog.spark.metadata_reader import MetadataReader
 from sparklog.spark.metadata_tables import metadata_schema
+from tests.chain.fenced_entry import write_fenced_entry
 from tests.spark.conftest import Read
 
 pytestmark = pytest.mark.spark
@@ -114,6 +115,19 @@ def test_chain_shows_every_entry_in_order(cluster: Cluster, read: Read, monkeypa
         [0, 1],
         [2, 3],
         [4],
+    ]
+
+
+def test_chain_marks_what_a_fenced_coordinator_wrote(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_fenced_entry(cluster.connection.follower)
+    monkeypatch.setattr(metadata_reader, "ENTRIES_PER_TASK", 3)  # the last entry is in a task of its own
+    options = parse_read_options({"cluster": cluster.connection.url, "metadata": "chain"})
+    reader = MetadataReader(options, metadata_schema("chain"))
+    rows = [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
+    assert [(row["author"], row["ignored"]) for row in rows[1:]] == [
+        ("c1 (epoch 1)", False),
+        ("c2 (epoch 2)", False),
+        ("c1 (epoch 1)", True),
     ]
 
 

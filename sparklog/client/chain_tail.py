@@ -1,0 +1,93 @@
+"""The newest entries of the chain, as `sparklog chain tail` and the page of a coordinator show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from sparklog.chain.entry import Entry
+from sparklog.chain.ignored_entries import ignored_entries
+from sparklog.chain.stored_entries import stored_entry
+from sparklog.core.errors import ChainDamaged
+from sparklog.core.record_summary import summary
+from sparklog.core.state import ClusterState
+from sparklog.storage.object_store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class TailEntry:
+    """An entry, and each of its records in words. An `ignored` one was written by a fenced coordinator (rule C1)."""
+
+    entry: Entry
+    records: tuple[str, ...]
+    ignored: bool
+
+    @property
+    def n(self) -> int:
+        """Its number."""
+        return self.entry.n
+
+    @property
+    def time_ms(self) -> int:
+        """When it was written, by its author's clock."""
+        return self.entry.time_ms
+
+    @property
+    def what(self) -> str:
+        """All its records in words."""
+        return "; ".join(self.records)
+
+    @property
+    def author(self) -> str:
+        """Its author's kind and name."""
+        return f"{self.entry.author.kind} {self.entry.author.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainTail:
+    """Entries in ascending order, and those that can't be read: a snapshot covers them."""
+
+    entries: list[TailEntry]
+    damaged: list[ChainDamaged]
+
+
+def chain_tail(
+    store: ObjectStore, state: ClusterState, num: int, known: Mapping[int, Entry] | None = None
+) -> ChainTail:
+    """The newest `num` entries of the state, without those that were deleted as old.
+
+    Entries that are `known` are not read again. Raises StoreUnavailable.
+    """
+    names: dict[int, str] = {topic.topic_id: topic.name for topic in state.topics.values()}
+    entries: list[Entry] = []
+    damaged: list[ChainDamaged] = []
+    for n in range(max(0, state.n - num + 1), state.n + 1):
+        try:
+            entry = _entry(store, known or {}, n)
+        except ChainDamaged as error:  # a snapshot covers the entry: the state was built without it
+            damaged.append(error)
+        else:
+            if entry is not None:
+                entries.append(entry)
+    ignored = ignored_entries(entries, state.coordinator, partial(_readable, store)) if entries else frozenset()
+    return ChainTail([TailEntry(entry, _records(entry, names), entry.n in ignored) for entry in entries], damaged)
+
+
+def _entry(store: ObjectStore, known: Mapping[int, Entry], n: int) -> Entry | None:
+    entry = known.get(n)
+    if entry is None:
+        stored = stored_entry(store, n)
+        entry = None if stored is None else stored.entry
+    return entry
+
+
+def _readable(store: ObjectStore, n: int) -> Entry | None:
+    try:
+        return _entry(store, {}, n)
+    except ChainDamaged:
+        return None
+
+
+def _records(entry: Entry, names: Mapping[int, str]) -> tuple[str, ...]:
+    return tuple(summary(record, names) for command in entry.commands for record in command.records)

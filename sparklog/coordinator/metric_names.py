@@ -1,0 +1,165 @@
+"""Every metric of `/metrics`: its name, kind, labels and meaning. docs/metrics.md is made from this list.
+
+Units and endings follow Prometheus' rules; what Kafka has too names Kafka's MBean.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A metric as a scrape shows it. `kafka`: the MBean that has the same meaning, or ""."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+    kafka: str = ""
+
+
+_CONTROLLER = "kafka.controller:type=KafkaController"
+_REPLICAS = "kafka.server:type=ReplicaManager"
+
+METRICS: Final[tuple[Metric, ...]] = (
+    # ---- who leads, and the chain
+    Metric(
+        "sparklog_active_controller",
+        GAUGE,
+        "1 if this process coordinates the cluster, else 0. Over all processes the sum should be 1.",
+        kafka=f"{_CONTROLLER},name=ActiveControllerCount",
+    ),
+    Metric(
+        "sparklog_coordinator_in_force",
+        GAUGE,
+        "1 if a coordinator is in force as far as this process has read the chain; 0 if the cluster is embedded.",
+    ),
+    Metric("sparklog_coordinator_epoch", GAUGE, "Epoch of the newest coordinator; 0 if there was none yet."),
+    Metric("sparklog_chain_position", GAUGE, "Number of the newest entry of the metadata chain that was read."),
+    Metric("sparklog_chain_entry_timestamp_seconds", GAUGE, "Time of that entry, by its author's clock."),
+    Metric("sparklog_floor", GAUGE, "Writes that began before this chain position are refused."),
+    Metric(
+        "sparklog_snapshot_lag_entries",
+        GAUGE,
+        "Entries after the newest snapshot that this process knows of. A standby hears of new ones only when it leads.",
+    ),
+    Metric("sparklog_snapshot_age_seconds", GAUGE, "Age of that snapshot. Absent if there is none."),
+    # ---- commits
+    Metric("sparklog_commits_total", COUNTER, "Entries that this process has committed since it leads."),
+    Metric(
+        "sparklog_lost_slots_total", COUNTER, "Entries that lost their slot to another process, and were decided again."
+    ),
+    Metric("sparklog_commit_commands", HISTOGRAM, "Commands per committed entry (group commit)."),
+    Metric(
+        "sparklog_submit_duration_seconds",
+        HISTOGRAM,
+        "How long commands that were committed took, from the request to the answer.",
+        kafka="kafka.network:type=RequestMetrics,name=TotalTimeMs,request=Produce",
+    ),
+    Metric(
+        "sparklog_queued_commands",
+        GAUGE,
+        "Commands that wait to be committed.",
+        kafka="kafka.network:type=RequestChannel,name=RequestQueueSize",
+    ),
+    Metric("sparklog_queued_commands_limit", GAUGE, "As many may wait at once (queued.max.requests)."),
+    Metric("sparklog_refused_requests_total", COUNTER, "Requests that were answered with an error.", ("code",)),
+    Metric(
+        "sparklog_requests_total",
+        COUNTER,
+        'Requests that were answered. Paths that the coordinator does not have count as route "other".',
+        ("route", "status"),
+        kafka="kafka.network:type=RequestMetrics,name=RequestsPerSec",
+    ),
+    Metric(
+        "sparklog_event_loop_lag_seconds",
+        GAUGE,
+        "The longest delay of the event loop in the last minute. Above a second, the process has too much to do.",
+    ),
+    # ---- partitions
+    Metric("sparklog_topics", GAUGE, "Topics.", kafka=f"{_CONTROLLER},name=GlobalTopicCount"),
+    Metric("sparklog_partitions", GAUGE, "Partitions.", kafka=f"{_CONTROLLER},name=GlobalPartitionCount"),
+    Metric(
+        "sparklog_offline_partitions",
+        GAUGE,
+        "Partitions without a leader: nobody can write to them.",
+        kafka=f"{_CONTROLLER},name=OfflinePartitionsCount",
+    ),
+    Metric(
+        "sparklog_under_min_isr_partitions",
+        GAUGE,
+        "Partitions with fewer replicas in sync than min.insync.replicas: writes with acks=all fail.",
+        kafka=f"{_REPLICAS},name=UnderMinIsrPartitionCount",
+    ),
+    Metric(
+        "sparklog_under_replicated_partitions",
+        GAUGE,
+        "Partitions with a replica that is not in sync. Those that a move adds don't count.",
+        kafka=f"{_REPLICAS},name=UnderReplicatedPartitions",
+    ),
+    Metric(
+        "sparklog_isr_shrinks_total",
+        COUNTER,
+        "How often a replica left an ISR, as seen once a second.",
+        kafka=f"{_REPLICAS},name=IsrShrinksPerSec",
+    ),
+    Metric(
+        "sparklog_isr_expands_total",
+        COUNTER,
+        "How often a replica joined an ISR, as seen once a second.",
+        kafka=f"{_REPLICAS},name=IsrExpandsPerSec",
+    ),
+    Metric(
+        "sparklog_leader_elections_total",
+        COUNTER,
+        "How often a partition got a leader of a new epoch, as seen once a second.",
+        kafka="kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs",
+    ),
+    Metric("sparklog_log_size_bytes", GAUGE, "Stored batch bytes of all partitions, one replica of each."),
+    Metric("sparklog_slices", GAUGE, "Slices that the state names. Rolling makes fewer of them."),
+    Metric("sparklog_objects", GAUGE, "Objects that the state names, the retired ones included."),
+    Metric("sparklog_retired_objects", GAUGE, "Objects that nothing reads any more, and that wait for their deletion."),
+    # ---- stores
+    Metric("sparklog_stores", GAUGE, "Stores by state: live, dead, new (no agent yet), fenced.", ("state",)),
+    Metric("sparklog_connected_agents", GAUGE, "Stores whose agents are up."),
+    Metric(
+        "sparklog_store_heard_age_seconds",
+        GAUGE,
+        "How long ago the store was heard of, by a heartbeat or a write. Only from the process that leads.",
+        ("store",),
+    ),
+    Metric("sparklog_store_replicas", GAUGE, "Replicas on the store.", ("store",), f"{_REPLICAS},name=PartitionCount"),
+    Metric(
+        "sparklog_store_leaders", GAUGE, "Partitions that the store leads.", ("store",), f"{_REPLICAS},name=LeaderCount"
+    ),
+    Metric("sparklog_store_replicas_behind", GAUGE, "Replicas on the store that lack records.", ("store",)),
+    Metric(
+        "sparklog_store_lag_records",
+        GAUGE,
+        "What all replicas on the store lack together: offsets between their LEOs and the ends of the logs.",
+        ("store",),
+    ),
+    Metric(
+        "sparklog_store_max_lag_records",
+        GAUGE,
+        "The same of the replica on the store that lacks most.",
+        ("store",),
+        "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica",
+    ),
+    # ---- jobs
+    Metric("sparklog_job_last_run_timestamp_seconds", GAUGE, "When the last run of the job ended.", ("name",)),
+    Metric("sparklog_job_last_run_duration_seconds", GAUGE, "How long it took.", ("name",)),
+    Metric("sparklog_job_last_run_failed_partitions", GAUGE, "Partitions that failed in it.", ("name",)),
+    # ---- the process
+    Metric("sparklog_build_info", GAUGE, "Always 1; the version is a label.", ("version",)),
+    Metric("process_cpu_seconds_total", COUNTER, "CPU time of this process."),
+    Metric("process_resident_memory_bytes", GAUGE, "Resident memory of this process."),
+    Metric("process_virtual_memory_bytes", GAUGE, "Virtual memory of this process."),
+    Metric("process_start_time_seconds", GAUGE, "When this process started."),
+    Metric("process_open_fds", GAUGE, "Open file descriptors of this process."),
+    Metric("process_max_fds", GAUGE, "How many it may open."),
+)  # fmt: skip

@@ -1,0 +1,313 @@
+"""What is on each page: functions of an `Observation`, without I/O. The templates only lay it out.
+
+Every part names the command line that shows the same numbers. Long lists are cut into pages.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from sparklog.client.chain_tail import ChainTail
+from sparklog.client.topic_description import TopicDescription, describe_topic
+from sparklog.coordinator.activity import rates
+from sparklog.coordinator.observation import Observation
+from sparklog.coordinator.page.charts import Chart, chart
+from sparklog.coordinator.page.words import span
+from sparklog.core.cluster_findings import failed_jobs, stale_snapshot
+from sparklog.core.errors import SparklogError
+from sparklog.core.plan import topic_of
+from sparklog.core.readable import counted
+from sparklog.core.records import JobRan
+from sparklog.core.replica_status import ReplicaStatus, replica_statuses
+from sparklog.core.replication_health import (
+    is_offline,
+    is_under_min_isr,
+    is_under_replicated,
+    replication_health,
+)
+from sparklog.core.state import ClusterState, Partition, Store, Topic
+from sparklog.storage.open_store import join_url
+
+T = TypeVar("T")
+
+ROWS: Final = 100  # on one page
+TOPICS_AT_FIRST: Final = 15  # on the overview
+SENTENCES: Final = 15  # of what is wrong, and of remarks
+LATE_MS: Final = 1_000  # an event loop that is later than this has too much to do
+REPORT_CHARACTERS: Final = 20_000
+_CHARTS: Final = ((60, 1), (120, 1), (300, 5), (600, 5))  # how long a chart lasts, and one point of it; seconds
+
+
+class Health(msgspec.Struct, frozen=True):
+    """What is wrong, and what is only worth a remark; `more` sentences of each are left out."""
+
+    wrong: list[str]
+    remarks: list[str]
+    more_wrong: int
+    more_remarks: int
+
+    @property
+    def verdict(self) -> str:
+        """In a few words."""
+        count = len(self.wrong) + self.more_wrong
+        if count:
+            return f"{counted(count, 'thing')} {'is' if count == 1 else 'are'} wrong"
+        remarks = len(self.remarks) + self.more_remarks
+        return f"All is well, with {counted(remarks, 'remark')}" if remarks else "All is well"
+
+
+class Lead(msgspec.Struct, frozen=True):
+    """Who leads, in words. `link` is the page of the process that leads, if this one does not."""
+
+    text: str
+    leads: bool
+    link: str
+
+
+class Listed(msgspec.Struct, Generic[T], frozen=True):
+    """One page of a list. Pages count from 1."""
+
+    rows: list[T]
+    total: int
+    page: int
+    pages: int
+
+    @property
+    def first(self) -> int:
+        """The number of the first row, from 1."""
+        return (self.page - 1) * ROWS + 1
+
+
+class TopicRow(msgspec.Struct, frozen=True):
+    """A topic in a list, and its state in a word."""
+
+    name: str
+    partitions: int
+    replicas: int
+    records: int
+    size_bytes: int
+    condition: str
+
+
+class PartitionRow(msgspec.Struct, frozen=True):
+    """A partition with its replicas, and its state in a word."""
+
+    partition: Partition
+    replicas: list[ReplicaStatus]
+    condition: str
+
+
+class StoreRow(msgspec.Struct, frozen=True):
+    """A store. `heard_ms_ago`: None if this process does not know."""
+
+    store: Store
+    url: str
+    condition: str
+    replicas: int
+    leaders: int
+    behind: int
+    lag_records: int
+    heard_ms_ago: int | None
+
+
+class JobRow(msgspec.Struct, frozen=True):
+    """The last run of a job; `report` is indented JSON."""
+
+    run: JobRan
+    report: str
+
+
+# ---- pages ------------------------------------------------------------------------------------------
+
+
+def overview(seen: Observation, tail: ChainTail | SparklogError) -> dict[str, Any]:
+    """The first page: what is wrong, the numbers, and the beginning of each list."""
+    state, counts = seen.state, seen.replicas
+    rows = _topic_rows(state, _first_topics(state))
+    return {
+        "health": health(seen),
+        "counts": counts,
+        "topics": rows,
+        "topics_total": len(state.topics),
+        "stores": store_rows(seen),
+        "jobs": job_rows(state),
+        "charts": charts(seen),
+        "tail": tail,
+    }
+
+
+def topics(seen: Observation, find: str, page: int) -> dict[str, Any]:
+    """All topics by name, or those whose names contain `find`."""
+    names = sorted(name for name in seen.state.topic_ids if find.lower() in name.lower())
+    cut = listed(names, page)
+    chosen = [topic for name in cut.rows if (topic := seen.state.topic_named(name)) is not None]
+    rows = Listed(_topic_rows(seen.state, chosen), cut.total, cut.page, cut.pages)
+    return {"topics": rows, "find": find}
+
+
+def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
+    """One topic with its partitions. Raises UnknownTopicOrPartition."""
+    state = seen.state
+    described: TopicDescription = describe_topic(state, name)
+    min_isr = state.topic_config(topic_of(state, name)).min_insync_replicas
+    cut = listed(described.partitions, page)
+    rows = [
+        PartitionRow(partition, list(replica_statuses(state, partition)), _condition(partition, min_isr))
+        for partition in cut.rows
+    ]
+    return {
+        "topic": described,
+        "partitions": Listed(rows, cut.total, cut.page, cut.pages),
+        "config": [(key, value, origin) for key, (value, origin) in described.config.items() if origin != "default"],
+        "quoted": shlex.quote(name),
+        "stores": sorted({store for row in rows for store in row.partition.replication.replicas}),
+    }
+
+
+def stores(seen: Observation) -> dict[str, Any]:
+    """The stores with their agents."""
+    return {"stores": store_rows(seen)}
+
+
+def chain(seen: Observation, tail: ChainTail | SparklogError) -> dict[str, Any]:
+    """The newest entries, and the state in numbers."""
+    return {"tail": tail, "charts": charts(seen)}
+
+
+def jobs(seen: Observation) -> dict[str, Any]:
+    """The last runs of all jobs, with their reports."""
+    return {"jobs": job_rows(seen.state)}
+
+
+# ---- parts ------------------------------------------------------------------------------------------
+
+
+def lead(seen: Observation) -> Lead:
+    """Who leads, as far as this process knows."""
+    known = seen.state.coordinator
+    if seen.leads:
+        return Lead(f"This process, {seen.name}, leads with epoch {known.epoch}.", True, "")
+    if known.in_force:
+        link = known.address if known.address.startswith(("http://", "https://")) else ""
+        return Lead(f"This process stands by: {known.name} leads with epoch {known.epoch}.", False, link)
+    return Lead("No process coordinates the cluster at the moment: each client commits by itself.", False, "")
+
+
+def health(seen: Observation) -> Health:
+    """What is wrong as far as this process knows. It asks no store: sparklog cluster health does."""
+    replication = replication_health(seen.state)
+    wrong = [*replication.wrong, *failed_jobs(seen.state)]
+    if seen.leads:
+        wrong += stale_snapshot(seen.entries_since_snapshot)  # a standby does not hear of the snapshots of others
+    if seen.queued >= seen.queued_max:
+        wrong.append(f"{counted(seen.queued, 'command')} wait, which is queued.max.requests: further ones are refused")
+    late_ms = max((sample.lag_ms for sample in seen.samples[-60:]), default=0)
+    remarks = list(replication.remarks)
+    if late_ms > LATE_MS:
+        remarks.append(f"the event loop of this process was late by {late_ms / 1000:.1f} s in the last minute")
+    return Health(wrong[:SENTENCES], remarks[:SENTENCES], len(wrong[SENTENCES:]), len(remarks[SENTENCES:]))
+
+
+def charts(seen: Observation) -> list[Chart]:
+    """What this process has committed in the last minutes."""
+    seconds, every = next((chart for chart in _CHARTS if len(seen.samples) <= chart[0]), _CHARTS[-1])
+    found = rates(seen.samples, every)
+    series = (
+        ("Commits", "entries per second", [rate.entries for rate in found]),
+        ("Commands", "per second", [rate.commands for rate in found]),
+        ("Group size", "commands per entry", [rate.group for rate in found]),
+    )
+    tail = "sparklog chain tail"
+    return [chart(title, unit, tail, values, seconds // every, seconds) for title, unit, values in series]
+
+
+def store_rows(seen: Observation) -> list[StoreRow]:
+    """The stores by name."""
+    rows = []
+    for store in sorted(seen.state.stores.values(), key=lambda store: store.store):
+        on = seen.replicas.stores[store.store]
+        rows.append(
+            StoreRow(
+                store,
+                join_url(seen.metadata, store.url),
+                store.condition,
+                on.replicas,
+                on.leaders,
+                on.behind,
+                on.lag_records,
+                seen.heard_ms_ago.get(store.store),
+            )
+        )
+    return rows
+
+
+def job_rows(state: ClusterState) -> list[JobRow]:
+    """The last run of each job, the newest first."""
+    runs = sorted(state.jobs.values(), key=lambda run: run.ended_ms, reverse=True)[:ROWS]
+    return [JobRow(run, _indented(run.report)) for run in runs]
+
+
+def listed(rows: Sequence[T], page: int) -> Listed[T]:
+    """The page of the list with this number, or the nearest that there is."""
+    pages = max(1, -(-len(rows) // ROWS))
+    page = min(max(page, 1), pages)
+    return Listed(list(rows[(page - 1) * ROWS : page * ROWS]), len(rows), page, pages)
+
+
+def late(seen: Observation) -> str:
+    """How old what a process that does not lead shows may be."""
+    return span(seen.session_ms // 3)
+
+
+def _first_topics(state: ClusterState) -> list[Topic]:
+    """The topics with a partition that is not well, then the others by name."""
+    ill: set[int] = set()
+    for partition in state.partitions.values():
+        value = partition.replication
+        if value.leader is None or value.isr != value.replicas:
+            ill.add(partition.topic_id)
+    return sorted(state.topics.values(), key=lambda topic: (topic.topic_id not in ill, topic.name))[:TOPICS_AT_FIRST]
+
+
+def _topic_rows(state: ClusterState, chosen: Sequence[Topic]) -> list[TopicRow]:
+    rows = []
+    for topic in chosen:
+        partitions = state.partitions_of(topic)
+        min_isr = state.topic_config(topic).min_insync_replicas
+        worst = min((_condition(partition, min_isr) for partition in partitions), key=_ORDER.index)
+        rows.append(
+            TopicRow(
+                topic.name,
+                len(partitions),
+                len(partitions[0].replication.replicas),
+                sum(partition.records for partition in partitions),
+                sum(partition.size_bytes for partition in partitions),
+                worst,
+            )
+        )
+    return rows
+
+
+_ORDER: Final = ("offline", "under min ISR", "under-replicated", "in sync")
+
+
+def _condition(partition: Partition, min_isr: int) -> str:
+    value = partition.replication
+    if is_offline(value):
+        return "offline"
+    if is_under_min_isr(value, min_isr):
+        return "under min ISR"
+    return "under-replicated" if is_under_replicated(value) else "in sync"
+
+
+def _indented(report: str) -> str:
+    try:
+        text = msgspec.json.format(report.encode(), indent=2).decode()
+    except msgspec.DecodeError:
+        text = report
+    left = len(text) - REPORT_CHARACTERS
+    return text if left <= 0 else f"{text[:REPORT_CHARACTERS]}\n… and {counted(left, 'more character')}"

@@ -1,0 +1,43 @@
+"""Numbers and times as the pages show them."""
+
+from __future__ import annotations
+
+from sparklog.core.readable import amount, point_in_time
+
+_STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+def number(value: float | None) -> str:
+    """1,234,567; 12.3; - for none."""
+    if value is None:
+        return "-"
+    if isinstance(value, int) or value == int(value):
+        return f"{int(value):,}"
+    return f"{value:,.1f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def size(size_bytes: int | None) -> str:
+    """12.3 MiB."""
+    return "-" if size_bytes is None else amount(size_bytes)
+
+
+def ago(at_ms: int, now_ms: int) -> str:
+    """5 min ago; in 3 h."""
+    passed_ms = now_ms - at_ms
+    length = span(abs(passed_ms))
+    if length == "0 s":
+        return "now"
+    return f"{length} ago" if passed_ms > 0 else f"in {length}"
+
+
+def span(length_ms: int) -> str:
+    """A length of time in its largest unit, rounded down: 5 min."""
+    for unit_ms, unit in _STEPS:
+        if length_ms >= unit_ms:
+            return f"{length_ms // unit_ms} {unit}"
+    return "0 s"
+
+
+def exact_time(at_ms: int) -> str:
+    """2026-01-31T23:59:59.000Z."""
+    return point_in_time(at_ms)

@@ -1,0 +1,30 @@
+"""Take a sample of a coordinator each second, while it serves: for the charts, and for how late its event loop is."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sparklog.coordinator.activity import Sample
+from sparklog.coordinator.service import Service
+from sparklog.host.clock import Clock, SystemClock
+
+EVERY_MS = 1_000
+
+
+async def sampling(service: Service, clock: Clock | None = None) -> None:
+    """Take samples until this is cancelled."""
+    clock = clock or SystemClock()
+    lag_ms = 0
+    while True:
+        take_sample(service, clock.now_ms(), lag_ms)
+        due_ms = clock.monotonic_ms() + EVERY_MS
+        await asyncio.sleep(EVERY_MS / 1000)
+        lag_ms = max(0, clock.monotonic_ms() - due_ms)
+
+
+def take_sample(service: Service, now_ms: int, lag_ms: int) -> None:
+    """Take one sample, and count what has become of ISRs and leaders."""
+    counts = service.commit_counts()
+    commands = sum(size * times for size, times in counts.group_sizes.items())
+    service.activity.samples.append(Sample(now_ms, counts.entries, commands, service.control.queued, lag_ms))
+    service.activity.observe(service.follower.state)

@@ -1,0 +1,72 @@
+"""The guards of what a coordinator shows: the text of others is no script, and strangers read nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_PAGES = "tests/coordinator/test_pages.py::"
+_METRICS = "tests/coordinator/test_metrics.py::"
+
+GUARDS: Final[tuple[Guard, ...]] = (
+    Guard(
+        "page-escape",
+        "Names and values of users are text on a page.",
+        "sparklog/coordinator/page/routes.py",
+        "        autoescape=True,",
+        "        autoescape=False,",
+        (f"{_PAGES}test_names_and_values_of_others_are_text",),
+    ),
+    Guard(
+        "page-leader-link",
+        "The page links to the leader only by HTTP: the address is what its process has claimed.",
+        "sparklog/coordinator/page/views.py",
+        'link = known.address if known.address.startswith(("http://", "https://")) else ""',
+        "link = known.address",
+        (f"{_PAGES}test_names_and_values_of_others_are_text",),
+    ),
+    Guard(
+        "host-names",
+        "A request under a name of somebody else is refused (DNS rebinding).",
+        "sparklog/coordinator/gate.py",
+        "        if name not in self._hosts and not _is_loopback(name):",
+        "        if False:",
+        (f"{_PAGES}test_only_requests_under_a_name_of_this_coordinator_are_answered",),
+    ),
+    Guard(
+        "page-policy",
+        "A page loads and runs only what the coordinator serves, and nobody frames it.",
+        "sparklog/coordinator/page/routes.py",
+        "        \"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \"",
+        "        \"img-src 'self'; \"",
+        (f"{_PAGES}test_pages_load_nothing_from_elsewhere_and_their_parts_are_there",),
+    ),
+    Guard(
+        "metrics-routes",
+        "Paths of strangers make no new series.",
+        "sparklog/coordinator/request_counts.py",
+        'self._paths.get(scope.get("endpoint"), OTHER), status',
+        'scope["path"], status',
+        (f"{_METRICS}test_commits_and_refusals_are_counted",),
+    ),
+    Guard(
+        "metrics-jobs",
+        "The number of series does not grow with the names that jobs were given.",
+        "sparklog/coordinator/metrics.py",
+        "key=lambda run: run.ended_ms)[-MOST_JOBS:]",
+        "key=lambda run: run.ended_ms)",
+        (f"{_METRICS}test_names_of_jobs_are_escaped_and_few",),
+    ),
+    Guard(
+        "tail-ignored",
+        "What a fenced coordinator wrote is not shown as if it counted.",
+        "sparklog/chain/ignored_entries.py",
+        "        if is_fenced(known, entry.author):",
+        "        if False:",
+        (
+            "tests/chain/test_ignored_entries.py::test_the_same_entries_count_as_in_a_replay",
+            "tests/cli/test_chain.py::test_what_a_fenced_coordinator_wrote_is_shown_as_ignored",
+        ),
+    ),
+)
