@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from sparklog.cli.job_runner import JOB_COMMAND, job_runner
 from sparklog.cli.output import connect, done, ending, now_ms, print_json
 from sparklog.cli.settings import settings
 from sparklog.core.errors import InvalidInput
@@ -13,7 +14,10 @@ from sparklog.core.readable import point_in_time
 from sparklog.host.streams import flush, print_to
 
 EPILOG = ending(
-    "sparklog coordinator", "sparklog coordinator --listen 127.0.0.1:7400", "sparklog coordinator resign --force"
+    "sparklog coordinator",
+    "sparklog coordinator --listen 127.0.0.1:7400",
+    "sparklog coordinator --job-command 'spark-submit jobs/{job}.py --cluster {cluster} --report {report}'",
+    "sparklog coordinator resign --force",
 )
 
 app = typer.Typer(invoke_without_command=True, epilog=EPILOG)
@@ -25,11 +29,13 @@ def run(
     listen: str = typer.Option(
         "127.0.0.1:0", "--listen", metavar="HOST:PORT", help="Where to serve. With port 0 the system chooses one."
     ),
+    job_command: str | None = JOB_COMMAND,
 ) -> None:
     """Coordinate the cluster: commit for everybody who uses it, or stand by until the process that does is silent.
 
     From then on clients, jobs and agents send their commands to the one that leads. SIGTERM and Ctrl-C stop it cleanly:
-    it resigns, then another one leads, or the cluster is embedded again.
+    it resigns, then another one leads, or the cluster is embedded again. The one that leads runs roll and retention
+    (log.retention.check.interval.ms) and vacuum (vacuum.interval.ms).
     """
     if context.invoked_subcommand is not None:
         return
@@ -37,6 +43,7 @@ def run(
     from sparklog.coordinator.service import Service
     from sparklog.core.config.cluster import effective_cluster
 
+    runner = job_runner(job_command)
     host, port = _host_and_port(listen)
     with connect() as cluster, listening(host, port) as listener:
         connection = cluster.connection
@@ -50,6 +57,7 @@ def run(
             session_ms=config.broker_session_timeout_ms,
             queued_max=config.queued_max_requests,
             say=_show,
+            jobs=None if runner is None else runner(connection.url),
         )
         serve(service, listener, lambda: _show("serving", address))
 

@@ -18,6 +18,7 @@ from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import jittered
 from sparklog.wire.errors import ErrorReply, raised
+from sparklog.wire.jobs import JOBS, JobsReply, JobStanding
 from sparklog.wire.messages import (
     CLUSTER,
     CONTENT_TYPE,
@@ -35,6 +36,7 @@ FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 1_000.0
 
 _encoder = msgspec.msgpack.Encoder()
 _reply_decoder = msgspec.msgpack.Decoder(SubmitReply)
+_jobs_decoder = msgspec.msgpack.Decoder(JobsReply)
 _error_decoder = msgspec.msgpack.Decoder(ErrorReply)
 
 
@@ -106,6 +108,15 @@ class Coordinated(Committer):
         if state.coordinator.in_force:
             self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), 0)
 
+    def jobs(self) -> tuple[JobStanding, ...]:
+        """What the coordinator in force says of the jobs that it schedules. Raises TryAgain, and what it answers."""
+        known = self.follower.state.coordinator
+        answer = self._request(known, "GET", JOBS, None, 0)
+        try:
+            return _jobs_decoder.decode(answer).jobs
+        except msgspec.DecodeError as broken:
+            raise _unreadable(known, broken) from broken
+
     def _send(self, known: Coordinator, submission: Submission, timeout_ms: int) -> CommandResult:
         """One request. Raises what the coordinator answers, and _NoReply."""
         state = self.follower.state
@@ -118,13 +129,16 @@ class Coordinated(Committer):
 
     def _post(self, known: Coordinator, path: str, request: msgspec.Struct, timeout_ms: int) -> bytes:
         """The body of the reply. Raises what the coordinator answers, and _NoReply."""
+        return self._request(known, "POST", path, _encoder.encode(request), timeout_ms)
+
+    def _request(self, known: Coordinator, method: str, path: str, body: bytes | None, timeout_ms: int) -> bytes:
         if self._pool is None:
             self._pool = urllib3.PoolManager(maxsize=32, retries=False)
         try:
             answer = self._pool.request(
-                "POST",
+                method,
                 known.address + path,
-                body=_encoder.encode(request),
+                body=body,
                 headers={"content-type": CONTENT_TYPE},
                 timeout=urllib3.Timeout(connect=CONNECT_S, read=(timeout_ms + GRACE_MS) / 1000),
             )

@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from sparklog.coordinator.exchange import Decoders, decoded, exchange
 from sparklog.coordinator.service import Service
+from sparklog.wire.jobs import JOBS, JobsReply
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
 _submit_request = Decoders(SubmitRequest)
@@ -30,10 +31,14 @@ def _commits(service: Service) -> list[Route]:
     async def cluster(request: Request) -> ClusterReply:
         return service.cluster()
 
+    async def jobs(request: Request) -> JobsReply:
+        return service.jobs()
+
     return [
         Route(SUBMIT, exchange(submit), methods=["POST"]),
         Route(HEARTBEAT, exchange(heartbeat), methods=["POST"]),
         Route(CLUSTER, exchange(cluster), methods=["GET"]),
+        Route(JOBS, exchange(jobs), methods=["GET"]),
     ]
 
 

@@ -15,6 +15,7 @@ from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.leadership import Leadership
+from sparklog.coordinator.scheduling import Scheduling
 from sparklog.coordinator.watching import Watching
 from sparklog.core.commands import (
     AgentDown,
@@ -31,6 +32,8 @@ from sparklog.core.readable import counted
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
+from sparklog.maintenance.scheduler import JobRunner
+from sparklog.wire.jobs import JobsReply
 from sparklog.wire.messages import ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
 THREADS = 16  # requests to the metadata store at once
@@ -42,6 +45,7 @@ class Service:
     """A coordinator of the cluster that `follower` follows. `address` is where clients reach it.
 
     `queued_max`: commands that may wait at once; further ones are refused, so that memory and delays stay bounded.
+    `jobs` runs the jobs that are due while this process leads; None: it runs none.
     All methods are to be called in one event loop.
     """
 
@@ -55,6 +59,7 @@ class Service:
         queued_max: int,
         say: Say,
         clock: Clock | None = None,
+        jobs: JobRunner | None = None,
     ) -> None:
         self.follower = follower
         self.metadata = metadata
@@ -63,6 +68,7 @@ class Service:
         self.queued = 0
         self._say = say
         self._clock = clock or SystemClock()
+        self.schedule = Scheduling(follower, jobs, say, self._clock)
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
         self._commits: CommitLoop | None = None  # while this process leads
         self._watching: Watching | None = None  # while this process leads
@@ -110,6 +116,12 @@ class Service:
         state = self.follower.state
         return ClusterReply(state.chain_id, self.metadata, EntryNumber(state.n), state.coordinator)
 
+    def jobs(self) -> JobsReply:
+        """Where the jobs are that this process schedules. Raises NotController."""
+        if not self.leads:
+            raise self._not_leading()
+        return JobsReply(EntryNumber(self.follower.head.n), self.schedule.standing())
+
     # ---- leading --------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -123,7 +135,9 @@ class Service:
             if read_ms is not None:
                 await self._watch(asked_ms, read_ms)
             await self._wait(self.leadership.next_look_ms(self._clock.monotonic_ms()) if claim is None else None)
+        self.schedule.end()
         await self._resign()
+        await self.schedule.close()
         self._threads.shutdown()
 
     def stop(self) -> None:
@@ -146,6 +160,7 @@ class Service:
         if led and not self.leads:
             self._say("stands-by", f"this process leads no more: {self._not_leading().message}")
             self._commits = self._watching = None
+            self.schedule.end()
         return read_ms
 
     async def _claim(self, claim: ClaimCoordination) -> bool:
@@ -164,6 +179,7 @@ class Service:
             return False
         if commits is not self._commits:
             self._watching = Watching(self.leadership.session_ms)
+            self.schedule.begin()
             self._say("leads", f"this process coordinates the cluster, with epoch {claim.epoch}")
         self._commits = commits
         self.leadership.observe(self.follower.state.coordinator, self._clock.monotonic_ms())

@@ -1,6 +1,7 @@
-"""The config file of a process (conf/sparklog.toml): the cluster's address, and the settings of its stores.
+"""The config file of a process (conf/sparklog.toml): the cluster's address, how jobs are run, the settings of stores.
 
     cluster = "s3://bucket/prefix"
+    job_command = "spark-submit jobs/{job}.py --cluster {cluster} --report {report}"
 
     [storage.metadata]
     endpoint_url = "http://127.0.0.1:9000"
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +23,7 @@ from sparklog.core.config.storage import StorageSettings, storage_settings
 from sparklog.core.errors import InvalidOption
 
 CONFIG_VARIABLE: Final = "SPARKLOG_CONFIG"
-_KEYS: Final = ("cluster", "storage")
+_KEYS: Final = ("cluster", "job_command", "storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class ConfigFile:
 
     cluster: str | None
     storage: StorageSettings
+    job_command: str | None = None
 
 
 def read_config_file(path: str, named_by: str) -> ConfigFile:
@@ -46,16 +49,22 @@ def read_config_file(path: str, named_by: str) -> ConfigFile:
     for key in tables:
         if key not in _KEYS:
             raise InvalidOption(f"{where}: wanted {', '.join(_KEYS)}, found {key!r}{did_you_mean(key, _KEYS)}")
-    address = tables.get("cluster")
-    if address is not None and (not isinstance(address, str) or not address):
-        raise InvalidOption(f'{where}: wanted cluster = "URL", found {address!r}')
-    return ConfigFile(address, _storage(tables.get("storage", {}), where))
+    address = _text(tables, "cluster", '"URL"', where)
+    job_command = _text(tables, "job_command", '"local", "none" or a command', where)
+    return ConfigFile(address, _storage(tables.get("storage", {}), where), job_command)
 
 
 def settings_here(given: StorageSettings) -> StorageSettings:
     """The settings that apply in this process: `given` takes precedence over the file that SPARKLOG_CONFIG names."""
     path = os.environ.get(CONFIG_VARIABLE)
     return given.over(read_config_file(path, CONFIG_VARIABLE).storage) if path else given
+
+
+def _text(tables: Mapping[str, Any], key: str, wanted: str, where: str) -> str | None:
+    value = tables.get(key)
+    if value is not None and (not isinstance(value, str) or not value):
+        raise InvalidOption(f"{where}: wanted {key} = {wanted}, found {value!r}")
+    return value
 
 
 def _storage(tables: Any, where: str) -> StorageSettings:
