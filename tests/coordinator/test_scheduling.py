@@ -98,7 +98,7 @@ def with_schedule(cluster: Cluster, work: Callable[[Scheduling, HeldJobs, Said],
     asyncio.run(run())
 
 
-# M: N-06
+# M: N-06 R-06
 def test_errors_are_said_and_shown_and_the_other_jobs_go_on(cluster: Cluster) -> None:
     ran(cluster, "vacuum", 0)
 
