@@ -92,6 +92,7 @@ def with_schedule(cluster: Cluster, work: Callable[[Scheduling, HeldJobs, Said],
         try:
             await work(schedule, jobs, said)
         finally:
+            jobs.may_stop.set()
             await schedule.close()
         assert jobs.running == []
 

@@ -109,7 +109,7 @@ STUBBORN = """
 import signal, socket, subprocess, sys
 held = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 held.set_inheritable(True)
-ignore = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
+ignore = "import signal as s; s.signal(s.SIGTERM, s.SIG_IGN); s.alarm(60); print(flush=True); s.pause()"
 child = subprocess.Popen([sys.executable, "-c", ignore], close_fds=False, stdout=subprocess.PIPE)
 child.stdout.readline()
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -130,6 +130,7 @@ def test_a_job_is_stopped_with_all_that_it_started(monkeypatch: pytest.MonkeyPat
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
+            held.settimeout(15)
             assert held.recv(1) == b"", "something that it started is still there"
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -137,7 +138,7 @@ def test_a_job_is_stopped_with_all_that_it_started(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_job_that_takes_too_long_is_stopped() -> None:
-    end = end_of(python("import signal; signal.pause()", "{job}", "{cluster}"), longest_run_ms=100)
+    end = end_of(python("import time; time.sleep(20)", "{job}", "{cluster}"), longest_run_ms=100)
     assert end == JobEnd(error="it took longer than 100 ms, and was stopped", broke_off=True)
 
 
@@ -163,7 +164,7 @@ def test_a_job_ends_with_whoever_began_it() -> None:
         sys.executable,
         "-c",
         "import sparklog.maintenance.job_child as child, threading\n"
-        "child.job_named = lambda name: lambda cluster: threading.Event().wait()\n"
+        "child.job_named = lambda name: lambda cluster: threading.Event().wait(20)\n"
         "child.main(['roll', '', ''])",
     ]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as child:
