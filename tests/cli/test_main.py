@@ -67,7 +67,7 @@ def test_the_verbs_are_those_of_this_version() -> None:
         *(f"replica {verb}" for verb in ("list", "move", "elect")),
         *("produce", "consume", "agent", "segment list", "segment dump", "coordinator", "coordinator resign"),
         *("chain tail", "chain state", "chain snapshot", "chain write"),
-        *("job roll", "job retention", "job vacuum", "job replication", "job status"),
+        *("job roll", "job retention", "job vacuum", "job replication", "job run-all", "job status"),
     }
 
 

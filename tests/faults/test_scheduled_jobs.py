@@ -76,7 +76,7 @@ def test_a_leader_killed_in_the_middle_of_a_roll_takes_it_along_and_the_next_one
         first.kill()
         assert rolling.recv(1) == b"", "the roll ended with the coordinator that began it"
     assert log.segments("t", 0) == sliced
-    assert log.cluster.connection.follower.catch_up().state.jobs == {}
+    assert "roll" not in log.cluster.connection.follower.catch_up().state.jobs
     second.wait_for("leads")
     log.append("t", 0, 5)
     run = wait_for_run(log.cluster, "roll")
@@ -102,7 +102,7 @@ def test_a_coordinator_that_is_stopped_stops_its_job_first_and_hands_over(
         assert rolling.recv(1) == b""
     state = log.cluster.connection.follower.catch_up().state
     assert not state.coordinator.in_force
-    assert state.jobs == {}
+    assert "roll" not in state.jobs
     log.check()
 
 
@@ -117,8 +117,9 @@ def test_why_a_job_failed_and_when_it_comes_again_is_shown(
     monkeypatch.setenv("SPARKLOG_JOB_COMMAND", f"{failing} {{job}} {{cluster}}")
     leader = coordinators.start()
     error = "it ended with exit code 1 and without a report: no such queue"
-    assert leader.wait_for("error") == f"roll: {error}"
-    assert leader.wait_for("error") == f"retention: {error}"
+    said: set[str] = set()
+    while not said >= {f"roll: {error}", f"retention: {error}"}:
+        said.add(leader.wait_for("error"))
     assert run_command_line(["job", "status", "--cluster", leader.address, "--format", "json"]) == 5
     rows = {row["job"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["roll"]["error"] == rows["retention"]["error"] == error
