@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test campaign guards sim soak lint bench docs format lock clean java
+.PHONY: help setup demo demo-cluster test campaign guards sim soak lint bench docs format lock clean java
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -15,13 +15,16 @@ export PYSPARK_PYTHON
 unexport SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_DRIVER_PYTHON_OPTS
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: java $(READY) ## the environment in .venv, from the lock files
 
 demo: setup ## real data through a log, on disk, or STORE=s3|hdfs (a server is started), or STORE=s3://bucket/prefix
 	@STORE=$(STORE) $(if $(filter s3 hdfs,$(STORE)),$(BIN)/python -m tests.servers.run_with $(STORE)) \
 		$(BIN)/python examples/demo.py $(ARGS)
+
+demo-cluster: setup ## three coordinators, three agents and scheduled jobs on this machine; the leader is killed (ARGS=--stay)
+	@$(BIN)/python examples/demo_cluster.py $(ARGS)
 
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) $(TESTS)

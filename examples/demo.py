@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from flights import FLIGHTS, IN_JANUARY, WITHOUT_TAIL_NUMBER, Flights, unpack
 from log_picture import LogView, Panel, draw, look_at
+from steps import PROJECT, CheckFailed, Steps, environment
 from three_stores import third_act
 
 import sparklog
@@ -37,7 +38,6 @@ from sparklog.core.errors import OffsetOutOfRange, SparklogError
 from sparklog.core.readable import counted
 from sparklog.storage.object_store import ObjectStore
 
-PROJECT = Path(__file__).resolve().parents[1]
 TOPIC = "flights"
 PARTITIONS = 6
 SEGMENT_BYTES = 64 << 10  # small, so that a month is several segments of each partition
@@ -51,31 +51,14 @@ YEAR_MS = 365 * 24 * 3_600_000
 NOISE = ("WARNING: Using incubator modules", "Using Spark's default log4j profile")
 
 
-class CheckFailed(Exception):
-    """A step gave another result than it must."""
-
-
-class Demo:
+class Demo(Steps):
     """One run in `folder`, with the cluster at `url`."""
 
     def __init__(self, folder: Path, url: str, started: float) -> None:
+        super().__init__(started)
         self.folder = folder
-        self.started = started
         self.url = url
-        self.environment = _environment()
-
-    def say(self, line: str) -> None:
-        """Print a line with the time since the start."""
-        print(f"[{time.monotonic() - self.started:5.1f} s] {line}", flush=True)
-
-    def detail(self, line: str) -> None:
-        """Print a line that belongs to the previous one."""
-        print(f"          {line}", flush=True)
-
-    def check(self, what: str, found: object, wanted: object) -> None:
-        """Raise CheckFailed unless they are equal."""
-        if found != wanted:
-            raise CheckFailed(f"{what}: wanted {wanted}, found {found}")
+        self.environment = environment()
 
     # ---- the steps ------------------------------------------------------------------------------
 
@@ -285,16 +268,6 @@ class Demo:
             raise CheckFailed(f"jobs/{name}.py: wanted exit code 0, found {process.returncode}")
         done: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
         return done
-
-
-def _environment() -> dict[str, str]:
-    """The environment of this process, but with this Python's own Spark first, and quiet."""
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    environment["SPARK_CONF_DIR"] = str(PROJECT / "conf")
-    environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return environment
 
 
 @contextmanager

@@ -119,7 +119,7 @@ class _ThirdAct:
         self.demo.say("3 partitions, RF 3, min.insync.replicas=2; each store leads one partition")
 
     def followers_fetch(self, cluster: Cluster, rows: Sequence[Row]) -> None:
-        table = _table(rows)
+        table = as_records(rows)
         partitions = partitions_of(3)(table["key"].combine_chunks())
         table = table.append_column("partition", pa.array(partitions, pa.int32()))
         for partition in range(3):
@@ -197,7 +197,7 @@ class _ThirdAct:
         )
 
     def write_without_it(self, cluster: Cluster, rows: Sequence[Row]) -> None:
-        cluster.append(TOPIC, _table(rows))
+        cluster.append(TOPIC, as_records(rows))
         self.demo.say(
             f"{len(rows):,} more flights with acks=all: two stores in sync are enough for min.insync.replicas=2"
         )
@@ -340,7 +340,7 @@ def _replications(state: ClusterState) -> list[Replication]:
     return [each.replication for each in state.partitions_of(topic)]
 
 
-def _table(rows: Sequence[Row]) -> pa.Table:
+def as_records(rows: Sequence[Row]) -> pa.Table:
     """Flights as records: keys and times as jobs/produce.py makes them here, values as JSON."""
     return pa.table(
         {

@@ -44,8 +44,8 @@ ROWS = {
     "R-04": Row("objects are deleted after a delay; readers with an older plan go on"),
     "R-05": Row("DeleteRecords moves the log start", "the command for users, and the refusal for compacted topics"),
     "R-06": Row(
-        "retention, like roll and vacuum, is a Spark job over all topics; an error stops no other partition; --dry-run",
-        "a schedule of its own",
+        "retention, like roll and vacuum, is a scheduled Spark job over all topics; an error stops no other partition; "
+        "--dry-run"
     ),
     "C-01": Row("after compaction the last value of each key is there"),
     "C-02": Row("what is compacted, and when"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from sparklog.cli.job_runner import JOB_COMMAND, job_runner
 from sparklog.cli.output import connect, done, ending, now_ms, print_json
 from sparklog.cli.settings import settings
 from sparklog.core.errors import InvalidInput
@@ -19,6 +20,7 @@ EPILOG = ending(
     "sparklog coordinator --listen 0.0.0.0:7400 --advertise https://log.example.org:7400 "
     "--tls-certificate tls.crt --tls-key tls.key --access access.toml",
     "sparklog coordinator token loader --right write:orders",
+    "sparklog coordinator --job-command 'spark-submit jobs/{job}.py --cluster {cluster} --report {report}'",
     "sparklog coordinator resign --force",
 )
 
@@ -66,11 +68,13 @@ def run(
         envvar="SPARKLOG_AUDIT",
         help="Where a line of JSON for each command goes; - is stderr, the default with --access.",
     ),
+    job_command: str | None = JOB_COMMAND,
 ) -> None:
     """Coordinate the cluster: commit for everybody who uses it, or stand by until the process that does is silent.
 
     From then on clients, jobs and agents send their commands to the one that leads. SIGTERM and Ctrl-C stop it cleanly:
-    it resigns, then another one leads, or the cluster is embedded again.
+    it resigns, then another one leads, or the cluster is embedded again. The one that leads runs roll and retention
+    (log.retention.check.interval.ms) and vacuum (vacuum.interval.ms).
     """
     if context.invoked_subcommand is not None:
         return
@@ -80,6 +84,7 @@ def run(
     from sparklog.coordinator.service import Service
     from sparklog.core.config.cluster import effective_cluster
 
+    runner = job_runner(job_command)
     host, port = _host_and_port(listen)
     if bool(tls_certificate) != bool(tls_key):
         raise InvalidInput("--tls-certificate and --tls-key go together, found one of them")
@@ -106,6 +111,7 @@ def run(
             session_ms=config.broker_session_timeout_ms,
             queued_max=config.queued_max_requests,
             say=_show,
+            jobs=None if runner is None else runner(connection.url),
         )
         serve(service, listener, protection, lambda: _show("serving", address))
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sparklog.cli.job_run import run_to_report
-from sparklog.cli.output import connect, ending, show_rows
+from sparklog.cli.job_runner import JOB_COMMAND
+from sparklog.cli.output import connect, ending, print_warning, show_rows
 from sparklog.cli.settings import settings
+from sparklog.core.errors import SparklogError
 
 if TYPE_CHECKING:
     from sparklog.core.records import JobRan
@@ -89,35 +91,64 @@ def replication(
     _run("replication", lambda **given: run_replication(stores=store, **given), topic, now, dry_run, report)
 
 
+@app.command(
+    "run-all",
+    epilog=ending(
+        "sparklog job run-all", "sparklog job run-all --every 300", "sparklog job run-all --every 60 --job replication"
+    ),
+)
+def run_all(
+    every: int | None = typer.Option(
+        None,
+        "--every",
+        metavar="SECONDS",
+        min=1,
+        help="Again and again, until SIGTERM or Ctrl-C. Vacuum still comes every vacuum.interval.ms, unless named.",
+    ),
+    job: list[str] = typer.Option(
+        [], "--job", metavar="NAME", help="Only this job; may be given several times. Default: roll, retention, vacuum."
+    ),
+    job_command: str | None = JOB_COMMAND,
+) -> None:
+    """Run the jobs of a cluster one after the other, roll first, or schedule them: for clusters without a coordinator.
+
+    A job that fails does not stop the others. Each runs in a process of its own, without Spark. Exit 1 if the last run
+    of one failed.
+    """
+    from sparklog.cli.job_schedule import run_jobs
+
+    run_jobs(job, every, job_command)
+
+
 @app.command(epilog=ending("sparklog job status", "sparklog job status --format json"))
 def status() -> None:
-    """Show how the last run of each job ended. Exit 5 if one failed."""
-    with connect() as cluster, cluster.connection.follower.current() as state:
-        runs = sorted(state.jobs.values(), key=lambda run: run.job)
-        rows = [_ran(run) for run in runs]
+    """Show how the last run of each job ended. Exit 5 if one failed.
+
+    With a coordinator also when it runs next, and why the last run broke off.
+    """
+    from sparklog.cli.job_schedule import scheduled, status_rows
+    from sparklog.wire.jobs import last_run
+
+    with connect() as cluster:
+        with cluster.connection.follower.current() as state:
+            runs = dict(state.jobs.items())
+        try:
+            jobs = scheduled(cluster.connection)
+        except SparklogError as error:
+            print_warning(f"the coordinator could not say when jobs are due: {error}")
+            jobs = None
+    rows = status_rows({name: last_run(run) for name, run in runs.items()}, jobs)
+    if settings.json:
+        rows = [{**row, "report": _report(runs.get(row["job"]))} for row in rows]
     show_rows(rows, empty="no job has run yet")
-    if any(run.failed_partitions for run in runs):
+    if any(run.failed_partitions for run in runs.values()) or any(job.error for job in jobs or ()):
         raise typer.Exit(5)
 
 
-def _ran(run: JobRan) -> dict[str, Any]:
-    """A run as a row; JSON has its whole report too."""
+def _report(run: JobRan | None) -> Any:
     import msgspec
 
-    row: dict[str, Any] = {"job": run.job, "started_ms": run.started_ms, "ended_ms": run.ended_ms}
-    row["failed"] = run.failed_partitions
-    report = msgspec.json.decode(run.report)
-    if settings.json:
-        return {**row, "report": report}
-    done, deleted = report["done"], report["deletion"]["done"]
-    return {
-        **row,
-        "objects": done["objects"],
-        "records": done["records"],
-        "done_bytes": done["bytes"],
-        "deleted": deleted["objects"],
-        "deleted_bytes": deleted["bytes"],
-    }
+    return None if run is None else msgspec.json.decode(run.report)
 
 
 def _run(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import typer
 
 from sparklog.core.errors import InvalidInput, InvalidOption
-from sparklog.storage.config_file import CONFIG_VARIABLE, read_config_file
+from sparklog.storage.config_file import CONFIG_VARIABLE, ConfigFile, read_config_file
 
 NAMES = ("--cluster", "--config", "--format")
 _FORMATS = ("table", "json")
@@ -74,16 +74,26 @@ class Settings:
 
         The file given by --config is always read, so that a mistake in it never goes unnoticed. Raises InvalidInput.
         """
-        given = self._given.get("--config")
-        in_given = read_config_file(given, "--config").cluster if given else None
-        url = self._given.get("--cluster") or in_given or os.environ.get("SPARKLOG_CLUSTER")
-        if not url and not given and (config_file := os.environ.get(CONFIG_VARIABLE)):
-            url = read_config_file(config_file, CONFIG_VARIABLE).cluster
+        url = self._first(self._given.get("--cluster"), "SPARKLOG_CLUSTER", lambda file: file.cluster)
         if not url:
             raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER (for example file:///path)")
         if url.startswith("memory:"):
             raise InvalidInput(f"{url} lives in one process and would end with this one: use file:///path")
         return url
+
+    def job_command(self, given: str | None) -> str:
+        """How jobs are run: the first of `given`, `job_command` in --config, SPARKLOG_JOB_COMMAND, `job_command` in
+        SPARKLOG_CONFIG, and "local"."""
+        return self._first(given, "SPARKLOG_JOB_COMMAND", lambda file: file.job_command) or "local"
+
+    def _first(self, given: str | None, variable: str, of: Callable[[ConfigFile], str | None]) -> str | None:
+        """The first that is set: the option, that of --config, the variable, that of SPARKLOG_CONFIG."""
+        config = self._given.get("--config")
+        in_config = of(read_config_file(config, "--config")) if config else None
+        value = given or in_config or os.environ.get(variable)
+        if not value and not config and (config_file := os.environ.get(CONFIG_VARIABLE)):
+            value = of(read_config_file(config_file, CONFIG_VARIABLE))
+        return value
 
 
 settings = Settings()

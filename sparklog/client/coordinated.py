@@ -26,6 +26,7 @@ from sparklog.host.dice import jittered
 from sparklog.storage.http.calls import Calls, NoCoordinator, NoCoordinatorAnswers, body_of, decoded
 from sparklog.storage.http.coordinators import Coordinators, all_failed
 from sparklog.wire.errors import raised
+from sparklog.wire.jobs import JOBS, JobsReply, JobStanding
 from sparklog.wire.messages import (
     CONTENT_TYPE,
     HEARTBEAT,
@@ -108,6 +109,11 @@ class Coordinated(Committer):
         address, body = self._post(known, WAIT, request, longest_ms + GRACE_MS)
         return _reply(body, WaitReply, address)
 
+    def jobs(self) -> tuple[JobStanding, ...]:
+        """What the coordinator in force says of the jobs that it schedules. Raises TryAgain, and what it answers."""
+        known = self.follower.state.coordinator
+        return _reply(self._ask(known.address, "GET", JOBS, GRACE_MS), JobsReply, known.address).jobs
+
     def _follow_on(self, delivery: Delivery, known: Coordinator, pause_ms: float) -> None:
         """Wait, and read in the chain who leads by then. Raises what `Delivery.not_followed` raises."""
         while True:
@@ -141,16 +147,16 @@ class Coordinated(Committer):
         failures: list[SparklogError] = []
         for address in addresses:
             try:
-                return address, self._post_to(address, path, request, patience_ms)
+                return address, self._ask(address, "POST", path, patience_ms, _encoder.encode(request))
             except SparklogError as error:
                 if error.landed is not Landed.NO or not _may_another_lead(error):
                     raise
                 failures.append(error)
         raise all_failed(failures)
 
-    def _post_to(self, address: str, path: str, request: msgspec.Struct, patience_ms: int) -> bytes:
-        body, headers = _encoder.encode(request), {"content-type": CONTENT_TYPE}
-        reply = self._calls.request("POST", address, path, read_s=patience_ms / 1000, body=body, headers=headers)
+    def _ask(self, address: str, method: str, path: str, patience_ms: int, body: bytes | None = None) -> bytes:
+        headers = {"content-type": CONTENT_TYPE}
+        reply = self._calls.request(method, address, path, read_s=patience_ms / 1000, body=body, headers=headers)
         try:
             return body_of(reply, address, path)
         except NoCoordinator as error:

@@ -23,6 +23,7 @@ from sparklog.coordinator.service import Service
 from sparklog.coordinator.submitting import submit_for
 from sparklog.coordinator.waiting import waiting_routes
 from sparklog.core.access import Access
+from sparklog.wire.jobs import JOBS, JobsReply
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
 _submit_request = Decoders(SubmitRequest)
@@ -56,10 +57,14 @@ def _commits(service: Service) -> list[Route]:
     async def cluster(request: Request) -> ClusterReply:
         return service.cluster()
 
+    async def jobs(request: Request) -> JobsReply:
+        return service.jobs()
+
     return [
         Route(SUBMIT, Posted(_submit_request, submit), methods=["POST"]),
         Route(HEARTBEAT, exchange(heartbeat), methods=["POST"]),
         Route(CLUSTER, exchange(cluster), methods=["GET"]),
+        Route(JOBS, exchange(jobs), methods=["GET"]),
     ]
 
 

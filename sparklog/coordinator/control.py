@@ -153,6 +153,10 @@ class Control:
     def _admit(self, chain_id: str, state: ClusterState) -> None:
         """Take only requests to this cluster, and only while this process leads."""
         self.check_chain(chain_id, state)
+        self.check_leads(state)
+
+    def check_leads(self, state: ClusterState) -> None:
+        """Raise NotController if this process does not lead."""
         if not self.leads:
             raise _not_leading(state)
 

@@ -23,6 +23,7 @@ from sparklog.core.access import ANONYMOUS, Access, Need, Principal, Verb, check
 from sparklog.core.errors import AuthenticationFailed, ClusterAuthorizationFailed, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.wire.errors import error_reply, http_status
+from sparklog.wire.jobs import JOBS
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, WAIT
 from sparklog.wire.reading import METADATA
 
@@ -43,6 +44,7 @@ NEEDS: Final[Mapping[str, Need | Openness]] = {
     SUBMIT: Openness.BY_COMMAND,
     HEARTBEAT: Need(Verb.MAINTAIN),
     CLUSTER: Openness.EVERY_PRINCIPAL,
+    JOBS: Need(Verb.DESCRIBE),
     WAIT: Need(Verb.DESCRIBE),
     METADATA: Need(Verb.DESCRIBE),
     f"{METADATA}/{{key:path}}": Need(Verb.DESCRIBE),

@@ -19,6 +19,7 @@ from sparklog.coordinator.activity import Activity
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Say, Step, Steps
 from sparklog.coordinator.leadership import Leadership
+from sparklog.coordinator.scheduling import Scheduling
 from sparklog.coordinator.waiting import Gone, Waits
 from sparklog.core.commands import Command, Submission
 from sparklog.core.coordinators import Author
@@ -26,7 +27,9 @@ from sparklog.core.errors import NotController, SparklogError
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
+from sparklog.maintenance.scheduler import JobRunner
 from sparklog.wire.errors import error_reply
+from sparklog.wire.jobs import JobsReply
 from sparklog.wire.messages import (
     ClusterReply,
     Heartbeat,
@@ -45,7 +48,8 @@ T = TypeVar("T")
 class Service:
     """A coordinator of the cluster that `follower` follows. `address` is where clients reach it.
 
-    `queued_max`: see `Control`. All methods are to be called in one event loop.
+    `queued_max`: see `Control`. `jobs` runs the jobs that are due while this process leads; None: it runs none.
+    All methods are to be called in one event loop.
     """
 
     def __init__(
@@ -58,12 +62,14 @@ class Service:
         queued_max: int,
         say: Say,
         clock: Clock | None = None,
+        jobs: JobRunner | None = None,
     ) -> None:
         self.follower = follower
         self.metadata = metadata
         self.control = Control(Leadership(_drawn_name(), address, session_ms), queued_max, say)
         self.activity = Activity()
         self._clock = clock or SystemClock()
+        self.schedule = Scheduling(follower, jobs, say, self._clock)
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
         self._commits: CommitLoop | None = None  # of the newest epoch that this process has claimed
         self._stopping = asyncio.Event()
@@ -122,9 +128,15 @@ class Service:
         watching = self.control.watching
         return {} if watching is None else watching.heard_ms_ago(self._clock.monotonic_ms())
 
+    def jobs(self) -> JobsReply:
+        """Where the jobs are that this process schedules. Raises NotController."""
+        self.control.check_leads(self.follower.state)
+        return JobsReply(EntryNumber(self.follower.head.n), self.schedule.standing())
+
     async def run(self) -> None:
         """Follow and lead until `stop`; then resign, if this process leads."""
         await self._performed(self.control.run(self._moment()))
+        await self.schedule.close()
         self.waits.close()
         if self._commits is not None:
             await self._commits.close()
@@ -133,6 +145,7 @@ class Service:
     def stop(self) -> None:
         """Stop cleanly. To be called in the event loop."""
         self.control.stop()
+        self.schedule.end()
         self._stopping.set()
 
     # ---- what the control asks for --------------------------------------------------------------
@@ -144,8 +157,7 @@ class Service:
             while True:
                 led = self.leads
                 step = steps.throw(reply) if isinstance(reply, SparklogError) else steps.send(reply)
-                if led and not self.leads:
-                    self.waits.end_all()
+                self._led_until_now(led)
                 try:
                     reply = await self._perform(step)
                 except SparklogError as error:
@@ -154,6 +166,14 @@ class Service:
             return end.value  # type: ignore[no-any-return]
         finally:
             steps.close()
+
+    def _led_until_now(self, led: bool) -> None:
+        """Begin or end what only the one that leads does."""
+        if self.leads and not led:
+            self.schedule.begin()
+        elif led and not self.leads:
+            self.schedule.end()
+            self.waits.end_all()
 
     async def _perform(self, step: Step) -> object:
         match step:

@@ -1,6 +1,7 @@
-"""The config file of a process (conf/sparklog.toml): the cluster's address, and the settings of its stores.
+"""The config file of a process (conf/sparklog.toml): the cluster's address, how jobs are run, the settings of stores.
 
     cluster = "s3://bucket/prefix"       # or, for coordinators: [cluster] with url, token and ca
+    job_command = "spark-submit jobs/{job}.py --cluster {cluster} --report {report}"
 
     [storage.metadata]
     endpoint_url = "http://127.0.0.1:9000"
@@ -23,7 +24,7 @@ from sparklog.core.errors import InvalidOption
 CONFIG_VARIABLE: Final = "SPARKLOG_CONFIG"
 TOKEN_VARIABLE: Final = "SPARKLOG_TOKEN"
 CA_VARIABLE: Final = "SPARKLOG_CA"
-_KEYS: Final = ("cluster", "storage")
+_KEYS: Final = ("cluster", "job_command", "storage")
 _CLUSTER_KEYS: Final = ("url", "token", "ca")
 
 
@@ -33,6 +34,7 @@ class ConfigFile:
 
     cluster: str | None
     storage: StorageSettings
+    job_command: str | None = None
 
 
 def read_config_file(path: str, named_by: str) -> ConfigFile:
@@ -51,7 +53,10 @@ def read_config_file(path: str, named_by: str) -> ConfigFile:
             raise InvalidOption(f"{where}: wanted {', '.join(_KEYS)}, found {key!r}{did_you_mean(key, _KEYS)}")
     cluster = _cluster(tables.get("cluster", {}), where)
     stores = storage_settings(_storage(tables.get("storage", {}), where), cluster.get("token"), cluster.get("ca"))
-    return ConfigFile(cluster.get("url"), stores)
+    job_command = tables.get("job_command")
+    if job_command is not None and (not isinstance(job_command, str) or not job_command):
+        raise InvalidOption(f'{where}: wanted job_command = "local", "none" or a command, found {job_command!r}')
+    return ConfigFile(cluster.get("url"), stores, job_command)
 
 
 def settings_here(given: StorageSettings) -> StorageSettings:

@@ -30,13 +30,13 @@ def test_status_tells_how_each_job_ended_last(sparklog: Cli) -> None:
         cluster.submit(ReportJob("roll", 0, 1000, 0, json.dumps(REPORT)))
         cluster.submit(ReportJob("retention", 0, 2000, 0, json.dumps(REPORT)))
     lines = sparklog("job", "status").out.splitlines()
-    assert [line.split()[0] for line in lines] == ["job", "retention", "roll"]
-    assert lines[2].split()[2:] == ["1970-01-01T00:00:01.000Z", "0", "1", "2", "2.0", "KiB", "3", "5", "B"]
-    assert sparklog.json("job", "status")[1]["report"] == REPORT
+    assert [line.split()[0] for line in lines] == ["job", "roll", "retention"], "in the order in which they run"
+    assert lines[1].split()[2:] == ["1970-01-01T00:00:01.000Z", "0", "1", "2", "2.0", "KiB", "3", "5", "B"]
+    assert sparklog.json("job", "status")[0]["report"] == REPORT
     with library.connect(sparklog.url) as cluster:
         cluster.submit(ReportJob("roll", 0, 3000, 2, json.dumps(REPORT)))
     said = sparklog("job", "status", "--format", "json")
-    assert (said.code, said.json[1]["failed"]) == (5, 2)
+    assert (said.code, said.json[0]["failed"]) == (5, 2)
 
 
 def test_a_dry_run_prints_the_plan_and_changes_nothing(orders: Cli) -> None:

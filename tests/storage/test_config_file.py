@@ -35,8 +35,9 @@ def test_the_file_that_comes_along_is_legal() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("clutser = 'x'", "wanted cluster, storage, found 'clutser'; did you mean cluster?"),
+        ("clutser = 'x'", "wanted cluster, job_command, storage, found 'clutser'; did you mean cluster?"),
         ("cluster = 5", 'wanted cluster = "URL", found 5'),
+        ("job_command = 5", 'wanted job_command = "local", "none" or a command, found 5'),
         ("storage = 's3cr3t'", "wanted tables [storage.<store>], found another value"),
         ("[storage]\npassword = 's3cr3t'", "wanted tables [storage.<store>], found another value"),
         ("[storage.a]\npassword = ['s3cr3t']", "[storage.a] password: wanted a string, a number or true or false"),

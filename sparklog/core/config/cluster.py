@@ -12,12 +12,13 @@ from typing import Final
 
 import msgspec
 
-from sparklog.core.config.key import ConfigKey, ConfigValue, ValueType, did_you_mean
+from sparklog.core.config.key import LONG_MAX, ConfigKey, ConfigValue, ValueType, did_you_mean
 from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import InvalidConfig
 
 _DAY_MS: Final = 86_400_000
 _INT, _LONG = ValueType.INT, ValueType.LONG
+_IN_THE_CHAIN: Final = "Without effect: every entry of the chain says it, so there is no checkpoint to write."
 
 # Cluster key -> the topic key that it is the default of.
 TOPIC_DEFAULT_KEYS: Final[Mapping[str, str]] = {
@@ -68,6 +69,38 @@ _OWN: Final = (
         "How far FLOOR stays behind: an upload that began longer ago than this can no longer be committed "
         "(`WRITE_EXPIRED`), and vacuum deletes what it left behind (sparklog's own key).",
         minimum=0,
+    ),
+    ConfigKey(
+        "log.flush.offset.checkpoint.interval.ms",
+        _INT,
+        60_000,
+        f"How often the recovery point is written down. {_IN_THE_CHAIN}",
+        minimum=0,
+        effect=False,
+    ),
+    ConfigKey(
+        "log.flush.scheduler.interval.ms",
+        _LONG,
+        LONG_MAX,
+        "How often logs are looked at for what must be forced to disk. Without effect: an object is durable before "
+        "the chain names it.",
+        minimum=1,
+        effect=False,
+    ),
+    ConfigKey(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        _INT,
+        60_000,
+        f"How often log start offsets are written down. {_IN_THE_CHAIN}",
+        minimum=0,
+        effect=False,
+    ),
+    ConfigKey(
+        "log.retention.check.interval.ms",
+        _LONG,
+        300_000,
+        "How often the coordinator that leads runs roll and then retention.",
+        minimum=1,
     ),
     ConfigKey(
         "metadata.copies",
@@ -135,11 +168,26 @@ _OWN: Final = (
         minimum=1,
     ),
     ConfigKey(
+        "replica.high.watermark.checkpoint.interval.ms",
+        _LONG,
+        5_000,
+        f"How often high watermarks are written down. {_IN_THE_CHAIN}",
+        minimum=1,
+        effect=False,
+    ),
+    ConfigKey(
         "replica.lag.time.max.ms",
         _LONG,
         30_000,
         "How long a replica may lag behind the leader before it leaves the ISR (the agent of the leader's store looks "
         "twice in that time), and how long a store may hold up a write before the write goes on without it.",
+        minimum=1,
+    ),
+    ConfigKey(
+        "vacuum.interval.ms",
+        _LONG,
+        _DAY_MS,
+        "How often the coordinator that leads runs vacuum, which lists the stores (sparklog's own key).",
         minimum=1,
     ),
     ConfigKey(
@@ -170,6 +218,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     broker_session_timeout_ms: int
     default_replication_factor: int
     floor_delay_ms: int
+    log_retention_check_interval_ms: int
     num_partitions: int
     num_replica_fetchers: int
     producer_id_expiration_ms: int
@@ -177,6 +226,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     replica_fetch_backoff_ms: int
     replica_fetch_wait_max_ms: int
     replica_lag_time_max_ms: int
+    vacuum_interval_ms: int
     topic_defaults: Mapping[str, str]
 
 
@@ -223,6 +273,7 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         broker_session_timeout_ms=_integer(values, "broker.session.timeout.ms"),
         default_replication_factor=_integer(values, "default.replication.factor"),
         floor_delay_ms=_integer(values, "floor.delay.ms"),
+        log_retention_check_interval_ms=_integer(values, "log.retention.check.interval.ms"),
         num_partitions=_integer(values, "num.partitions"),
         num_replica_fetchers=_integer(values, "num.replica.fetchers"),
         producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
@@ -230,6 +281,7 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         replica_fetch_backoff_ms=_integer(values, "replica.fetch.backoff.ms"),
         replica_fetch_wait_max_ms=_integer(values, "replica.fetch.wait.max.ms"),
         replica_lag_time_max_ms=_integer(values, "replica.lag.time.max.ms"),
+        vacuum_interval_ms=_integer(values, "vacuum.interval.ms"),
         topic_defaults=topic_defaults(dict(config)),
     )
 

@@ -20,7 +20,11 @@ DEFAULTS = {
     "compression.type": "producer",
     "default.replication.factor": "1",
     "floor.delay.ms": "604800000",
+    "log.flush.offset.checkpoint.interval.ms": "60000",
+    "log.flush.scheduler.interval.ms": "9223372036854775807",
+    "log.flush.start.offset.checkpoint.interval.ms": "60000",
     "log.retention.bytes": "-1",
+    "log.retention.check.interval.ms": "300000",
     "log.retention.ms": "604800000",
     "log.roll.ms": "604800000",
     "log.segment.bytes": "1073741824",
@@ -33,7 +37,9 @@ DEFAULTS = {
     "producer.id.expiration.ms": "86400000",
     "replica.fetch.backoff.ms": "1000",
     "replica.fetch.wait.max.ms": "500",
+    "replica.high.watermark.checkpoint.interval.ms": "5000",
     "replica.lag.time.max.ms": "30000",
+    "vacuum.interval.ms": "86400000",
     "writes.retention.ms": "604800000",
 }
 

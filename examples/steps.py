@@ -1,0 +1,44 @@
+"""What the demos have in common: lines with the time since the start, and checks that end a demo if they fail."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+class CheckFailed(Exception):
+    """A step gave another result than it must."""
+
+
+class Steps:
+    """Prints what happens, and checks it."""
+
+    def __init__(self, started: float) -> None:
+        self.started = started
+
+    def say(self, line: str) -> None:
+        """Print a line with the time since the start."""
+        print(f"[{time.monotonic() - self.started:5.1f} s] {line}", flush=True)
+
+    def detail(self, line: str) -> None:
+        """Print a line that belongs to the previous one."""
+        print(f"          {line}", flush=True)
+
+    def check(self, what: str, found: object, wanted: object) -> None:
+        """Raise CheckFailed unless they are equal."""
+        if found != wanted:
+            raise CheckFailed(f"{what}: wanted {wanted}, found {found}")
+
+
+def environment() -> dict[str, str]:
+    """The environment of this process, but with this Python's own Spark first, and quiet."""
+    own = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
+    own["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    own["PYSPARK_PYTHON"] = own["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    own["SPARK_CONF_DIR"] = str(PROJECT / "conf")
+    own.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return own

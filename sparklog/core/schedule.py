@@ -1,0 +1,123 @@
+"""When work that comes again is due: intervals, one run of a task at a time, longer pauses after runs that broke off.
+
+    due(now) ─► the caller starts these, and says so: started(name, now) ─► ended(name, now, broke_off=…) ─► due again
+
+All times are milliseconds of one monotonic clock. What runs, and where, is the caller's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+LONGEST_PAUSE_MS: Final = 3_600_000  # between runs that break off, unless the interval itself is longer
+LONGEST_WAIT_MS: Final = 300_000  # of a task that is due, for those before it
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Work that comes again every `interval_ms`, counted from the beginning of a run."""
+
+    name: str
+    interval_ms: int
+
+    def __post_init__(self) -> None:
+        if self.interval_ms < 1:
+            raise ValueError(f"{self.name}: wanted an interval of 1 ms or more, found {self.interval_ms}")
+
+
+@dataclass(slots=True)
+class Planned:
+    """Where a task is: due at `due_ms`, or running since `started_ms`. `broken_runs`: so many in a row broke off."""
+
+    task: Task
+    due_ms: int
+    started_ms: int | None = None
+    broken_runs: int = 0
+
+    @property
+    def running(self) -> bool:
+        return self.started_ms is not None
+
+    def pause_ms(self) -> int:
+        """How long after the beginning of the last run the next one is due."""
+        if not self.broken_runs:
+            return self.task.interval_ms
+        doubled_ms = self.task.interval_ms << min(self.broken_runs - 1, 30)
+        return max(self.task.interval_ms, min(doubled_ms, LONGEST_PAUSE_MS))
+
+
+class Schedule:
+    """The tasks of one process, in their order: where several are due, one waits until those before it have ended.
+
+    It waits no longer than its own interval, and no longer than `LONGEST_WAIT_MS`: a task that hangs stops no other.
+    """
+
+    def __init__(self, tasks: Sequence[Task], now_ms: int, *, delay_ms: int, ages_ms: Mapping[str, int]) -> None:
+        """Nothing is due before `delay_ms` have passed. `ages_ms`: how long ago each task began to run last.
+
+        A task that never ran, or whose interval has passed, is due after the delay. An age comes from clocks of other
+        machines: if it lies in the future, it counts as 0, so a wrong clock costs one interval at most.
+        """
+        self._planned: dict[str, Planned] = {}
+        for task in tasks:
+            left_ms = task.interval_ms - max(0, ages_ms[task.name]) if task.name in ages_ms else 0
+            self._planned[task.name] = Planned(task, now_ms + max(delay_ms, left_ms))
+
+    def __getitem__(self, name: str) -> Planned:
+        return self._planned[name]
+
+    def __iter__(self) -> Iterator[Planned]:
+        return iter(self._planned.values())
+
+    def due(self, now_ms: int) -> list[str]:
+        """The tasks to start now."""
+        return [
+            planned.task.name
+            for planned in self
+            if not planned.running and planned.due_ms <= now_ms and not self._waits(planned, now_ms)
+        ]
+
+    def wait_ms(self, now_ms: int) -> int | None:
+        """How long until something else is due, as long as no run ends; None if only the end of a run changes that."""
+        left_ms = [
+            (_patience_end_ms(planned) if planned.due_ms <= now_ms else planned.due_ms) - now_ms
+            for planned in self
+            if not planned.running
+        ]
+        return max(0, min(left_ms)) if left_ms else None
+
+    def started(self, name: str, now_ms: int) -> None:
+        """A run of this task begins."""
+        planned = self._planned[name]
+        if planned.running:
+            raise AssertionError(f"{name} runs already")
+        planned.started_ms = now_ms
+
+    def ended(self, name: str, now_ms: int, *, broke_off: bool) -> None:
+        """The run has ended. A run that broke off (without a report) makes the next pause longer.
+
+        A run that took longer than its interval is followed by one run, not by all that were due meanwhile.
+        """
+        planned = self._planned[name]
+        if planned.started_ms is None:
+            raise AssertionError(f"{name} does not run")
+        planned.broken_runs = planned.broken_runs + 1 if broke_off else 0
+        planned.due_ms = max(now_ms, planned.started_ms + planned.pause_ms())
+        planned.started_ms = None
+
+    def _waits(self, waiting: Planned, now_ms: int) -> bool:
+        if now_ms >= _patience_end_ms(waiting):
+            return False
+        for planned in self:
+            if planned is waiting:
+                return False
+            if planned.running or planned.due_ms <= now_ms:
+                return True
+        return False
+
+
+def _patience_end_ms(planned: Planned) -> int:
+    """When a task that is due waits no longer for those before it."""
+    return planned.due_ms + min(planned.task.interval_ms, LONGEST_WAIT_MS)

@@ -1,0 +1,45 @@
+"""One job in a process of its own, without Spark: python -m sparklog.maintenance.job_child JOB CLUSTER REPORT.
+
+Whoever starts it keeps the other end of its stdin open: when that is closed, this process ends at once. So no job goes
+on after its scheduler was killed. Being killed is safe for a job at any point (`frame.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+
+from sparklog.client.failures import print_failure, unforeseen
+from sparklog.core.errors import SparklogError
+from sparklog.maintenance.jobs import job_named
+from sparklog.maintenance.report_file import write_report
+
+ABANDONED = 3  # exit code: whoever started it is gone
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the job and write its report; the exit code is 0, or 1 if part of it failed or it broke off."""
+    job, cluster, report_file = arguments
+    threading.Thread(target=_end_when_abandoned, daemon=True).start()
+    try:
+        report = job_named(job)(cluster)
+        write_report(report, report_file)
+    except SparklogError as error:
+        print_failure(str(error))
+        return 1
+    except Exception as error:
+        print_failure(unforeseen(error, str(error)))
+        return 1
+    return report.exit_code
+
+
+def _end_when_abandoned() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(ABANDONED)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

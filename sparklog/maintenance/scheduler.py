@@ -1,0 +1,76 @@
+"""Runs jobs by a schedule in an event loop: in the coordinator that leads, and in `sparklog job run-all`.
+
+What is due when is decided in `core/schedule.py`. A job that fails is noted and shown; the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from sparklog.core.schedule import Schedule
+from sparklog.host.clock import Clock
+from sparklog.maintenance.job_command import JobEnd
+
+Ended = Callable[[str, JobEnd], None]
+
+
+class JobRunner(Protocol):
+    """Runs a job to its end; cancelled, it stops the job first."""
+
+    async def run(self, job: str) -> JobEnd: ...
+
+
+class Scheduler:
+    """Runs the jobs of one schedule. `ended` is called at the end of each run, in the event loop."""
+
+    def __init__(self, schedule: Schedule, runner: JobRunner, clock: Clock, ended: Ended) -> None:
+        self.schedule = schedule
+        self._runner = runner
+        self._clock = clock
+        self._ended = ended
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Run until cancelled; then the jobs that run are stopped first."""
+        try:
+            while True:
+                now_ms = self._clock.monotonic_ms()
+                for job in self.schedule.due(now_ms):
+                    self.schedule.started(job, now_ms)
+                    self._running.add(asyncio.create_task(self._run(job)))
+                await self._wait(self.schedule.wait_ms(now_ms))
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _wait(self, longest_ms: int | None) -> None:
+        """Wait until a run ends, or for this long."""
+        longest_s = None if longest_ms is None else longest_ms / 1000
+        if not self._running:
+            await asyncio.sleep(longest_s or 0)
+            return
+        done, self._running = await asyncio.wait(self._running, timeout=longest_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    async def _run(self, job: str) -> None:
+        end = await run_to_end(self._runner, job)
+        self.schedule.ended(job, self._clock.monotonic_ms(), broke_off=end.broke_off)
+        self._ended(job, end)
+
+
+async def run_once(jobs: Sequence[str], runner: JobRunner, ended: Ended) -> None:
+    """Run the jobs one after the other, each once, whatever becomes of the others."""
+    for job in jobs:
+        ended(job, await run_to_end(runner, job))
+
+
+async def run_to_end(runner: JobRunner, job: str) -> JobEnd:
+    """The end of one run. An error of the runner is the end of this run, and of nothing else."""
+    try:
+        return await runner.run(job)
+    except Exception as error:
+        return JobEnd(error=f"{type(error).__name__}: {error}", broke_off=True)

@@ -1,0 +1,88 @@
+"""What a coordinator says of the jobs that it schedules.
+
+GET /v1/jobs  -> JobsReply
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.records import JobRan
+from sparklog.core.types import EntryNumber
+
+JOBS = "/v1/jobs"
+
+
+class JobFigures(msgspec.Struct, frozen=True):
+    """What one run did. `objects` are segments for roll and retention; `deleted` are objects whose delay had passed."""
+
+    objects: int
+    records: int
+    done_bytes: int
+    deleted: int
+    deleted_bytes: int
+
+
+class LastRun(msgspec.Struct, frozen=True):
+    """The last run of a job that came to its end, whoever began it. `failed`: so many parts of it failed.
+
+    `figures` is None if the run's report is of a kind that this version does not know.
+    """
+
+    started_ms: int
+    ended_ms: int
+    failed: int
+    figures: JobFigures | None
+
+
+class JobStanding(msgspec.Struct, frozen=True):
+    """Where a job is. All times are milliseconds since the epoch.
+
+    `interval_ms` is None if the coordinator does not schedule the job; then only `last` is known. `next_due_ms` is None
+    while it runs. `error` says why parts of the last run that this coordinator began failed, or why it broke off;
+    `broken_runs` is how many in a row broke off. `last` is None if no run has come to its end yet.
+    """
+
+    job: str
+    last: LastRun | None
+    interval_ms: int | None = None
+    running_since_ms: int | None = None
+    next_due_ms: int | None = None
+    broken_runs: int = 0
+    error: str | None = None
+
+
+class JobsReply(msgspec.Struct, frozen=True):
+    """The jobs of the cluster, in the order in which they run. `position` is the newest entry that was read."""
+
+    position: EntryNumber
+    jobs: tuple[JobStanding, ...]
+
+
+def last_run(run: JobRan) -> LastRun:
+    """The run as the chain has it."""
+    return LastRun(run.started_ms, run.ended_ms, run.failed_partitions, _figures(run.report))
+
+
+def _figures(text: str) -> JobFigures | None:
+    try:
+        report = msgspec.json.decode(text, type=_ReportInChain)
+    except msgspec.DecodeError:
+        return None
+    done, deleted = report.done, report.deletion.done
+    return JobFigures(done.objects, done.records, done.bytes, deleted.objects, deleted.bytes)
+
+
+class _Work(msgspec.Struct, frozen=True):
+    objects: int
+    records: int
+    bytes: int
+
+
+class _Deletion(msgspec.Struct, frozen=True):
+    done: _Work
+
+
+class _ReportInChain(msgspec.Struct, frozen=True):
+    done: _Work
+    deletion: _Deletion

@@ -1,0 +1,36 @@
+"""A scheduled job whose roll stops in the middle: everything is uploaded, nothing is committed.
+
+Arguments: PORT JOB CLUSTER REPORT. It calls the test at that port, and goes on when it is answered, or when the test no
+longer listens there. The connection ends with this process, so the test sees that.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Sequence
+
+from sparklog.core.commands import Submission
+from sparklog.core.errors import SparklogError
+from sparklog.core.records import CommandResult
+from sparklog.maintenance.frame import JobFrame
+from sparklog.maintenance.job_child import main
+
+
+def hold_at(port: int) -> None:
+    submit_all = JobFrame.submit_all
+
+    def held(self: JobFrame, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
+        try:
+            with socket.create_connection(("127.0.0.1", port)) as test:
+                test.recv(1)
+        except ConnectionError:
+            pass  # nobody holds it any more
+        return submit_all(self, submissions)
+
+    JobFrame.submit_all = held  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    hold_at(int(sys.argv[1]))
+    sys.exit(main(sys.argv[2:]))
