@@ -9,6 +9,7 @@ import threading
 import msgspec
 from msgspec.structs import replace
 
+from sparklog.chain.copies import Copies
 from sparklog.chain.follower import Follower
 from sparklog.client.coordinated import Coordinated, asked, is_coordinator
 from sparklog.core.commands import Command
@@ -20,14 +21,14 @@ from sparklog.core.errors import InconsistentClusterId
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.positions import right_up_to
 from sparklog.core.records import At, Record
-from sparklog.core.state import ClusterState
+from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import EntryNumber, Offset, OffsetRange, StoreId, TopicPartition
 from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.stores import StorePlaces, Stores, open_metadata, open_registered, places_in, places_to_carry
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import absolute_url, has_timeout, join_url
+from sparklog.storage.open_store import absolute_url, has_timeout, is_elsewhere, join_url
 
 _PLATFORMS_OWN = StorageSettings()
 _Key = tuple[int, str, bytes]  # process, address, settings
@@ -46,7 +47,8 @@ class Connection:
         coordinated = asked(url) if is_coordinator(url) else None
         self.url = absolute_url(url if coordinated is None else coordinated.metadata)
         self._settings = settings_here(settings)
-        self.follower = Follower(open_metadata(self.url, self._settings))
+        metadata = open_metadata(self.url, self._settings)
+        self.follower = Follower(metadata, copies=Copies(metadata, self._registered, self._is_elsewhere))
         self.follower.open()
         if coordinated is not None:
             self.check_chain(coordinated.chain_id)
@@ -60,6 +62,12 @@ class Connection:
         if stores is None or stores.places != places:
             stores = self._stores = Stores(places) if stores is None else stores.at(places)
         return stores
+
+    def _registered(self, state: ClusterState, store: StoreId) -> ObjectStore:
+        return self.stores(state).get(store)
+
+    def _is_elsewhere(self, store: Store) -> bool:
+        return is_elsewhere(self.url, store.url)
 
     def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:
         """The cluster's stores, newly opened. Their calls to servers give up after `timeout_ms`."""

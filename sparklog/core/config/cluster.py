@@ -72,12 +72,12 @@ _OWN: Final = (
     ConfigKey(
         "metadata.copies",
         _INT,
-        0,
-        "How many further stores hold an entry of the metadata chain before its write is acknowledged (sparklog's "
-        "own key). Without effect in this version: only 0 is legal.",
+        None,
+        "How many further stores hold an entry of the metadata chain before its write is acknowledged, so that "
+        "`sparklog cluster restore` can bring the cluster back if its metadata is lost (sparklog's own key). Default: "
+        "`min.insync.replicas` of the cluster minus 1, so 0 unless that was raised. A cluster with fewer other "
+        "stores has a copy on each of them.",
         minimum=0,
-        maximum=0,
-        effect=False,
     ),
     ConfigKey(
         "num.partitions",
@@ -169,6 +169,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     broker_session_timeout_ms: int
     default_replication_factor: int
     floor_delay_ms: int
+    metadata_copies: int
     num_partitions: int
     num_replica_fetchers: int
     producer_id_expiration_ms: int
@@ -222,6 +223,7 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         broker_session_timeout_ms=_integer(values, "broker.session.timeout.ms"),
         default_replication_factor=_integer(values, "default.replication.factor"),
         floor_delay_ms=_integer(values, "floor.delay.ms"),
+        metadata_copies=_copies(values),
         num_partitions=_integer(values, "num.partitions"),
         num_replica_fetchers=_integer(values, "num.replica.fetchers"),
         producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
@@ -237,6 +239,12 @@ def _integer(values: Mapping[str, ConfigValue | None], name: str) -> int:
     value = values[name]
     assert isinstance(value, int)
     return value
+
+
+def _copies(values: Mapping[str, ConfigValue | None]) -> int:
+    if values["metadata.copies"] is None:
+        return _integer(values, "min.insync.replicas") - 1
+    return _integer(values, "metadata.copies")
 
 
 def _hint(name: str) -> str:
