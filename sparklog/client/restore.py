@@ -141,9 +141,12 @@ class _Restore:
                 f"wanted a place without metadata, found cluster {here.chain_id} at {self._url}: if it lives, there is "
                 "nothing to restore; else give another place, or move its meta/ away"
             )
+        first = self._place.first_key_after(LOG, LOG)
+        is_done = None if first is None else self._begun_here(first, begun)
         chains = set()
         for store, (chain_id, owner, target) in owners.items():
-            if owner is None or (chain_id not in begun and self._has_copies(chain_id)):
+            # A place that is empty may have been that of an earlier restore, and be lost again.
+            if owner is None or (is_done is None and self._has_copies(chain_id)):
                 chains.add(chain_id)
             elif chain_id in begun:
                 chains.add(owner.previous)
@@ -155,8 +158,7 @@ class _Restore:
                 )
         if len(chains) > 1:
             raise Conflict(f"wanted stores of one cluster, found those of {', '.join(sorted(chains))}")
-        first = self._place.first_key_after(LOG, LOG)
-        return chains.pop(), None if first is None else self._begun_here(first, begun)
+        return chains.pop(), is_done
 
     def _has_copies(self, chain_id: str) -> bool:
         prefix = copies_prefix(chain_id)

@@ -107,14 +107,15 @@ def test_a_cluster_is_restored_from_any_one_store_that_has_copies(lost: Lost, so
 
 
 # M: F-08
-def test_a_restored_cluster_can_be_restored_again(lost: Lost) -> None:
+@pytest.mark.parametrize("same_place", [False, True])
+def test_a_restored_cluster_can_be_restored_again(lost: Lost, same_place: bool) -> None:
     lost.append("1")
     shutil.rmtree(lost.url)
     assert lost.restore("a").copied
     with sparklog.connect(lost.new_url) as cluster:
         append(cluster, "2")
     shutil.rmtree(lost.new_url)
-    third = str(lost.folder / "third-place")
+    third = lost.new_url if same_place else str(lost.folder / "third-place")
     restored = restore_cluster(third, {"b": lost.stores["b"]})
     with sparklog.connect(third) as cluster:
         assert values(cluster) == ["1", "2"]
