@@ -1,4 +1,4 @@
-"""Copies of entries on other stores: whole on each of them before the answer, whatever becomes of stores and writers."""
+"""Copies of entries on other stores: whole on each of them before an answer, whatever stores and writers do."""
 
 from __future__ import annotations
 

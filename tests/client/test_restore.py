@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,9 @@ from sparklog.core.errors import (
     WriteExpired,
 )
 from sparklog.core.invariants import check
-from sparklog.core.types import StoreId
+from sparklog.core.types import EntryNumber, ObjectNumber, StoreId
+from sparklog.log.object_deletion import ObjectToDelete, delete_objects
+from sparklog.log.orphans import OrphanSearch, search_orphans
 from sparklog.storage.keys import ENTRIES_PER_BLOCK
 
 STORES = "abc"
@@ -365,3 +368,32 @@ def test_a_restore_that_began_elsewhere_is_named(lost: Lost, monkeypatch: pytest
     begun, lost.new_url = lost.new_url, str(lost.folder / "other-place")
     with pytest.raises(Conflict, match=f"run it again with --cluster file://{begun}"):
         lost.restore("a")
+
+
+def test_jobs_of_the_lost_chain_delete_nothing_once_it_is_restored(lost: Lost) -> None:
+    lost.append("1", "2")
+    topic = "t"
+    with sparklog.connect(lost.url) as cluster:
+        cluster.create_topic("kept")
+        cluster.delete_topic(topic)
+    away = lost.lose()
+    lost.restore("a")
+    away.rename(lost.url)
+    objects = sorted(path for store in STORES for path in Path(lost.stores[store]).glob("append/*/*"))
+    with sparklog.connect(lost.url) as cluster:
+        state = cluster.connection.follower.state
+        stores = cluster.connection.stores(state)
+    retired = [
+        ObjectToDelete(ObjectNumber(0), str(path.relative_to(lost.stores["a"])), (StoreId("a"),), 1)
+        for path in objects
+        if path.suffix == ".arrow" and path.is_relative_to(lost.stores["a"])
+    ]
+    deleted = delete_objects(retired, stores)
+    assert retired
+    assert (deleted.numbers, len(deleted.failed)) == ((), len(retired))
+    assert "was restored as cluster" in deleted.failed[0].error
+    upload_digits = Path(retired[0].key).parent.name
+    search = OrphanSearch(StoreId("a"), f"append/{upload_digits}", EntryNumber(10**6), b"")
+    with pytest.raises(InconsistentClusterId):
+        search_orphans(search, stores.get(StoreId("a")), delete=True, check=partial(stores.check_owner, StoreId("a")))
+    assert objects == sorted(path for store in STORES for path in Path(lost.stores[store]).glob("append/*/*"))
