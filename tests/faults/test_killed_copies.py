@@ -18,7 +18,7 @@ from tests.faults.killed_runs import KilledRuns
 
 STORES = "abc"
 MOST_STEPS = 80
-STRIDE = 4  # without --campaign
+STRIDE = 8  # without --campaign
 
 
 @pytest.fixture(scope="module")
