@@ -28,7 +28,7 @@ def is_of_another_life(store: Store, mark: Incarnation | None, state: ClusterSta
     """Whether the store was wiped or swapped. Raises if it belongs to another cluster, or is another store."""
     if mark is None:
         return True
-    if mark.chain_id != state.chain_id:
+    if mark.chain_id not in state.lineage:
         raise InconsistentClusterId(
             f"wanted store {store.store} of cluster {state.chain_id}, found {INCARNATION} of cluster "
             f"{mark.chain_id} at {store.url}: the agent stops and touches nothing"

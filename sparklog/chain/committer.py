@@ -36,7 +36,9 @@ class Committer:
         self.author = author
         self.clock = clock or follower.clock
         self.snapshots = SnapshotWriter(follower)
-        self._machine = GroupCommit(author, follower.store.url, follower.head, self.clock.monotonic_ms())
+        self._machine = GroupCommit(
+            author, follower.store.url, follower.head, self.clock.monotonic_ms(), follower.copies_wanted
+        )
         self._turn = threading.Lock()  # held to call the machine
         self._waiting: dict[Ticket, threading.Lock] = {}  # each caller's gate: locked while there is nothing to do
         self._idle: dict[Ticket, threading.Lock] = {}  # the gates of callers who perform nothing

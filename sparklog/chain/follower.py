@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from sparklog.chain import snapshot
 from sparklog.chain.catch_up import READ_WIDTH, CatchUp
 from sparklog.chain.chunks import Chunk
+from sparklog.chain.copies import Copies
 from sparklog.chain.damage import damage
 from sparklog.chain.entry import Entry, hash_of
 from sparklog.chain.head import Head
 from sparklog.chain.read_entries import ReadEntries, results_in
-from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Pause, Put, Reply, Request
+from sparklog.chain.requests import Copy, Get, GetMany, LoadSnapshot, Pause, Put, Reply, Request
 from sparklog.core.errors import ClusterNotFound, KeyNotFound, SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.core.result_table import AppliedBy
@@ -36,8 +37,9 @@ ENTRIES_AT_ONCE = 256  # when entries are read again; each may be a MiB
 class Follower:
     """The newest head of one chain in this process. Thread-safe. Create a new one after a fork."""
 
-    def __init__(self, store: ObjectStore, clock: Clock | None = None) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock | None = None, copies: Copies | None = None) -> None:
         self.store = store
+        self.copies = copies  # makes the copies of the chain on other stores; None: nobody commits here, or in tests
         self.clock = clock or SystemClock()
         self.head = Head()
         self.snapshot_n = -1  # the newest known snapshot
@@ -57,6 +59,10 @@ class Follower:
     def entry_hash(self) -> str:
         """The hash of the newest known entry."""
         return self.head.entry_hash
+
+    def copies_wanted(self, state: ClusterState) -> int:
+        """On how many other stores an entry needs a copy before it is acknowledged."""
+        return 0 if self.copies is None else self.copies.wanted(state)
 
     def open(self) -> None:
         """Load the newest snapshot and the entries after it. Raises ClusterNotFound, ChainDamaged."""
@@ -155,6 +161,9 @@ class Follower:
                     return self._get_many(request)
                 case LoadSnapshot():
                     return self._load_snapshot()
+                case Copy() if self.copies is not None:
+                    self.copies.perform(request)
+                    return None
                 case Pause():
                     self.clock.pause(jittered(request.longest_ms))
                     return None

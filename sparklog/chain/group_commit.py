@@ -2,16 +2,17 @@
 
 IDLE ── a command, after a long silence ──► CHECKING that the chain is still there ──┐
   │ ◄─────────────────────────────────────────────────────────────────────────────────┘
-  ├── commands that lead to records ──► CLAIMING a slot ── won ──► their results
+  ├── commands that lead to records ──► CLAIMING a slot ── won ──► copies on other stores, if wanted ──► their results
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided again
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided again
   ├── a command that is refused ──► FOLLOWING: a refusal too is decided on the newest state
-  ├── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first
+  ├── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first, and copied
   └── a command that the chain knows ──► READING its result back from the entry that applied it
 
-While the mark of slot n's block is looked for, slot n+1 of the same block may be claimed already; it is acknowledged
-after n. The machine draws no id, reads no clock, holds no lock and does no I/O: `submit`, `reply` and `recover` get the
-time as an argument, `requests` has what is to be done, and `ended` has the tickets with a result or an error.
+While the mark of slot n's block is looked for, and while entry n is copied, slot n+1 of the same block may be claimed
+already; it is copied and acknowledged after n. The machine draws no id, reads no clock, holds no lock and does no I/O:
+`submit`, `reply` and `recover` get the time as an argument, `requests` has what is to be done, and `ended` has the
+tickets with a result or an error.
 
 Fewer, larger entries are faster and cheaper than many small ones. So slot n+1 is claimed that early only for more
 commands than entry n holds; and after a slow entry the next one waits a moment for callers who come back
@@ -29,6 +30,7 @@ from sparklog.chain.attempt import Attempt, CommitCounts
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.claim import Claim, Lost, Voided, Won
 from sparklog.chain.command_body import CommandBody, StoreBody
+from sparklog.chain.copying import Copied, Copying
 from sparklog.chain.damage import damage
 from sparklog.chain.entry import Entry
 from sparklog.chain.gathering import Gathering
@@ -42,6 +44,7 @@ from sparklog.core.coordinators import Author, is_fenced, not_in_force
 from sparklog.core.errors import Landed, RequestTimedOut, SparklogError
 from sparklog.core.losses import check_left
 from sparklog.core.readable import duration
+from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block, entry_key
 
@@ -67,10 +70,21 @@ Handler = Callable[[Reply, Now], None]
 
 
 class GroupCommit:
-    """Commits to one chain, from `head` on, which was read at `known_ms`. `url` is only for messages."""
+    """Commits to one chain, from `head` on, which was read at `known_ms`. `url` is only for messages.
 
-    def __init__(self, author: Author, url: str, head: Head, known_ms: int) -> None:
+    `copies_wanted` says, of the state after an entry, on how many other stores it must be before it is acknowledged.
+    """
+
+    def __init__(
+        self,
+        author: Author,
+        url: str,
+        head: Head,
+        known_ms: int,
+        copies_wanted: Callable[[ClusterState], int] = lambda state: 0,
+    ) -> None:
         self.author = author
+        self._copies_wanted = copies_wanted
         self.head = head
         self.phase = Phase.IDLE
         self.counts = CommitCounts()
@@ -87,8 +101,9 @@ class GroupCommit:
         self._lost_in_a_row = 0
         self._gathering = Gathering()
         self._look: Request | None = None  # the pause during which commands are gathered
-        # All entries up to this one are durable, and so are their names: this process has put a later entry into the
-        # same directory, or has made sure. On a local disk a process may die between naming an entry and syncing that.
+        # All entries up to this one are durable and have their copies, and so are their names: this process has put a
+        # later entry into the same directory, or has made sure. On a local disk a process may die between naming an
+        # entry and syncing that.
         self._settled_n = -1
 
     def submit(self, ticket: Ticket, now: Now) -> None:
@@ -261,6 +276,9 @@ class GroupCommit:
         while self._attempts and (outcome := self._attempts[0].outcome) is not None:
             self._known_ms = now.monotonic_ms
             match outcome:
+                case Won() if not self._attempts[0].is_copied and self._copies_wanted(self._attempts[0].after.state):
+                    self._copy(self._attempts[0])
+                    return
                 case Won():
                     self._acknowledge(self._attempts.popleft(), now)
                 case Lost():
@@ -272,6 +290,29 @@ class GroupCommit:
                 case SparklogError() as error:
                     first = self._give_up()
                     self._fail([ticket for ticket, _ in first.decided], error)
+
+    def _copy(self, attempt: Attempt) -> None:
+        """Get the copies of an entry that has won its slot; its commands are acknowledged after that."""
+        if attempt.copying is not None:
+            return
+        patient_ms = max(ticket.deadline_ms for ticket, _ in attempt.decided)
+        copying = attempt.copying = Copying(attempt.after, attempt.claim.body, patient_ms)
+
+        def handle(reply: Reply, now: Now) -> None:
+            match copying.reply(reply, now):
+                case Request() as request:
+                    self._ask(request, handle)
+                case Copied():
+                    attempt.is_copied = True
+                    self._end_attempts(now)
+                case SparklogError() as error:
+                    self._attempts.popleft()
+                    if attempt.after.n > self.head.n:
+                        self.head = attempt.after
+                    self._fail([ticket for ticket, _ in attempt.decided], error)
+                    self._end_attempts(now)
+
+        self._ask(copying.start(), handle)
 
     def _acknowledge(self, attempt: Attempt, now: Now) -> None:
         if attempt.after.n > self.head.n:
@@ -369,21 +410,38 @@ class GroupCommit:
     # ---- what others wrote ----------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Make the newest entry durable, and with it all before it."""
+        """Make the newest entry durable, and with it all before it; and get the copies that are wanted."""
         self.phase = Phase.SETTLING
         self._round = list(self._queue)
-        settling = Settling(self.head.n)
+        head, settling = self.head, Settling(self.head.n)
 
         def handle(reply: Reply, now: Now) -> None:
             match settling.reply(reply):
                 case Request() as request:
                     self._ask(request, handle)
+                case Settled(body=body) if self._copies_wanted(head.state):
+                    self._copy_settled(head, body)
                 case Settled(n):
                     self._settled_n = n
                 case SparklogError() as error:
                     self._fail_round(error)
 
         self._ask(settling.start(), handle)
+
+    def _copy_settled(self, head: Head, body: bytes | None) -> None:
+        """Get copies of an entry that an answer rests on: its author may have died before it had them."""
+        copying = Copying(head, body, max(ticket.deadline_ms for ticket in self._round))
+
+        def handle(reply: Reply, now: Now) -> None:
+            match copying.reply(reply, now):
+                case Request() as request:
+                    self._ask(request, handle)
+                case Copied():
+                    self._settled_n = head.n
+                case SparklogError() as error:
+                    self._fail_round(error)
+
+        self._ask(copying.start(), handle)
 
     # ---- what was committed before --------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sparklog.chain.head import Head
 from sparklog.storage.object_store import Bytes
 
 FIRST_PAUSE_MS = 10.0
@@ -46,6 +47,18 @@ class GetMany(Request):
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadSnapshot(Request):
     """Load the newest snapshot. Reply: a `Head`, None if there is no snapshot, or what reading it raises."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy(Request):
+    """Copy the newest entry, `head.n`, and all before it that lack copies, to as many other stores as `head` asks for.
+
+    `body` is that of the entry, or None: it was deleted as old. Reply: None, or an error; `InconsistentClusterId` if
+    the cluster was restored elsewhere.
+    """
+
+    head: Head
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,9 +18,10 @@ from sparklog.storage.keys import entry_key
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """Entry `n` and all before it are durable."""
+    """Entry `n` and all before it are durable. `body` is that of the entry, None if it was deleted as old."""
 
     n: int
+    body: bytes | None
 
 
 class Settling:
@@ -28,7 +29,7 @@ class Settling:
 
     def __init__(self, n: int) -> None:
         self.n = n
-        self._is_put = False
+        self._body: bytes | None = None
 
     def start(self) -> Request:
         """The first request."""
@@ -37,13 +38,13 @@ class Settling:
     def reply(self, reply: Reply) -> Request | Settled | SparklogError:
         """The next request, or the outcome."""
         match reply:
-            case bytes() | memoryview() if not self._is_put:
-                self._is_put = True
-                return Put(entry_key(self.n), bytes(reply))
-            case KeyNotFound() if not self._is_put:
-                return Settled(self.n)
-            case None | KeyExists() if self._is_put:
-                return Settled(self.n)
+            case bytes() | memoryview() if self._body is None:
+                self._body = bytes(reply)
+                return Put(entry_key(self.n), self._body)
+            case KeyNotFound() if self._body is None:
+                return Settled(self.n, None)
+            case None | KeyExists() if self._body is not None:
+                return Settled(self.n, self._body)
             case SparklogError() as error:
                 return error
             case _:

@@ -109,6 +109,7 @@ class Manifest(msgspec.Struct, frozen=True):
     stores: tuple[StoreId, ...] = ()
     retired_stores: tuple[tuple[StoreId, ...], ...] = ()
     coordinator: Coordinator = NO_COORDINATOR
+    ancestors: tuple[str, ...] = ()
 
 
 _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration")
@@ -176,6 +177,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         stores,
         stored_retired.store_sets,
         state.coordinator,
+        state.ancestors,
     )
     return Prepared(manifest, prepared)
 
@@ -301,6 +303,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             n=manifest.n,
             time_ms=manifest.time_ms,
             chain_id=manifest.chain_id,
+            ancestors=manifest.ancestors,
             floor=manifest.floor,
             config=manifest.config,
             stores=CopyOnWriteMap({known_store.store: known_store for known_store in small.stores}),

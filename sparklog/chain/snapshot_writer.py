@@ -51,6 +51,8 @@ class SnapshotWriter:
         except snapshot.ChunksGone:
             follower.known_chunks = {}
             raise
+        if follower.copies is not None:
+            follower.copies.snapshot(head.n)
         return head.n
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from sparklog.cli.output import (
     show_rows,
     status,
 )
+from sparklog.cli.restore import RESTORE_EPILOG, restore
 from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.core.readable import counted
 from sparklog.options.key_value import key_values, store_addresses
@@ -111,6 +112,7 @@ def info() -> None:
 
 
 app.command(epilog=HEALTH_EPILOG)(health)
+app.command(epilog=RESTORE_EPILOG)(restore)
 
 
 @app.command(epilog=ending("sparklog cluster doctor", "sparklog cluster doctor --no-spark --format json"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparklog.chain.committer import Committer
+from sparklog.chain.copies import Copies
 from sparklog.chain.follower import Follower
 from sparklog.client.connection import default_author
 from sparklog.client.stores import check_addresses, check_apart
@@ -21,7 +22,7 @@ from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import INCARNATION, PROBES
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import absolute_url
+from sparklog.storage.open_store import absolute_url, is_elsewhere
 from sparklog.storage.probe import check_store
 
 DEFAULT_STORE = StoreId("local")  # the one store of a cluster that names none: its own root
@@ -46,7 +47,13 @@ def init_cluster(
     """
     root = absolute_url(url)
     reached = settings_here(storage_settings(storage or {}))
-    follower = Follower(open_metadata(root, reached))
+    metadata = open_metadata(root, reached)
+    copies = Copies(
+        metadata,
+        lambda state, store: open_registered(root, store, state.stores[store].url, reached),
+        lambda store: is_elsewhere(root, store.url),
+    )
+    follower = Follower(metadata, copies=copies)
     follower.catch_up()
     if follower.state.n >= 0:
         raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {follower.state.chain_id} at {root}")

@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from sparklog.chain.copies import Copies
 from sparklog.chain.follower import Follower
 from sparklog.client.coordinated import Coordinated
 from sparklog.client.waiting import Waiting
@@ -22,7 +23,7 @@ from sparklog.core.errors import InconsistentClusterId
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.positions import right_up_to
 from sparklog.core.records import At, Record
-from sparklog.core.state import ClusterState
+from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import EntryNumber, Offset, OffsetRange, StoreId, TopicPartition
 from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
@@ -32,7 +33,7 @@ from sparklog.storage.http.calls import Calls
 from sparklog.storage.http.coordinators import Coordinators, is_coordinator
 from sparklog.storage.http.store import HttpStore
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import absolute_url, has_timeout, join_url
+from sparklog.storage.open_store import absolute_url, has_timeout, is_elsewhere, join_url
 
 _PLATFORMS_OWN = StorageSettings()
 _Key = tuple[int, str, bytes]  # process, address, settings
@@ -55,7 +56,8 @@ class Connection:
         self.coordinators = Coordinators(url, calls) if is_coordinator(url) else None
         if self.coordinators is None:
             self.url = absolute_url(url)
-            self.follower = Follower(open_metadata(self.url, self._settings))
+            metadata = open_metadata(self.url, self._settings)
+            self.follower = Follower(metadata, copies=Copies(metadata, self._registered, self._is_elsewhere))
         else:
             cluster = self.coordinators.cluster()
             self.coordinators.chain_id = cluster.chain_id
@@ -75,6 +77,12 @@ class Connection:
         if stores is None or stores.places != places:
             stores = self._stores = Stores(places) if stores is None else stores.at(places)
         return stores
+
+    def _registered(self, state: ClusterState, store: StoreId) -> ObjectStore:
+        return self.stores(state).get(store)
+
+    def _is_elsewhere(self, store: Store) -> bool:
+        return is_elsewhere(self.url, store.url)
 
     def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:
         """The cluster's stores, newly opened. Their calls to servers give up after `timeout_ms`."""

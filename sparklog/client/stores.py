@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
+from sparklog.chain.owner import Owner, put_owner, superseded
 from sparklog.client.connection import Connection
 from sparklog.core.commands import NewStore, RegisterStore, ReportLoss
 from sparklog.core.errors import (
@@ -40,14 +42,14 @@ def add_store(
     Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
     """
     with connection.follower.current() as state:
-        known, chain_id = state.stores.get(store), state.chain_id
+        known, chain_id, lineage = state.stores.get(store), state.chain_id, state.lineage
         others = [
             (known_store.store, join_url(connection.url, known_store.url)) for known_store in state.stores.values()
         ]
     target = connection.open_store(store, url)
     mark = read_incarnation(target)
     if mark is not None:
-        check_owner(mark, target, store, chain_id)
+        check_owner(mark, target, store, *lineage)
     wiped = known is not None and (mark is None or mark.incarnation != known.incarnation)
     if known is not None and wiped:
         _check_comes_back_empty(known, mark, target.url, join_url(connection.url, known.url), zone)
@@ -66,10 +68,19 @@ def add_store(
         return Store(store, state.next_registration, url, incarnation, zone)
     if mark is None:
         mark, _ = begin_incarnation(target, store, chain_id)
+    _claim(target, lineage, connection.url)
     committer = connection.committer
     committer.submit(committer.begin(command(mark.incarnation)))
     with connection.follower.current() as state:
         return state.stores[store]
+
+
+def _claim(target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
+    """Mark a store that is back as that of the restored chain, so that the lost one does nothing there any more."""
+    for number, (previous, chain_id) in enumerate(pairwise(lineage), 1):
+        owner = put_owner(target, number, Owner(sparklog_owner=chain_id, previous=previous, cluster=cluster))
+        if owner.chain_id != chain_id:
+            raise superseded(owner, target.url)
 
 
 def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:

@@ -40,7 +40,9 @@ class CommitLoop:
     def __init__(self, follower: Follower, author: Author, threads: Executor, clock: Clock | None = None) -> None:
         self.follower = follower
         self.clock = clock or follower.clock
-        self._machine = GroupCommit(author, follower.store.url, follower.head, self.clock.monotonic_ms())
+        self._machine = GroupCommit(
+            author, follower.store.url, follower.head, self.clock.monotonic_ms(), follower.copies_wanted
+        )
         self.snapshots = SnapshotWriter(follower)
         self._threads = threads
         self._waiting: dict[Ticket, _Call] = {}

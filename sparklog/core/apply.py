@@ -22,6 +22,7 @@ from sparklog.core.records import (
     AppliedCommand,
     At,
     ClusterCreated,
+    ClusterRestored,
     CommandResult,
     CoordinationClaimed,
     CoordinationResigned,
@@ -155,6 +156,8 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             _hear_of_loss(state, record)
         case ClusterCreated():
             state.chain_id, state.config = record.chain_id, record.config
+        case ClusterRestored():
+            _restore(state, record)
         case StoreRegistered():
             state.stores[record.store] = Store(
                 record.store, record.registration, record.url, record.incarnation, record.zone
@@ -201,6 +204,13 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             raise TypeError("an append by reference is expanded before it is applied")
         case _:
             assert_never(record)
+
+
+def _restore(state: ClusterState, record: ClusterRestored) -> None:
+    state.ancestors, state.chain_id = state.lineage, record.chain_id
+    state.coordinator = msgspec.structs.replace(state.coordinator, address="")
+    for store, url in record.urls.items():
+        state.stores[store] = msgspec.structs.replace(state.stores[store], url=url)
 
 
 def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment) -> None:

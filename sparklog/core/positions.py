@@ -36,7 +36,7 @@ def right_up_to(state: ClusterState, position: Position) -> Offset:
     """
     if position.chain_id != state.chain_id:
         raise InconsistentClusterId(
-            f"wanted cluster {position.chain_id}, found cluster {state.chain_id}: it was deleted and created again"
+            f"wanted cluster {position.chain_id}, found cluster {state.chain_id}: {_why(state, position.chain_id)}"
         )
     key = TopicPartition(position.topic_id, position.partition)
     value = existing_partition(state, key).replication
@@ -51,3 +51,12 @@ def right_up_to(state: ClusterState, position: Position) -> Offset:
     newest = position.leader_epoch == value.leader_epoch
     given_up = (lost.start for lost in value.lost if not newest and begin <= lost.start < end)
     return min([position.offset, *given_up])
+
+
+def _why(state: ClusterState, chain_id: str) -> str:
+    if chain_id in state.ancestors:
+        return (
+            "it was restored from a copy of its metadata. Records that a reader saw and no writer was told of may be "
+            "gone, and their offsets taken: begin again, from an offset that you know to be right"
+        )
+    return "it was deleted and created again"

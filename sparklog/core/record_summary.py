@@ -19,6 +19,8 @@ def summary(record: records.Record, names: Mapping[int, str]) -> str:
     match record:
         case records.ClusterCreated():
             return f"cluster {record.chain_id} created"
+        case records.ClusterRestored():
+            return f"cluster restored as {record.chain_id} from copies of the lost chain, up to its entry {record.last}"
         case records.StoreRegistered():
             return f"store {record.store} registered at {record.url}"
         case records.StoreFenced():

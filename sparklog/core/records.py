@@ -253,8 +253,21 @@ class CoordinationResigned(msgspec.Struct, frozen=True, tag="coordination-resign
     epoch: int
 
 
+class ClusterRestored(msgspec.Struct, frozen=True, tag="cluster-restored"):
+    """The cluster goes on from copies of its lost chain, as chain `chain_id`. No process coordinates it.
+
+    `last` is the newest entry of the lost chain that a copy was found of. `urls` are addresses of stores, where they
+    are no longer those that they were registered under.
+    """
+
+    chain_id: str
+    last: EntryNumber
+    urls: dict[StoreId, str] = {}
+
+
 Record = (
     ClusterCreated
+    | ClusterRestored
     | StoreRegistered
     | TopicCreated
     | TopicAltered

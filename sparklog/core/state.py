@@ -159,6 +159,7 @@ class ClusterState:
     n: int = -1
     time_ms: int = 0
     chain_id: str = ""
+    ancestors: tuple[str, ...] = ()  # the chains that this one was restored from, oldest first
     floor: EntryNumber = EntryNumber(0)
     config: dict[str, str] = field(default_factory=dict)
     stores: CopyOnWriteMap[StoreId, Store] = field(default_factory=CopyOnWriteMap)
@@ -185,6 +186,7 @@ class ClusterState:
             n=self.n,
             time_ms=self.time_ms,
             chain_id=self.chain_id,
+            ancestors=self.ancestors,
             floor=self.floor,
             config=self.config,
             stores=self.stores.fork(),
@@ -205,6 +207,11 @@ class ClusterState:
             next_producer_id=self.next_producer_id,
             next_registration=self.next_registration,
         )
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The chain ids of the cluster, oldest first: a restore begins the next one."""
+        return (*self.ancestors, self.chain_id)
 
     def registrations(self) -> dict[StoreId, int]:
         """The numbers under which stores are registered that are not fenced."""

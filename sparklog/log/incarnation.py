@@ -52,9 +52,12 @@ def begin_incarnation(target: ObjectStore, store: str, chain_id: str) -> tuple[I
     return existing, existing == mark
 
 
-def check_owner(mark: Incarnation, target: ObjectStore, store: str, chain_id: str) -> None:
-    """Raise InconsistentClusterId if the store belongs to another cluster."""
-    if mark.chain_id != chain_id:
+def check_owner(mark: Incarnation, target: ObjectStore, store: str, *lineage: str) -> None:
+    """Raise InconsistentClusterId if the store belongs to another cluster.
+
+    `lineage`: the chain id of the cluster, and those of the chains that it was restored from.
+    """
+    if mark.chain_id not in lineage:
         raise of_another_cluster(mark, target, store)
 
 

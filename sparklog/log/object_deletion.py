@@ -45,13 +45,27 @@ def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted
     A failure stops neither the other stores nor the other objects. An object counts as deleted when all stores did it.
     """
     numbers, failed = [], []
+    refused = {store: _refused(stores, store) for store in {store for retired in objects for store in retired.stores}}
     for retired in objects:
-        errors = [error for store in retired.stores if (error := _delete(retired.key, stores, store)) is not None]
+        errors = [
+            error
+            for store in retired.stores
+            if (error := refused[store] or _delete(retired.key, stores, store)) is not None
+        ]
         if errors:
             failed.append(DeletionFailed(retired.number, retired.key, "; ".join(errors)))
         else:
             numbers.append(retired.number)
     return Deleted(tuple(numbers), tuple(failed))
+
+
+def _refused(stores: Stores, store: StoreId) -> str | None:
+    """Why nothing may be deleted on a store now; None if it may."""
+    try:
+        stores.check_owner(store)
+    except SparklogError as error:
+        return str(error)
+    return None
 
 
 def _delete(key: str, stores: Stores, store: StoreId) -> str | None:

@@ -6,7 +6,7 @@ holds all keys. Objects whose names sparklog did not make are counted and left a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -46,8 +46,12 @@ class OrphansFound(msgspec.Struct, frozen=True):
     errors: tuple[str, ...] = ()
 
 
-def search_orphans(search: OrphanSearch, store: ObjectStore, *, delete: bool) -> OrphansFound:
+def search_orphans(
+    search: OrphanSearch, store: ObjectStore, *, delete: bool, check: Callable[[], None] = lambda: None
+) -> OrphansFound:
     """List the part of the store that `search` names and count its orphans; with `delete`, delete each by name.
+
+    `check` is called before each batch of deletions, and raises if there must be none any more.
 
     Raises StoreUnavailable if the listing breaks off. A failed deletion does not stop the others.
     """
@@ -58,7 +62,10 @@ def search_orphans(search: OrphanSearch, store: ObjectStore, *, delete: bool) ->
         parsed = [(stored, parse_data_key(stored.key)) for stored in chunk]
         ours = [(stored, name) for stored, name in parsed if name is not None]
         keys, foreign = keys + len(parsed), foreign + len(parsed) - len(ours)
-        for stored in _orphans(ours, search.floor, named):
+        found = _orphans(ours, search.floor, named)
+        if delete and found:
+            check()
+        for stored in found:
             orphans, size_bytes = orphans + 1, size_bytes + stored.size_bytes
             if not delete:
                 continue

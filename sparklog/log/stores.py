@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from sparklog.chain.owner import check_owner
+from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.config.storage import METADATA_STORE, StorageSettings
 from sparklog.core.errors import SparklogError
 from sparklog.core.plan import SliceToRead
@@ -32,6 +34,7 @@ class StorePlaces(msgspec.Struct, frozen=True):
     `urls` are as registered: "." is the cluster's own root. `settings` contain no secrets: each process takes those
     from its own environment. `zones` are those of the stores that can be reached. `zone` is the reader's: SPARKLOG_ZONE
     in the environment of the process that reads takes precedence, because the tasks of a job run in several zones.
+    `ancestors` is how often the cluster was restored; None if it has no copies of its metadata and so never can be.
     """
 
     cluster: str
@@ -39,13 +42,16 @@ class StorePlaces(msgspec.Struct, frozen=True):
     settings: StorageSettings = StorageSettings()
     zones: dict[StoreId, str] = {}
     zone: str = ""
+    ancestors: int | None = None
 
 
 def places_in(state: ClusterState, cluster: str, settings: StorageSettings) -> StorePlaces:
     """The places of the stores that are registered in `state`."""
     stores = state.stores.values()
     urls = {store.store: store.url for store in stores}
-    return StorePlaces(cluster, urls, settings, {store.store: store.zone for store in stores if store.reachable})
+    zones = {store.store: store.zone for store in stores if store.reachable}
+    ancestors = len(state.ancestors) if effective_cluster(state.config).metadata_copies else None
+    return StorePlaces(cluster, urls, settings, zones, ancestors=ancestors)
 
 
 def places_to_carry(places: StorePlaces) -> StorePlaces:
@@ -90,6 +96,11 @@ class Stores:
                 self.places.cluster, store, self.places.urls[store], self._settings
             )
         return opened
+
+    def check_owner(self, store: StoreId) -> None:
+        """To be called before objects are deleted there. Raises InconsistentClusterId: a restored cluster owns it."""
+        if self.places.ancestors is not None:
+            check_owner(self.get(store), self.places.ancestors)
 
     def named(self, store: StoreId) -> str:
         """The id and address of a registered store, for messages."""

@@ -87,8 +87,9 @@ def search_store(payload: bytes) -> bytes:
     """Task: one search, from a _VacuumOrder to OrphansFound. A listing that breaks off counts as one failure."""
     order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
     try:
-        store = Stores(order.places).get(order.search.store)
-        found = search_orphans(order.search, store, delete=order.delete)
+        stores, name = Stores(order.places), order.search.store
+        check = partial(stores.check_owner, name)
+        found = search_orphans(order.search, stores.get(name), delete=order.delete, check=check)
     except SparklogError as error:
         found = OrphansFound(failed=1, errors=(str(error),))
     return msgspec.msgpack.encode(found)

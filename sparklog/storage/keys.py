@@ -6,6 +6,8 @@
     meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later bodies
     meta/void/<block>                            "this block of entries is being deleted, or is gone"
     INCARNATION                                  the uuid of this store's current life
+    OWNER/<number>                               the chain that owns the store since the restore of this number
+    copies/<chain id>/…                          on other stores: copies of what is under meta/, under the same names
     append/<2 hex>/<n0>-<upload id>.arrow        what one writer task uploaded, and its .index
     topics/<topic id>-<topic>/<partition>/<base offset>-<leader epoch>-<n0>-<upload id>.arrow    a sealed segment
     probe/<id>-…                                 what a probe of the store writes, then removes
@@ -34,12 +36,15 @@ from sparklog.core.types import (
 )
 
 ENTRIES_PER_BLOCK = 4096
+_META = "meta/"
 LOG = "meta/log/"
 SNAPSHOTS = "meta/snapshot/"
 CHUNKS = "meta/chunks/"
 COMMANDS = "meta/commands/"
 VOID = "meta/void/"
 INCARNATION = "INCARNATION"
+OWNERS = "OWNER/"
+COPIES = "copies/"
 APPENDS = "append/"
 TOPICS = "topics/"
 PROBES = "probe/"
@@ -175,6 +180,30 @@ def parse_command_key(key: str) -> tuple[EntryNumber, CommandId, int] | None:
 def void_key(block: int) -> str:
     """Key of the mark that says that a block of entries is being deleted, or is gone."""
     return f"{VOID}{_block_digits(block)}"
+
+
+def copies_prefix(chain_id: str) -> str:
+    """The prefix of the copies of a chain, which replaces `meta/` in their keys."""
+    if not is_key_part(chain_id):
+        raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
+    return f"{COPIES}{chain_id}/"
+
+
+def copy_key(chain_id: str, key: str) -> str:
+    """Key of the copy of what is under `key`, or under a prefix, at the chain's own place."""
+    if not key.startswith(_META):
+        raise InvalidInput(f"copies are made of what is under {_META}, not of {key!r}")
+    return copies_prefix(chain_id) + key.removeprefix(_META)
+
+
+def original_key(chain_id: str, key: str) -> str:
+    """The inverse of `copy_key`."""
+    return _META + key.removeprefix(copies_prefix(chain_id))
+
+
+def owner_key(number: int) -> str:
+    """Key that says which chain owns a store since the cluster was restored for the `number`-th time, from 1 on."""
+    return f"{OWNERS}{_digits(number, 'a number of a restore')}"
 
 
 # ---- data objects -------------------------------------------------------------------------------

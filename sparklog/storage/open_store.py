@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import quote
 
 from sparklog.core.config.key import did_you_mean
@@ -82,6 +83,12 @@ def is_relative(store_url: str) -> bool:
         or _NO_COLON.match(store_url)
         or _KAFKA_ADDRESS.fullmatch(store_url)
     )
+
+
+@lru_cache(maxsize=256)
+def is_elsewhere(cluster_url: str, store_url: str) -> bool:
+    """Whether a registered store is at another place than the cluster's own root."""
+    return join_url(cluster_url, store_url) != absolute_url(cluster_url)
 
 
 def join_url(cluster_url: str, store_url: str) -> str:

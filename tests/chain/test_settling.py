@@ -24,13 +24,13 @@ def put_again() -> Settling:
 
 @pytest.mark.parametrize("reply", [None, KeyExists(KEY)])
 def test_an_entry_is_durable_once_its_bytes_are_put_again_or_refused_as_taken(reply: object) -> None:
-    assert put_again().reply(reply) == Settled(5)
+    assert put_again().reply(reply) == Settled(5, b"entry")
 
 
 def test_an_entry_that_was_deleted_as_old_is_covered_by_a_snapshot() -> None:
     machine = Settling(5)
     machine.start()
-    assert machine.reply(KeyNotFound(KEY)) == Settled(5)
+    assert machine.reply(KeyNotFound(KEY)) == Settled(5, None)
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable(KEY), KeyNotFound(KEY)])

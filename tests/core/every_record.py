@@ -13,6 +13,7 @@ from sparklog.core.records import (
     AppendedRange,
     ApplicationsForgotten,
     ClusterCreated,
+    ClusterRestored,
     CoordinationClaimed,
     CoordinationResigned,
     FloorRaised,
@@ -116,6 +117,7 @@ _APPLICATION = Application("app", 2**53)
 
 EVERY_RECORD: tuple[Record, ...] = (
     ClusterCreated("c" * 32, {"num.partitions": "3"}),
+    ClusterRestored("d" * 32, EntryNumber(7), {StoreId("a"): "file:///elsewhere"}),
     StoreRegistered(_STORE, 0, ".", "i", "zone"),
     TopicCreated(_TOPIC, "orders", {"retention.ms": "1"}, ((_STORE,), (_STORE,))),
     TopicAltered(_TOPIC, {}),

@@ -105,12 +105,12 @@ _OWN: Final = (
     ConfigKey(
         "metadata.copies",
         _INT,
-        0,
-        "How many further stores hold an entry of the metadata chain before its write is acknowledged (sparklog's "
-        "own key). Without effect in this version: only 0 is legal.",
+        None,
+        "How many further stores hold an entry of the metadata chain before its write is acknowledged, so that "
+        "`sparklog cluster restore` can bring the cluster back if its metadata is lost (sparklog's own key). Default: "
+        "`min.insync.replicas` of the cluster minus 1, so 0 unless that was raised. A cluster with fewer other "
+        "stores has a copy on each of them.",
         minimum=0,
-        maximum=0,
-        effect=False,
     ),
     ConfigKey(
         "num.partitions",
@@ -219,6 +219,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     default_replication_factor: int
     floor_delay_ms: int
     log_retention_check_interval_ms: int
+    metadata_copies: int
     num_partitions: int
     num_replica_fetchers: int
     producer_id_expiration_ms: int
@@ -274,6 +275,7 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         default_replication_factor=_integer(values, "default.replication.factor"),
         floor_delay_ms=_integer(values, "floor.delay.ms"),
         log_retention_check_interval_ms=_integer(values, "log.retention.check.interval.ms"),
+        metadata_copies=_copies(values),
         num_partitions=_integer(values, "num.partitions"),
         num_replica_fetchers=_integer(values, "num.replica.fetchers"),
         producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
@@ -290,6 +292,12 @@ def _integer(values: Mapping[str, ConfigValue | None], name: str) -> int:
     value = values[name]
     assert isinstance(value, int)
     return value
+
+
+def _copies(values: Mapping[str, ConfigValue | None]) -> int:
+    if values["metadata.copies"] is None:
+        return _integer(values, "min.insync.replicas") - 1
+    return _integer(values, "metadata.copies")
 
 
 def _hint(name: str) -> str:

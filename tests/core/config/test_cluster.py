@@ -29,7 +29,7 @@ DEFAULTS = {
     "log.roll.ms": "604800000",
     "log.segment.bytes": "1073741824",
     "message.max.bytes": "1048588",
-    "metadata.copies": "0",
+    "metadata.copies": None,
     "min.insync.replicas": "1",
     "num.partitions": "1",
     "num.replica.fetchers": "1",
@@ -45,7 +45,9 @@ DEFAULTS = {
 
 
 def test_keys_and_defaults_are_kafkas_and_sparklogs_own() -> None:
-    assert {name: key.canonical(key.default) for name, key in CLUSTER_KEYS.items()} == DEFAULTS
+    assert {
+        name: None if key.default is None else key.canonical(key.default) for name, key in CLUSTER_KEYS.items()
+    } == DEFAULTS
 
 
 @pytest.mark.parametrize("name", CLUSTER_KEYS)
@@ -98,6 +100,16 @@ def test_unknown_key_is_refused_with_a_way_out(name: str, told: str) -> None:
     assert raised.value.message.startswith(f"wanted a config key of a cluster, found '{name}'{told}")
 
 
-def test_copies_of_the_chain_are_not_in_this_version() -> None:
-    with pytest.raises(InvalidConfig, match=r"metadata\.copies: wanted 0, found '1'"):
-        parse_cluster_config({"metadata.copies": "1"})
+@pytest.mark.parametrize(
+    ("config", "copies"),
+    [
+        ({}, 0),
+        ({"min.insync.replicas": "3"}, 2),
+        ({"min.insync.replicas": "3", "metadata.copies": "0"}, 0),
+        ({"metadata.copies": "2"}, 2),
+    ],
+)
+def test_the_chain_has_as_many_copies_as_are_set_else_one_less_than_replicas_in_sync(
+    config: dict[str, str], copies: int
+) -> None:
+    assert effective_cluster(config).metadata_copies == copies

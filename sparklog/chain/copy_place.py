@@ -1,0 +1,57 @@
+"""Where copies of a chain are kept on another store: the place of a chain, one folder further down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sparklog.storage.keys import copies_prefix, copy_key, original_key
+from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey, Upload
+
+
+class CopyPlace:
+    """The copies of chain `chain_id` on `store`, under the keys of the originals. A view: it has no state."""
+
+    read_ahead = 0
+
+    def __init__(self, store: ObjectStore, chain_id: str) -> None:
+        self.store = store
+        self.chain_id = chain_id
+        self.url = f"{store.url}/{copies_prefix(chain_id)}"
+
+    def put_if_absent(self, key: str, body: Bytes) -> None:
+        self.store.put_if_absent(self._key(key), body)
+
+    def upload(self, key: str) -> Upload:
+        return self.store.upload(self._key(key))
+
+    def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
+        return self.store.copy_from(source, source_key, self._key(key))
+
+    def get(self, key: str) -> memoryview:
+        return self.store.get(self._key(key))
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        return self.store.get_ranges(self._key(key), ranges)
+
+    def size(self, key: str) -> int:
+        return self.store.size(self._key(key))
+
+    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
+        for stored in self.store.list_keys(self._key(prefix)):
+            yield StoredKey(original_key(self.chain_id, stored.key), stored.size_bytes, stored.modified_ms)
+
+    def first_key_after(self, prefix: str, key: str) -> str | None:
+        found = self.store.first_key_after(self._key(prefix), self._key(key))
+        return None if found is None else original_key(self.chain_id, found)
+
+    def delete(self, key: str) -> None:
+        self.store.delete(self._key(key))
+
+    def free_bytes(self) -> int | None:
+        return self.store.free_bytes()
+
+    def remove_abandoned(self, before_ms: int) -> int:
+        return self.store.remove_abandoned(before_ms)
+
+    def _key(self, key: str) -> str:
+        return copy_key(self.chain_id, key)

@@ -1,0 +1,83 @@
+"""OWNER/<number>: which chain owns a store since the cluster was restored for the `number`-th time.
+
+A restore puts its mark on each store before it reads the copies there. Marks are put if absent, ascending, and never
+deleted. So a process of the old chain that looks for the next number, and does not find it, is still in time.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.errors import Conflict, InconsistentClusterId, KeyExists, KeyNotFound, OutcomeUnknown
+from sparklog.storage.keys import owner_key
+from sparklog.storage.object_store import ObjectStore
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of a mark: the chain that owns the store, the one that it was restored from, and its address."""
+
+    sparklog_owner: str  # the chain id; the first field, so that a mark in the place of an entry is told by its start
+    previous: str
+    cluster: str
+
+    @property
+    def chain_id(self) -> str:
+        """The chain that owns the store."""
+        return self.sparklog_owner
+
+
+_START = b'{"sparklog_owner":'
+
+
+def encoded(owner: Owner) -> bytes:
+    """The body of the mark."""
+    return msgspec.json.encode(owner)
+
+
+def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
+    """The mark that was read from `key`. Raises Conflict."""
+    try:
+        return msgspec.json.decode(body, type=Owner)
+    except msgspec.DecodeError as error:
+        raise Conflict(f"{key} at {url} is not sparklog's: {error}") from error
+
+
+def is_mark(body: bytes | memoryview) -> bool:
+    """Whether this is the mark of a restore in the place of an entry's copy: it keeps later copies out."""
+    return bytes(body[: len(_START)]) == _START
+
+
+def read_owner(store: ObjectStore, number: int) -> Owner | None:
+    """The mark of the `number`-th restore, or None. Raises Conflict, and the store's errors."""
+    key = owner_key(number)
+    try:
+        return decoded(store.get(key), key, store.url)
+    except KeyNotFound:
+        return None
+
+
+def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
+    """Put the mark if there is none; returns the one that is there. Raises OutcomeUnknown, and the store's errors."""
+    try:
+        store.put_if_absent(owner_key(number), encoded(owner))
+    except (KeyExists, OutcomeUnknown) as error:
+        existing = read_owner(store, number)
+        if existing is None:
+            raise OutcomeUnknown(f"{owner_key(number)} at {store.url} could not be put: {error.message}") from error
+        return existing
+    return owner
+
+
+def check_owner(store: ObjectStore, ancestors: int) -> None:
+    """Check that the chain with so many `ancestors` still owns the store. Raises InconsistentClusterId."""
+    owner = read_owner(store, ancestors + 1)
+    if owner is not None:
+        raise superseded(owner, store.url)
+
+
+def superseded(owner: Owner, url: str) -> InconsistentClusterId:
+    """The error for a process of a chain that was restored elsewhere."""
+    return InconsistentClusterId(
+        f"cluster {owner.previous} was restored as cluster {owner.chain_id} at {owner.cluster}, says the store at "
+        f"{url}: nothing is written or deleted for the old one any more; connect to {owner.cluster}"
+    )

@@ -1,0 +1,155 @@
+"""The copy of a chain on one other store: whole up to some entry, and never with a hole.
+
+An entry is put only once all before it are there: from entry 0 on, or from a snapshot on. So whoever finds the copy of
+an entry knows that the store lacks nothing before it, and each such store by itself is enough for a restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparklog.chain import snapshot
+from sparklog.chain.copy_place import CopyPlace
+from sparklog.chain.entry import decode_entry, hash_of
+from sparklog.chain.head import Head
+from sparklog.chain.owner import check_owner, decoded, is_mark, superseded
+from sparklog.chain.requests import Copy
+from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, OutcomeUnknown, StoreUnavailable
+from sparklog.core.records import AppendedByReference
+from sparklog.storage.keys import SNAPSHOTS, command_key, entry_key, snapshot_key
+from sparklog.storage.object_store import ObjectStore
+
+NEAR = 16  # entries behind the newest one are copied; a store that lacks more gets a snapshot
+
+_BY_REFERENCE = b'"appended-by-reference"'
+
+
+class StoreCopy:
+    """The copy of the chain at `source` on the store `target`, brought forward by one thread at a time.
+
+    `whole_to` is the entry up to which this process knows the copy to be whole; None before the first time.
+    """
+
+    def __init__(self, source: ObjectStore, target: ObjectStore, chain_id: str) -> None:
+        self.whole_to: int | None = None
+        self._source = source
+        self._target = target
+        self._place = CopyPlace(target, chain_id)
+
+    def bring(self, copy: Copy) -> None:
+        """Make the copy whole up to entry `copy.head.n`.
+
+        Raises InconsistentClusterId (another chain owns the store since a restore), ChainDamaged, and the errors of
+        both stores: then nothing is known of that entry.
+        """
+        n = copy.head.n
+        if self.whole_to is not None and self.whole_to >= n:
+            return
+        is_next = self.whole_to == n - 1
+        if not is_next:
+            self._catch_up(copy)
+        if copy.body is not None:
+            self._put_entry(n, copy.body)
+        if not is_next:
+            # A restore puts its mark into the slot after the copies that it found. It finds all copies of which their
+            # author saw, after the put, that the store had no new owner yet.
+            check_owner(self._target, len(copy.head.state.ancestors))
+        self.whole_to = n
+
+    def copy_snapshot(self, n: int) -> None:
+        """Copy the snapshot of entry `n`: then a restore needs no older copies."""
+        manifest = snapshot.read_manifest(self._source, snapshot_key(n))
+        for key in snapshot.missing_chunks(self._place, manifest):
+            put(self._place, key, bytes(self._source.get(key)))
+        put(self._place, snapshot_key(n), bytes(self._source.get(snapshot_key(n))))
+
+    def _catch_up(self, copy: Copy) -> None:
+        """Copy what the store lacks before the entry: the entries, if they are few, else a snapshot."""
+        bodies = None
+        if copy.body is not None and (lacking := self._lacking(copy.head.n)) is not None:
+            bodies = self._bodies(lacking, decode_entry(copy.head.n, copy.body, self._source.url).previous)
+        if bodies is None:
+            self._put_snapshot(copy.head)
+            return
+        for n, body in bodies:
+            self._put_entry(n, body)
+
+    def _lacking(self, n: int) -> range | None:
+        """The entries before `n` without a copy; None if they are many, or if nobody knows."""
+        first = max(0, n - NEAR)
+        if self.whole_to is not None and self.whole_to >= first - 1:
+            first = self.whole_to + 1
+            return range(first, n) if not self._has(n - 1) else range(0)
+        if n == 0:
+            return range(0)
+        if not self._has(0) and self._place.first_key_after(SNAPSHOTS, SNAPSHOTS) is None:
+            return range(n) if first == 0 else None  # nothing is there, or it was wiped, and only later entries are
+        if self._has(n - 1):
+            return range(0)
+        for there in range(n - 2, first - 1, -1):
+            if self._has(there):
+                return range(there + 1, n)
+        return range(n) if first == 0 else None
+
+    def _has(self, n: int) -> bool:
+        key = entry_key(n)
+        try:
+            self._place.size(key)
+        except KeyNotFound:
+            return False
+        return True
+
+    def _bodies(self, numbers: range, previous: str) -> list[tuple[int, bytes]] | None:
+        """These entries, of which the last has the hash `previous`; None if one was deleted as old."""
+        bodies: list[tuple[int, bytes]] = []
+        for n in reversed(numbers):
+            try:
+                body = bytes(self._source.get(entry_key(n)))
+            except KeyNotFound:
+                return None
+            if hash_of(body) != previous:  # its block is being deleted, or it is damaged
+                raise StoreUnavailable(f"{entry_key(n)} at {self._source.url} is not the entry that the next one names")
+            bodies.append((n, body))
+            previous = decode_entry(n, body, self._source.url).previous
+        return bodies[::-1]
+
+    def _put_snapshot(self, head: Head) -> None:
+        prepared = snapshot.prepare(head.state.fork(), head.entry_hash, {})
+        snapshot.write(self._place, prepared)
+
+    def _put_entry(self, n: int, body: bytes) -> None:
+        for key in _bodies_named(n, body):
+            put(self._place, key, bytes(self._source.get(key)))
+        key = entry_key(n)
+        there = put(self._place, key, body)
+        if there is None:
+            return
+        if is_mark(there):
+            raise superseded(decoded(there, key, self._place.url), self._target.url)
+        raise ChainDamaged(f"{key} at {self._place.url}: wanted the copy of entry {n}, found other bytes: move it away")
+
+
+def put(place: ObjectStore, key: str, body: bytes) -> bytes | None:
+    """Put `body` if the key is free, or has the same bytes: None. Else the bytes that are there.
+
+    Raises the store's errors.
+    """
+    try:
+        place.put_if_absent(key, body)
+    except (KeyExists, OutcomeUnknown) as error:
+        try:
+            there = bytes(place.get(key))
+        except KeyNotFound:
+            raise StoreUnavailable(f"{key} could not be put at {place.url}: {error.message}") from error
+        return None if there == body else there
+    return None
+
+
+def _bodies_named(n: int, body: bytes) -> Iterator[str]:
+    """The keys of the bodies of large commands that the entry names."""
+    if _BY_REFERENCE not in body:
+        return
+    for command in decode_entry(n, body).commands:
+        for record in command.records:
+            if isinstance(record, AppendedByReference):
+                yield command_key(command.n0, command.command_id, record.body)

@@ -1,0 +1,31 @@
+"""What becomes of a cluster whose chain was lost and is restored from a copy (REPLICATION 4).
+
+The log stays as it is: topics, offsets, HW, and what producers and applications wrote. But nothing that was begun on
+the lost chain may be committed to the new one: every partition gets a new leader epoch, and FLOOR rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparklog.core.config.topic import TopicConfig
+from sparklog.core.decide.changes import of_each
+from sparklog.core.records import At, ClusterRestored, FloorRaised, Record
+from sparklog.core.replication.new_leader import led_by
+from sparklog.core.replication.partition import Change, Replication, settled
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber, StoreId, TopicPartition
+
+
+def restored_records(state: ClusterState, chain_id: str, urls: Mapping[StoreId, str], at: At) -> tuple[Record, ...]:
+    """The records with which the restored chain begins, at entry `at`. `urls`: new addresses of stores."""
+
+    def renewed(key: TopicPartition, before: Replication, config: TopicConfig) -> Change | Replication:
+        if before.leader is None:
+            return before
+        led = led_by(before, before.leader)
+        return Change(settled(before, led.after, config.min_insync_replicas), led.forgotten)
+
+    changes = of_each(state, [(key, key) for key in sorted(state.partitions)], renewed)
+    restored = ClusterRestored(chain_id, EntryNumber(state.n), dict(urls))
+    return (restored, FloorRaised(at.n), *changes)
