@@ -55,6 +55,7 @@ def run(
             session_ms=config.broker_session_timeout_ms,
             queued_max=config.queued_max_requests,
             say=_show,
+            stores=connection.stores,
         )
         serve(service, listener, lambda: _show("serving", address))
 

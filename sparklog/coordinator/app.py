@@ -7,10 +7,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from sparklog.coordinator.exchange import Decoders, decoded, exchange
+from sparklog.coordinator.endpoint import Endpoint
+from sparklog.coordinator.exchange import Decoders, decoded
 from sparklog.coordinator.metadata import metadata_routes
+from sparklog.coordinator.openapi import described
+from sparklog.coordinator.queries import query_routes
 from sparklog.coordinator.reading import Reading
 from sparklog.coordinator.service import Service
+from sparklog.core.errors import Conflict, InconsistentClusterId, NotController, NotFound
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
 _submit_request = Decoders(SubmitRequest)
@@ -20,10 +24,12 @@ _heartbeat = Decoders(Heartbeat)
 def app_of(service: Service) -> Starlette:
     """The ASGI application of a coordinator."""
     reading = Reading(service.follower, service.queued_max)
-    return Starlette(routes=[*_commits(service), *metadata_routes(reading), *_liveness(service)])
+    queries = query_routes(reading, service.metadata, service.stores)
+    endpoints = [*_commits(service), *metadata_routes(reading), *queries]
+    return Starlette(routes=[*endpoints, described(endpoints), *_liveness(service)])
 
 
-def _commits(service: Service) -> list[Route]:
+def _commits(service: Service) -> list[Endpoint]:
     async def submit(request: Request) -> SubmitReply:
         return await service.submit(await decoded(request, _submit_request))
 
@@ -34,9 +40,25 @@ def _commits(service: Service) -> list[Route]:
         return service.cluster()
 
     return [
-        Route(SUBMIT, exchange(submit), methods=["POST"]),
-        Route(HEARTBEAT, exchange(heartbeat), methods=["POST"]),
-        Route(CLUSTER, exchange(cluster), methods=["GET"]),
+        Endpoint(
+            "POST",
+            SUBMIT,
+            submit,
+            "Commit a command. Any error of a command may come back: its code says which",
+            takes=_submit_request,
+            gives=SubmitReply,
+            errors=(NotController, Conflict, NotFound),
+        ),
+        Endpoint(
+            "POST",
+            HEARTBEAT,
+            heartbeat,
+            "The agent of a store is at work",
+            takes=_heartbeat,
+            gives=ClusterReply,
+            errors=(NotController, InconsistentClusterId),
+        ),
+        Endpoint("GET", CLUSTER, cluster, "Which cluster this is, and who coordinates it", gives=ClusterReply),
     ]
 
 
@@ -50,4 +72,5 @@ def _liveness(service: Service) -> list[Route]:
             return PlainTextResponse(f"{'leads' if service.leads else 'stands by'}, epoch {known.epoch}\n")
         return PlainTextResponse("nobody coordinates the cluster yet\n", 503)
 
-    return [Route("/healthz", healthz, methods=["GET"]), Route("/readyz", readyz, methods=["GET"])]
+    probes = (("/healthz", healthz), ("/readyz", readyz))
+    return [Route(path, probe, methods=["GET"], include_in_schema=False) for path, probe in probes]

@@ -25,12 +25,15 @@ from sparklog.core.commands import (
     ResignCoordination,
     Submission,
 )
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordinators import NO_COORDINATOR, Author
 from sparklog.core.errors import InconsistentClusterId, NotController, SparklogError, StaleControllerEpoch, TryAgain
 from sparklog.core.readable import counted
+from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
+from sparklog.log.stores import Stores, places_in
 from sparklog.wire.messages import ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
 THREADS = 16  # requests to the metadata store at once
@@ -42,6 +45,7 @@ class Service:
     """A coordinator of the cluster that `follower` follows. `address` is where clients reach it.
 
     `queued_max`: commands that may wait at once; further ones are refused, so that memory and delays stay bounded.
+    `stores` opens the stores for look-ups by time, in the platform's own way unless it is given.
     All methods are to be called in one event loop.
     """
 
@@ -55,9 +59,11 @@ class Service:
         queued_max: int,
         say: Say,
         clock: Clock | None = None,
+        stores: Callable[[ClusterState], Stores] | None = None,
     ) -> None:
         self.follower = follower
         self.metadata = metadata
+        self.stores = stores or (lambda state: Stores(places_in(state, metadata, StorageSettings())))
         self.leadership = Leadership(_drawn_name(), address, session_ms)
         self.queued_max = queued_max
         self.queued = 0
