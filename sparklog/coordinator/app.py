@@ -23,10 +23,15 @@ _heartbeat = Decoders(Heartbeat)
 
 def app_of(service: Service) -> Starlette:
     """The ASGI application of a coordinator."""
+    endpoints = endpoints_of(service)
+    return Starlette(routes=[*endpoints, described(endpoints), *_liveness(service)])
+
+
+def endpoints_of(service: Service) -> list[Endpoint]:
+    """What programs ask a coordinator."""
     reading = Reading(service.follower, service.queued_max)
     queries = query_routes(reading, service.metadata, service.stores)
-    endpoints = [*_commits(service), *metadata_routes(reading), *queries]
-    return Starlette(routes=[*endpoints, described(endpoints), *_liveness(service)])
+    return [*_commits(service), *metadata_routes(reading), *queries]
 
 
 def _commits(service: Service) -> list[Endpoint]:

@@ -88,7 +88,7 @@ def cases(document: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 
 def in_json(case: Any, nasty: bytes | None, *, fits: bool) -> bytes:
-    """The body. If it fits, it is for the cluster and the topic that are there. `nasty` takes the place of one value."""
+    """The body. If it fits, it names the cluster and the topic that are there. `nasty` replaces one value."""
     body = case.body
     if isinstance(body, dict) and fits:
         body = {
