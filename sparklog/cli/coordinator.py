@@ -112,6 +112,7 @@ def run(
             queued_max=config.queued_max_requests,
             say=_show,
             jobs=None if runner is None else runner(connection.url),
+            stores=connection.stores,
         )
         serve(service, listener, protection, lambda: _show("serving", address))
 

@@ -13,6 +13,7 @@ import typer
 from sparklog.cli.main import app
 from sparklog.cli.output import examples_of
 from sparklog.cli.render_docs import PAGES
+from sparklog.cli.render_http_api import render_http_api
 from sparklog.core import errors
 from sparklog.core.errors import SparklogError
 
@@ -29,6 +30,7 @@ def pages() -> dict[str, str]:
         **{path: render() for path, render in PAGES.items()},
         "docs/cli.md": render_cli(),
         "docs/errors.md": render_errors(),
+        "docs/http-api.md": render_http_api(),
     }
 
 

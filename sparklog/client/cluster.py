@@ -35,15 +35,16 @@ from sparklog.core.commands import (
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.config.topic import parse_topic_config
 from sparklog.core.errors import InvalidInput, NoReplicaOnline, RequestTimedOut
+from sparklog.core.leader_epochs import end_of_leader_epoch
 from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
 from sparklog.core.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
 from sparklog.core.replication.append import Acks
-from sparklog.core.replication.epoch_history import EpochEnd, end_of_epoch
+from sparklog.core.replication.epoch_history import EpochEnd
 from sparklog.core.replication_health import min_isr_warning
 from sparklog.core.state import ClusterState, Store, Topic
-from sparklog.core.types import LeaderEpoch, StoreId
+from sparklog.core.types import StoreId
 from sparklog.host.clock import now_ms
 from sparklog.host.deadline import Deadline, tries
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
@@ -320,17 +321,9 @@ class Cluster:
         return first_at_or_after(self._now, topic, partition, timestamp_us)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
-        """The greatest leader epoch of a partition, at most `leader_epoch`, that has written, and where it ends (L-05).
-
-        The newest epoch ends at the log end, which may lie above the high watermark. An older one ends where the next
-        greater one begins. None for an epoch that is still to come. Raises InvalidInput (a negative epoch),
-        UnknownTopicOrPartition.
-        """
-        if leader_epoch < 0:
-            raise InvalidInput(f"a leader epoch is 0 or greater, found {leader_epoch}")
+        """Where a leader epoch of a partition ends; see `core.leader_epochs.end_of_leader_epoch` (L-05)."""
         with self.connection.follower.current() as state:
-            value = partition_of(state, topic_of(state, topic), partition).replication
-        return end_of_epoch(value.epochs, value.next_offset, LeaderEpoch(leader_epoch))
+            return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
 
     # ---- inside ---------------------------------------------------------------------------------
 

@@ -12,17 +12,21 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from sparklog.coordinator.exchange import Decoders, Posted, decoded, exchange
+from sparklog.coordinator.endpoint import Endpoint
+from sparklog.coordinator.exchange import Decoders, Posted, decoded
 from sparklog.coordinator.gate import Gate, caller_of
 from sparklog.coordinator.metadata import metadata_routes
 from sparklog.coordinator.metrics import metrics_routes
+from sparklog.coordinator.openapi import described
 from sparklog.coordinator.page.routes import page_routes
+from sparklog.coordinator.queries import query_routes
 from sparklog.coordinator.reading import Reading
 from sparklog.coordinator.request_counts import RequestCounts
 from sparklog.coordinator.service import Service
 from sparklog.coordinator.submitting import submit_for
 from sparklog.coordinator.waiting import waiting_routes
 from sparklog.core.access import Access
+from sparklog.core.errors import InconsistentClusterId, NotController
 from sparklog.wire.jobs import JOBS, JobsReply
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
@@ -32,22 +36,23 @@ _heartbeat = Decoders(Heartbeat)
 
 def app_of(service: Service, access: Callable[[], Access] | None = None) -> Starlette:
     """The ASGI application of a coordinator. `access`: see `Gate`."""
-    reading = Reading(service.follower, service.control.queued_max)
-    routes = [
-        *_commits(service),
-        *waiting_routes(service.wait),
-        *metadata_routes(reading),
-        *_liveness(service),
-        *metrics_routes(service),
-        *page_routes(service),
-    ]
+    endpoints = endpoints_of(service)
+    for_people = [described(endpoints), *_liveness(service), *metrics_routes(service), *page_routes(service)]
+    routes = [*endpoints, *for_people]
     counted = Middleware(RequestCounts, activity=service.activity, routes=routes)
     advertised = urlsplit(service.control.leadership.address).hostname or ""
     gate = Middleware(Gate, routes=routes, state=lambda: service.follower.state, access=access, hosts=[advertised])
     return Starlette(routes=routes, middleware=[counted, gate])
 
 
-def _commits(service: Service) -> list[Route]:
+def endpoints_of(service: Service) -> list[Endpoint]:
+    """What programs ask a coordinator. The first one is asked most often."""
+    reading = Reading(service.follower, service.control.queued_max)
+    queries = query_routes(reading, service.metadata, service.stores)
+    return [*_commits(service), *waiting_routes(service.wait), *metadata_routes(reading), *queries]
+
+
+def _commits(service: Service) -> list[Endpoint]:
     async def submit(scope: Scope, request: SubmitRequest) -> SubmitReply:
         return await submit_for(caller_of(scope), service, request)
 
@@ -61,10 +66,26 @@ def _commits(service: Service) -> list[Route]:
         return service.jobs()
 
     return [
-        Route(SUBMIT, Posted(_submit_request, submit), methods=["POST"]),
-        Route(HEARTBEAT, exchange(heartbeat), methods=["POST"]),
-        Route(CLUSTER, exchange(cluster), methods=["GET"]),
-        Route(JOBS, exchange(jobs), methods=["GET"]),
+        Endpoint(
+            "POST",
+            SUBMIT,
+            Posted(_submit_request, submit),
+            "Commit commands. Each has an outcome of its own, of which any error of a command may be part",
+            takes=_submit_request,
+            gives=SubmitReply,
+            errors=(NotController, InconsistentClusterId),
+        ),
+        Endpoint(
+            "POST",
+            HEARTBEAT,
+            heartbeat,
+            "The agent of a store is at work",
+            takes=_heartbeat,
+            gives=ClusterReply,
+            errors=(NotController, InconsistentClusterId),
+        ),
+        Endpoint("GET", CLUSTER, cluster, "Which cluster this is, and who coordinates it", gives=ClusterReply),
+        Endpoint("GET", JOBS, jobs, "The jobs that are scheduled", gives=JobsReply, errors=(NotController,)),
     ]
 
 
@@ -78,4 +99,5 @@ def _liveness(service: Service) -> list[Route]:
             return PlainTextResponse(f"{'leads' if service.leads else 'stands by'}, epoch {known.epoch}\n")
         return PlainTextResponse("nobody coordinates the cluster yet\n", 503)
 
-    return [Route("/healthz", healthz, methods=["GET"]), Route("/readyz", readyz, methods=["GET"])]
+    probes = (("/healthz", healthz), ("/readyz", readyz))
+    return [Route(path, probe, methods=["GET"], include_in_schema=False) for path, probe in probes]

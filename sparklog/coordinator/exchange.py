@@ -39,6 +39,7 @@ class Decoders(Generic[T]):
     """Decoders of one type of request, one for each type of body."""
 
     def __init__(self, kind: type[T]) -> None:
+        self.kind = kind
         self.msgpack = msgspec.msgpack.Decoder(kind)
         self.json = msgspec.json.Decoder(kind)
 

@@ -19,12 +19,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sparklog.coordinator.access_file import token_hash
 from sparklog.coordinator.audit import audit_refused
 from sparklog.coordinator.exchange import answer
+from sparklog.coordinator.openapi import OPENAPI
 from sparklog.core.access import ANONYMOUS, Access, Need, Principal, Verb, check_access
 from sparklog.core.errors import AuthenticationFailed, ClusterAuthorizationFailed, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.wire.errors import error_reply, http_status
 from sparklog.wire.jobs import JOBS
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, WAIT
+from sparklog.wire.queries import OFFSETS, PLAN, TOPIC, TOPICS
 from sparklog.wire.reading import METADATA
 
 MAX_TOKEN: Final = 512  # characters
@@ -37,6 +39,7 @@ class Openness(Enum):
     EVERYBODY = "everybody, also without a token"
     EVERY_PRINCIPAL = "everybody with a token"
     BY_COMMAND = "what the command in the body needs: the route checks it"
+    BY_TOPIC = "a right on the topic that the request names: the route checks it"
 
 
 # What each route needs, by its path as the route has it.
@@ -46,6 +49,11 @@ NEEDS: Final[Mapping[str, Need | Openness]] = {
     CLUSTER: Openness.EVERY_PRINCIPAL,
     JOBS: Need(Verb.DESCRIBE),
     WAIT: Need(Verb.DESCRIBE),
+    TOPICS: Openness.BY_TOPIC,
+    TOPIC: Openness.BY_TOPIC,
+    PLAN: Openness.BY_TOPIC,
+    OFFSETS: Openness.BY_TOPIC,
+    OPENAPI: Openness.EVERY_PRINCIPAL,
     METADATA: Need(Verb.DESCRIBE),
     f"{METADATA}/{{key:path}}": Need(Verb.DESCRIBE),
     "/metrics": Need(Verb.DESCRIBE),

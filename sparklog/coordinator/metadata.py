@@ -14,11 +14,16 @@ from itertools import islice
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from sparklog.coordinator.exchange import exchange
+from sparklog.coordinator.endpoint import CHAIN, Endpoint, Parameter
 from sparklog.coordinator.reading import Reading
-from sparklog.core.errors import InvalidInput, OffsetOutOfRange
+from sparklog.core.errors import (
+    InconsistentClusterId,
+    InvalidInput,
+    KeyNotFound,
+    OffsetOutOfRange,
+    StoreAccessDenied,
+)
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import COMMANDS, LOG, check_key, check_prefix
 from sparklog.storage.object_store import ObjectStore, StoredKey
@@ -29,6 +34,11 @@ _ROOT = METADATA.rpartition("/")[2] + "/"
 _KEPT = (LOG, COMMANDS)
 _RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})")
 _OCTETS = "application/octet-stream"
+_PREFIX = Parameter("prefix", "query", f"What the keys begin with; itself begins with {_ROOT}", default=_ROOT)
+_AFTER = Parameter("after", "query", "Only greater keys.", default="")
+_LIMIT = Parameter("limit", "query", "How many keys at most.", MOST_KEYS, 1, MOST_KEYS)
+_BYTES = Parameter("range", "header", "bytes=FIRST-LAST: only these bytes.")
+_NAME = Parameter("key", "path", f"The key, without {_ROOT} at its beginning.")
 
 
 class KeptObjects:
@@ -67,8 +77,8 @@ class KeptObjects:
                 self._size_bytes -= len(oldest)
 
 
-def metadata_routes(reading: Reading) -> list[Route]:
-    """Routes that read the metadata store of the coordinator."""
+def metadata_routes(reading: Reading) -> list[Endpoint]:
+    """Endpoints that read the metadata store of the coordinator."""
     store = reading.follower.store
     objects = KeptObjects(store)
 
@@ -93,9 +103,25 @@ def metadata_routes(reading: Reading) -> list[Route]:
         keys = tuple(MetadataKey(stored.key, stored.size_bytes, stored.modified_ms) for stored in page)
         return MetadataKeys(state.chain_id, EntryNumber(state.n), keys, more)
 
+    of_store = (InconsistentClusterId, StoreAccessDenied)
     return [
-        Route(METADATA, exchange(listed), methods=["GET"]),
-        Route(f"{METADATA}/{{key:path}}", exchange(one), methods=["GET"]),
+        Endpoint(
+            "GET",
+            METADATA,
+            listed,
+            "Keys of the metadata, ascending",
+            gives=MetadataKeys,
+            parameters=(_PREFIX, _AFTER, _LIMIT, CHAIN),
+            errors=of_store,
+        ),
+        Endpoint(
+            "GET",
+            f"{METADATA}/{{key:path}}",
+            one,
+            "An object of the metadata: entries, snapshots and what they name",
+            parameters=(_NAME, _BYTES, CHAIN),
+            errors=(*of_store, KeyNotFound, OffsetOutOfRange),
+        ),
     ]
 
 
@@ -125,10 +151,7 @@ def _page_of(request: Request) -> tuple[str, str, int]:
     prefix = check_prefix(request.query_params.get("prefix", _ROOT))
     if not prefix.startswith(_ROOT):
         raise InvalidInput(f"prefix: only keys that begin with {_ROOT} are served, found {prefix!r}")
-    text = request.query_params.get("limit", str(MOST_KEYS))
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and 0 < int(text) <= MOST_KEYS):
-        raise InvalidInput(f"limit: wanted a number from 1 to {MOST_KEYS}, found {text[:30]!r}")
-    return prefix, check_prefix(request.query_params.get("after", "")), int(text)
+    return prefix, check_prefix(request.query_params.get("after", "")), _LIMIT.number(request)
 
 
 def _range(wanted: str, key: str, size_bytes: int) -> tuple[int, int]:

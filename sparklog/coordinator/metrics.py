@@ -40,7 +40,7 @@ def metrics_routes(service: Service) -> list[Route]:
         text, content_type = await asyncio.to_thread(exposition, observation, request.headers.get("accept", ""))
         return Response(text, headers={"content-type": content_type})
 
-    return [Route("/metrics", metrics, methods=["GET"])]
+    return [Route("/metrics", metrics, methods=["GET"], include_in_schema=False)]
 
 
 def exposition(observation: Observation, accept: str) -> tuple[bytes, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -22,11 +23,14 @@ from sparklog.coordinator.leadership import Leadership
 from sparklog.coordinator.scheduling import Scheduling
 from sparklog.coordinator.waiting import Gone, Waits
 from sparklog.core.commands import Command, Submission
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import NotController, SparklogError
+from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
+from sparklog.log.stores import Stores, places_in
 from sparklog.maintenance.scheduler import JobRunner
 from sparklog.wire.errors import error_reply
 from sparklog.wire.jobs import JobsReply
@@ -49,6 +53,7 @@ class Service:
     """A coordinator of the cluster that `follower` follows. `address` is where clients reach it.
 
     `queued_max`: see `Control`. `jobs` runs the jobs that are due while this process leads; None: it runs none.
+    `stores` opens the stores for look-ups by time, in the platform's own way unless it is given.
     All methods are to be called in one event loop.
     """
 
@@ -63,9 +68,11 @@ class Service:
         say: Say,
         clock: Clock | None = None,
         jobs: JobRunner | None = None,
+        stores: Callable[[ClusterState], Stores] | None = None,
     ) -> None:
         self.follower = follower
         self.metadata = metadata
+        self.stores = stores or (lambda state: Stores(places_in(state, metadata, StorageSettings())))
         self.control = Control(Leadership(_drawn_name(), address, session_ms), queued_max, say)
         self.activity = Activity()
         self._clock = clock or SystemClock()

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.requests import Request
-from starlette.routing import Route
 
 from sparklog.chain.follower import Follower
-from sparklog.coordinator.exchange import Decoders, decoded, exchange
-from sparklog.core.errors import SparklogError, TryAgain
+from sparklog.coordinator.endpoint import Endpoint
+from sparklog.coordinator.exchange import Decoders, decoded
+from sparklog.core.errors import InconsistentClusterId, SparklogError, TryAgain
 from sparklog.core.purgatory import Operation, Purgatory, weight
 from sparklog.core.types import EntryNumber
 from sparklog.wire.messages import WAIT, WaitReply, WaitRequest
@@ -169,10 +169,20 @@ class Waits:
             self._reading = None
 
 
-def waiting_routes(wait: Callable[[WaitRequest, Gone], Awaitable[WaitReply]]) -> list[Route]:
-    """POST /v1/wait."""
+def waiting_routes(wait: Callable[[WaitRequest, Gone], Awaitable[WaitReply]]) -> list[Endpoint]:
+    """The endpoint at which clients wait."""
 
     async def waited(request: Request) -> WaitReply:
         return await wait(await decoded(request, _wait_request), request.receive)
 
-    return [Route(WAIT, exchange(waited), methods=["POST"])]
+    return [
+        Endpoint(
+            "POST",
+            WAIT,
+            waited,
+            "Answer once the chain has what is wanted, or after the longest wait",
+            takes=_wait_request,
+            gives=WaitReply,
+            errors=(InconsistentClusterId,),
+        )
+    ]

@@ -112,18 +112,26 @@ def check_range(topic: str, partition: Partition, start: int, end: int) -> Offse
     return OffsetRange(Offset(start), Offset(end))
 
 
-def plan_range(state: ClusterState, topic: Topic, partition: int, offsets: OffsetRange) -> RangeToRead:
-    """The slices that cover `offsets`, which must lie between log start and high watermark."""
+def plan_range(
+    state: ClusterState, topic: Topic, partition: int, offsets: OffsetRange, most_slices: int | None = None
+) -> RangeToRead:
+    """The slices that cover `offsets`, which must lie between log start and high watermark.
+
+    With `most_slices`, the range may end earlier: where the slice after that many begins.
+    """
     key = TopicPartition(topic.topic_id, PartitionIndex(partition))
     planned = state.partitions[key]
-    slices = state.slices.find(key, offsets) if offsets.start < offsets.end else ()
+    slices = state.slices.find(key, offsets) if offsets.start < offsets.end else None
+    if slices is not None and most_slices is not None and len(slices) > most_slices:
+        rest = max(offsets.start, int(slices.columns["start"][most_slices]))
+        offsets, slices = OffsetRange(offsets.start, Offset(rest)), slices.rows(0, most_slices)
     return RangeToRead(
         topic.name,
         topic.topic_id,
         key.partition,
         offsets.start,
         offsets.end,
-        slices_to_read(state, planned, slices),
+        slices_to_read(state, planned, () if slices is None else slices),
         state.n,
         state.chain_id,
         planned.replication.leader_epoch,

@@ -33,6 +33,7 @@ from sparklog.storage.http.calls import NoCoordinatorAnswers
 from sparklog.storage.http.coordinators import addresses_in
 from sparklog.storage.open_store import open_store
 from sparklog.wire.messages import CLUSTER
+from tests.client.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 from tests.client.shared_connections import forget_shared
 from tests.coordinator.served_coordinator import ServedCoordinator, served_coordinator
 from tests.servers.s3_servers import free_port
@@ -144,6 +145,25 @@ def test_without_any_for_its_whole_time_a_command_says_what_to_do(metadata: str)
             cluster.append("t", ROW, timeout_ms=200)
         assert "start 'sparklog coordinator', or give --cluster the place of the metadata" in str(raised.value)
         assert records(cluster) == 0
+
+
+def test_a_command_whose_reply_was_lost_is_in_doubt_at_the_next_address(metadata: str) -> None:
+    with (
+        connect(metadata) as own,
+        scripted_coordinator(own) as first,
+        scripted_coordinator(own) as second,
+        connect_once_claimed(first, f"{first.address},{second.address}") as cluster,
+    ):
+        first.script += ["drop", "lose"]
+        cluster.append("t", ROW)
+        assert records(cluster) == 1
+        requests = [*first.requests, *second.requests]
+        assert [request.submission.in_doubt for request in requests] == [False, *[True] * (len(requests) - 1)]
+
+
+def connect_once_claimed(coordinator: ScriptedCoordinator, url: str) -> Cluster:
+    coordinator.claim()
+    return connect(url)
 
 
 def test_when_all_are_gone_the_error_names_them_all(metadata: str) -> None:

@@ -80,7 +80,7 @@ def page_routes(service: Service) -> list[Route]:
         "/jobs": jobs,
         "/page/{file}": static,
     }
-    return [Route(path, page, methods=["GET"]) for path, page in pages.items()]
+    return [Route(path, page, methods=["GET"], include_in_schema=False) for path, page in pages.items()]
 
 
 class _Tail:

@@ -1,0 +1,72 @@
+"""A route that says what it takes and gives: `openapi.py` makes the description of the HTTP interface from these."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sparklog.coordinator.exchange import Decoders, Posted, exchange
+from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.wire.reading import CHAIN_HEADER, SEEN_HEADER
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter in the query, the path or the headers. With `most` it is a number from `least` to `most`."""
+
+    name: str
+    place: str
+    text: str
+    default: int | str | None = None
+    least: int = 0
+    most: int | None = None
+
+    def number(self, request: Request) -> int:
+        """The number in the query of a request, or the default. Raises InvalidInput."""
+        if self.most is None or not isinstance(self.default, int):
+            raise TypeError(f"{self.name} is no number with a default")
+        text = request.query_params.get(self.name)
+        if text is None:
+            return self.default
+        if text.isascii() and text.isdecimal() and len(text) <= 19 and self.least <= int(text) <= self.most:
+            return int(text)
+        raise InvalidInput(f"{self.name}: wanted a number from {self.least} to {self.most}, found {text[:30]!r}")
+
+
+CHAIN = Parameter(CHAIN_HEADER, "header", "The id of the cluster that the request is for; another one is refused.")
+SEEN = Parameter(
+    SEEN_HEADER,
+    "header",
+    "The greatest chain position that the client has seen: the answer is no older. Without it, it is the newest.",
+    most=10**18,
+)
+
+
+class Endpoint(Route):
+    """A route. `gives` is None for bytes; `errors` are those beyond the ones that every endpoint may raise."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        answers: Callable[[Request], Awaitable[msgspec.Struct | Response]] | Posted[Any],
+        summary: str,
+        *,
+        takes: Decoders[Any] | None = None,
+        gives: type[msgspec.Struct] | None = None,
+        parameters: tuple[Parameter, ...] = (),
+        errors: tuple[type[SparklogError], ...] = (),
+    ) -> None:
+        super().__init__(path, answers if isinstance(answers, Posted) else exchange(answers), methods=[method])
+        self.method = method
+        self.summary = summary
+        self.takes = None if takes is None else takes.kind
+        self.gives = gives
+        self.parameters = parameters
+        self.errors = errors

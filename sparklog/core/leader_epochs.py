@@ -1,0 +1,22 @@
+"""Where the leader epochs of a partition end: Kafka's OffsetsForLeaderEpoch (rule E5)."""
+
+from __future__ import annotations
+
+from sparklog.core.errors import InvalidInput
+from sparklog.core.plan import partition_of
+from sparklog.core.replication.epoch_history import EpochEnd, end_of_epoch
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.types import LeaderEpoch
+
+
+def end_of_leader_epoch(state: ClusterState, topic: Topic, partition: int, leader_epoch: int) -> EpochEnd | None:
+    """The greatest leader epoch of a partition, at most `leader_epoch`, that has written, and where it ends (L-05).
+
+    The newest epoch ends at the log end, which may lie above the high watermark. An older one ends where the next
+    greater one begins. None for an epoch that is still to come. Raises InvalidInput (a negative epoch),
+    UnknownTopicOrPartition.
+    """
+    if leader_epoch < 0:
+        raise InvalidInput(f"a leader epoch is 0 or greater, found {leader_epoch}")
+    value = partition_of(state, topic, partition).replication
+    return end_of_epoch(value.epochs, value.next_offset, LeaderEpoch(leader_epoch))

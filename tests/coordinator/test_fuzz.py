@@ -1,0 +1,156 @@
+"""Requests made from the description of the HTTP interface, right ones and wrong ones: no failure inside, no trace."""
+
+from __future__ import annotations
+
+import gc
+import json
+import tracemalloc
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from schemathesis.core import NotSet
+from schemathesis.generation import GenerationMode
+
+from sparklog.coordinator.openapi import OPENAPI
+from sparklog.wire.errors import ErrorReply
+from sparklog.wire.messages import JSON
+from sparklog.wire.queries import TOPICS
+from sparklog.wire.reading import CHAIN_HEADER
+from tests.chain.chain_kit import new_chain
+from tests.coordinator.asgi import Answer, request
+from tests.coordinator.served_coordinator import ServedCoordinator, served_coordinator
+
+REQUESTS, CAMPAIGN = 250, 10_000
+WARM, GROWTH_BYTES = 2_000, 4 << 20  # of a campaign: what is kept for so many requests more
+CHAIN_ID = "c" * 32
+
+# Values that decoders and number types have trouble with, as JSON texts.
+NASTY = [text.encode() for text in (
+    "-1", "0", "1e309", "-0.0", "NaN", "Infinity", "1" + "0" * 400, str(2**63), str(-(2**63) - 1), str(2**64),
+    '"\\ud800"', '"\\u0000"', '"' + "x" * 300 + '"', "null", "true", "[]", "{}", "[" * 600 + "]" * 600, '{"a":1,"a":2}',
+    "", "\ufeff1",
+)] + [b'"\xff"']  # fmt: skip
+
+
+@dataclass
+class Fuzzed:
+    """A coordinator that leads, its description, and what came back so far."""
+
+    coordinator: ServedCoordinator
+    document: dict[str, Any]
+    statuses: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def send(self, method: str, path: str, template: str, query: str, headers: dict[str, str], body: bytes) -> None:
+        """Send it, and check the reply."""
+        follower = self.coordinator.service.follower
+        before = follower.head
+        answer = self.coordinator.run(request(self.coordinator.app, method, path, [body], headers, query))
+        key = (f"{method} {template}", answer.status)
+        self.statuses[key] = self.statuses.get(key, 0) + 1
+        documented = {int(status) for status in self.document["paths"][template][method.lower()]["responses"]}
+        assert answer.status in documented - {500}, (answer.status, answer.body[:500])
+        if answer.status >= 400:
+            self._check_refusal(answer)
+            assert (follower.head.n, follower.head.entry_hash) == (before.n, before.entry_hash)
+
+    def _check_refusal(self, answer: Answer) -> None:
+        assert answer.headers["content-type"] == JSON
+        error = msgspec.json.decode(answer.body, type=ErrorReply)
+        assert (error.code != "", error.landed) == (True, "no")
+
+
+@pytest.fixture
+def fuzzed() -> Iterator[Fuzzed]:
+    chain = new_chain()
+    with served_coordinator(chain.store.url) as coordinator:
+        answer = coordinator.run(request(coordinator.app, "GET", OPENAPI))
+        document = msgspec.json.decode(answer.body)
+        for of in document["paths"].values():
+            for operation in of.values():
+                operation.get("requestBody", {}).get("content", {}).pop("application/msgpack", None)
+        yield Fuzzed(coordinator, document)
+
+
+def cases(document: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Requests to all operations, right and wrong ones."""
+    schema = schemathesis.openapi.from_dict(document)
+    operations = [found.ok() for found in schema.get_all_operations()]
+    modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    return st.one_of(*(operation.as_strategy(generation_mode=mode) for operation in operations for mode in modes))
+
+
+def in_json(case: Any, nasty: bytes | None, *, fits: bool) -> bytes:
+    """The body. If it fits, it names the cluster and the topic that are there. `nasty` replaces one value."""
+    body = case.body
+    if isinstance(body, dict) and fits:
+        body = {
+            key: {"chain_id": CHAIN_ID, "topic": "orders", "seen": 1}.get(key, value) for key, value in body.items()
+        }
+        if isinstance(body.get("submission"), dict):
+            body["submission"] = body["submission"] | {"command_id": uuid.uuid4().hex, "n0": 1, "in_doubt": False}
+    if isinstance(body, NotSet):
+        return b""
+    if isinstance(body, bytes):
+        return body
+    if nasty is None or not isinstance(body, dict) or not body:
+        return json.dumps(body, default=str).encode()
+    name = sorted(body)[len(nasty) % len(body)]
+    parts = [
+        json.dumps(key).encode() + b":" + (nasty if key == name else json.dumps(body[key], default=str).encode())
+        for key in body
+    ]
+    return b"{" + b",".join(parts) + b"}"
+
+
+# M: N-04
+@pytest.mark.timeout(3_600)
+def test_no_request_fails_inside_or_leaves_a_trace_when_it_is_refused(
+    fuzzed: Fuzzed, request: pytest.FixtureRequest
+) -> None:
+    campaign = request.config.getoption("--campaign")
+    sent, sizes = 0, []
+
+    @seed(20261122)
+    @settings(
+        max_examples=CAMPAIGN if campaign else REQUESTS,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases(fuzzed.document), st.none() | st.sampled_from(NASTY), st.booleans())
+    def send(case: Any, nasty: bytes | None, fits: bool) -> None:
+        nonlocal sent
+        prepared = case.as_transport_kwargs(base_url="http://coordinator")
+        made = requests.Request(prepared["method"], prepared["url"], params=prepared.get("params")).prepare()
+        path, _, query = (made.path_url or "/").partition("?")
+        headers = {str(k): str(v) for k, v in (case.headers or {}).items()}
+        headers = {k.lower(): v.encode("latin-1", "replace").decode("latin-1") for k, v in headers.items()}
+        if fits:
+            headers = {CHAIN_HEADER: CHAIN_ID}
+            path = path if "{name}" not in case.operation.path else f"{TOPICS}/orders"
+        headers |= {"accept": JSON, "content-type": JSON}
+        fuzzed.send(prepared["method"], path, case.operation.path, query, headers, in_json(case, nasty, fits=fits))
+        sent += 1
+        if campaign and sent in (WARM, CAMPAIGN - 100):
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+
+    if campaign:
+        tracemalloc.start()
+    try:
+        send()
+    finally:
+        tracemalloc.stop()
+    for (operation, status), count in sorted(fuzzed.statuses.items()):
+        print(f"{operation} {status}: {count}")
+    assert {operation for operation, status in fuzzed.statuses if status < 300} >= {"GET /v1/topics", "POST /v1/submit"}
+    assert len(sizes) < 2 or sizes[1] < sizes[0] + GROWTH_BYTES
