@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.coordinator.control import Commit, Control, Look, Moment, Rest
+from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest
 from sparklog.coordinator.leadership import Leadership
 from sparklog.core.commands import AllocateProducer, ClaimCoordination, ResignCoordination, Submission
 from sparklog.core.coordinators import Author, Coordinator
@@ -12,7 +12,7 @@ from sparklog.core.errors import NotController, StoreUnavailable
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber
-from sparklog.wire.messages import SubmitRequest
+from sparklog.wire.messages import Outcome, SubmitRequest, SubmittedCommand
 
 SESSION_MS = 9_000
 CHAIN = "c" * 32
@@ -39,24 +39,23 @@ def leading() -> Control:
     assert next(steps) == Look()
     claim = steps.send(nobody(0))
     assert claim == Commit(ME, ClaimCoordination(1, "me", "http://me"), SESSION_MS)
-    steps.send((moment(10), CommandResult(EntryNumber(5), EntryNumber(4), 0)))
+    steps.send(moment(10))
     assert leader.leads
     return leader
 
 
 def request(seen: int = 5) -> SubmitRequest:
-    return SubmitRequest(
-        CHAIN, EntryNumber(seen), Submission(CommandId("1" * 32), EntryNumber(4), AllocateProducer()), 99
-    )
+    sent = SubmittedCommand(Submission(CommandId("1" * 32), EntryNumber(4), AllocateProducer()), 99)
+    return SubmitRequest(CHAIN, EntryNumber(seen), (sent,))
 
 
 def test_the_leader_claims_again_a_third_of_a_session_after_its_newest_entry() -> None:
     """And not after it has looked at the chain and found that entry: so the gap is never longer than a third."""
     leader = leading()
     steps = leader.submit(request(), moment(2_000))
-    assert next(steps) == Commit(ME, request().submission, 99)
+    assert next(steps) == CommitAll(ME, request().commands)
     with pytest.raises(StopIteration):
-        steps.send((moment(2_000, entry=6), CommandResult(EntryNumber(6), EntryNumber(4), 0)))
+        steps.send((moment(2_000, entry=6), [Outcome(CommandResult(EntryNumber(6), EntryNumber(4), 0))]))
     assert leader.leadership.claim_due(4_999) is None
     assert leader.leadership.claim_due(5_000) is not None
 
@@ -64,7 +63,7 @@ def test_the_leader_claims_again_a_third_of_a_session_after_its_newest_entry() -
 def test_one_that_is_behind_its_client_reads_first() -> None:
     steps = leading().submit(request(seen=7), moment(20))
     assert next(steps) == Look()
-    assert isinstance(steps.send(moment(30, entry=7)), Commit)
+    assert isinstance(steps.send(moment(30, entry=7)), CommitAll)
 
 
 def test_one_that_another_followed_commits_nothing_more() -> None:

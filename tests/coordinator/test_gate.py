@@ -172,6 +172,7 @@ def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: 
         WAIT: msgspec.msgpack.encode(WaitRequest(chain_id, EntryNumber(-1), NextEntry(), 0)),
     }
     asked = path.replace("{key:path}", entry_key(EntryNumber(0)).removeprefix("meta/"))
+    asked = asked.replace("{name}", "orders").replace("{file}", "page.js")
 
     async def work(service: Service, app: Starlette) -> Answer:
         return await request(app, "POST" if path in bodies else "GET", asked, [bodies.get(path, b"")], bearer())

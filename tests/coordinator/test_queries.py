@@ -12,10 +12,12 @@ import msgspec
 import pyarrow as pa
 import pytest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
 from sparklog.chain.follower import Follower
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
+from sparklog.coordinator.gate import Gate
 from sparklog.coordinator.queries import planned, query_routes
 from sparklog.coordinator.reading import Reading
 from sparklog.core.config.storage import StorageSettings
@@ -65,7 +67,8 @@ def app(cluster: Cluster, follower: Follower | None = None) -> Starlette:
         follower.open()
     reading = Reading(follower, 100)
     routes = query_routes(reading, url, lambda state: Stores(places_in(state, url, StorageSettings())))
-    return Starlette(routes=list(routes))
+    gate = Middleware(Gate, routes=routes, state=lambda: follower.state, access=None)
+    return Starlette(routes=list(routes), middleware=[gate])
 
 
 def ask(app: Starlette, path: str, body: Any = None, headers: dict[str, str] | None = None, **fields: Any) -> Answer:

@@ -34,7 +34,7 @@ GUARDS: Final = (
         "agent-foreign",
         "A store of another cluster is left alone.",
         _LOSSES,
-        "    if mark.chain_id != state.chain_id:",
+        "    if mark.chain_id not in state.lineage:",
         "    if False:",
         (f"{_LOSS_TESTS}::test_a_store_of_another_cluster_stops_the_agent_and_is_not_touched",),
     ),

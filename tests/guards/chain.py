@@ -364,8 +364,8 @@ GUARDS: Final = (
         "silence-from-the-start",
         "A process that has not written yet also checks that it is still the same cluster.",
         "sparklog/chain/committer.py",
-        "follower.head, self.clock.monotonic_ms())",
-        "follower.head, 10**15)",
+        "follower.head, self.clock.monotonic_ms(), follower",
+        "follower.head, 10**15, follower",
         (
             "tests/chain/test_committer.py::test_who_opened_it_and_never_wrote_before_it_was_made_anew_writes_nothing_either",
         ),

@@ -110,7 +110,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "submit-commands",
         "A request has a bounded number of commands.",
-        "sparklog/coordinator/service.py",
+        "sparklog/coordinator/control.py",
         "        if len(wanted) > MAX_COMMANDS:",
         "        if False:",
         ("tests/coordinator/test_app.py::test_a_request_has_so_many_commands_at_most",),

@@ -67,8 +67,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "schedule-deposed",
         "A coordinator that leads no more stops its jobs.",
         "sparklog/coordinator/service.py",
-        "            self._commits = self._watching = None\n            self.schedule.end()",
-        "            self._commits = self._watching = None",
+        "            self.schedule.end()\n            self.waits",
+        "            self.waits",
         (f"{_COORDINATOR}test_the_one_that_leads_runs_jobs_and_says_so_and_one_that_leads_no_more_stops_them",),
     ),
     Guard(

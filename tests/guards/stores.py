@@ -234,7 +234,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "store-owner",
         "A store of another cluster is not taken.",
         "sparklog/client/stores.py",
-        "        check_owner(mark, target, store, chain_id)\n",
+        "        check_owner(mark, target, store, *lineage)\n",
         "        pass\n",
         ("tests/cli/test_store.py::test_a_store_of_another_cluster_is_not_taken",),
     ),
