@@ -18,6 +18,7 @@ from sparklog.core.commands import ClaimCoordination
 from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 
 ENTRIES_PER_SESSION = 3  # at least so many entries of the leader in a session, so that one may be late
+STANDBY_LOOK_MS = 500  # an entry is new when it is seen: the later, the longer after its death a leader counts as alive
 
 
 @dataclass
@@ -60,9 +61,11 @@ class Leadership:
 
     def next_look_ms(self, now_ms: int) -> int:
         """How long until the chain has to be read again, in order to be in time."""
-        a_third = self.session_ms // ENTRIES_PER_SESSION
+        longest_ms = self.session_ms // ENTRIES_PER_SESSION
+        if not self.leads:
+            longest_ms = min(longest_ms, STANDBY_LOOK_MS)
         due_ms = now_ms if self._new_ms is None else self._new_ms + self._patience_ms()
-        return max(0, min(due_ms - now_ms, a_third))
+        return max(0, min(due_ms - now_ms, longest_ms))
 
     def _patience_ms(self) -> int:
         """For how long nothing new has to be seen before this process claims."""

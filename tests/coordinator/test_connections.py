@@ -75,7 +75,7 @@ def test_a_large_body_has_to_make_progress(chain: Member) -> None:
             here.later(LATER_S)
             assert here.connections.table.count(State.RECEIVING) == 1
         slow.send(b"x")
-        await asyncio.sleep(0)
+        await here.until(lambda: exchange._bodies.held == held + 1)
         here.later(LATER_S)
         assert await slow.error() == (408, "REQUEST_TIMED_OUT")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sparklog.coordinator.leadership import Leadership
+from sparklog.coordinator.leadership import STANDBY_LOOK_MS, Leadership
 from sparklog.core.commands import ClaimCoordination
 from sparklog.core.coordinators import Author, Coordinator, decide_claim, is_fenced
 from sparklog.core.errors import StaleControllerEpoch
@@ -97,7 +97,7 @@ def test_another_process_of_the_same_address_is_not_this_one() -> None:
     ("known", "at_ms", "look_ms"),
     [
         (Coordinator(), 0, 0),
-        (of("other"), 0, THIRD_MS),
+        (of("other"), 0, STANDBY_LOOK_MS),
         (of("other"), SESSION_MS - 100, 100),
         (of("other"), SESSION_MS + 1, 0),
         (of("me"), 0, THIRD_MS),
