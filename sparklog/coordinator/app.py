@@ -6,6 +6,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -13,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from sparklog.coordinator.endpoint import Endpoint
-from sparklog.coordinator.exchange import Decoders, Posted, decoded
+from sparklog.coordinator.exchange import Decoders, Posted, decoded, not_served
 from sparklog.coordinator.gate import Gate, caller_of
 from sparklog.coordinator.metadata import metadata_routes
 from sparklog.coordinator.metrics import metrics_routes
@@ -42,7 +43,7 @@ def app_of(service: Service, access: Callable[[], Access] | None = None) -> Star
     counted = Middleware(RequestCounts, activity=service.activity, routes=routes)
     advertised = urlsplit(service.control.leadership.address).hostname or ""
     gate = Middleware(Gate, routes=routes, state=lambda: service.follower.state, access=access, hosts=[advertised])
-    return Starlette(routes=routes, middleware=[counted, gate])
+    return Starlette(routes=routes, middleware=[counted, gate], exception_handlers={HTTPException: not_served})
 
 
 def endpoints_of(service: Service) -> list[Endpoint]:

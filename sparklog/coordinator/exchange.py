@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from sparklog.coordinator.request_counts import ERROR_CODE
@@ -100,6 +100,15 @@ def answer(request: Request, reply: msgspec.Struct, status: int = 200) -> Respon
         request.scope[ERROR_CODE] = reply.code
     body, media_type = _encoded(reply, request.headers.get("accept", ""))
     return Response(body, status, media_type=media_type)
+
+
+async def not_served(request: Request, error: Exception) -> Response:
+    """The reply where no route is: an error as any other under /v1/, a line of text elsewhere."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    text = f"nothing is served at {request.method} {request.url.path[:200]}"
+    if request.url.path.startswith("/v1/"):
+        return answer(request, error_reply(InvalidInput(f"{text}: GET /v1/openapi.json says what is")), status)
+    return PlainTextResponse(f"{text}\n", status)
 
 
 async def decoded(request: Request, decoders: Decoders[T]) -> T:

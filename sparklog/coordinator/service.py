@@ -163,8 +163,10 @@ class Service:
         try:
             while True:
                 led = self.leads
-                step = steps.throw(reply) if isinstance(reply, SparklogError) else steps.send(reply)
-                self._led_until_now(led)
+                try:
+                    step = steps.throw(reply) if isinstance(reply, SparklogError) else steps.send(reply)
+                finally:
+                    self._led_until_now(led)
                 try:
                     reply = await self._perform(step)
                 except SparklogError as error:

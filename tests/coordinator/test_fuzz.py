@@ -87,6 +87,14 @@ def cases(document: dict[str, Any]) -> st.SearchStrategy[Any]:
     return st.one_of(*(operation.as_strategy(generation_mode=mode) for operation in operations for mode in modes))
 
 
+def _fitting(sent: Any) -> Any:
+    """A command of a request, if it is one, under an id of its own."""
+    if not isinstance(sent, dict) or not isinstance(sent.get("submission"), dict):
+        return sent
+    own = {"command_id": uuid.uuid4().hex, "n0": 1, "in_doubt": False}
+    return {"submission": sent["submission"] | own, "timeout_ms": 1_000}
+
+
 def in_json(case: Any, nasty: bytes | None, *, fits: bool) -> bytes:
     """The body. If it fits, it names the cluster and the topic that are there. `nasty` replaces one value."""
     body = case.body
@@ -94,8 +102,10 @@ def in_json(case: Any, nasty: bytes | None, *, fits: bool) -> bytes:
         body = {
             key: {"chain_id": CHAIN_ID, "topic": "orders", "seen": 1}.get(key, value) for key, value in body.items()
         }
-        if isinstance(body.get("submission"), dict):
-            body["submission"] = body["submission"] | {"command_id": uuid.uuid4().hex, "n0": 1, "in_doubt": False}
+        if isinstance(body.get("commands"), list):
+            body["commands"] = [_fitting(sent) for sent in body["commands"][:3]]
+    if isinstance(body, dict) and "longest_ms" in body:
+        nasty, body = None, {**body, "longest_ms": 1}  # nothing comes that it could wait for
     if isinstance(body, NotSet):
         return b""
     if isinstance(body, bytes):
