@@ -5,20 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
-from sparklog.coordinator.exchange import Decoders, Posted, exchange
+from sparklog.coordinator.exchange import Decoders, Handler, Posted, exchange
 from sparklog.core.access import Need
 from sparklog.core.errors import InvalidInput, SparklogError
-from sparklog.wire.reading import CHAIN_HEADER, SEEN_HEADER
+from sparklog.wire.metadata import CHAIN_HEADER, SEEN_HEADER
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Endpoint(GatedRoute):
         self,
         method: str,
         path: str,
-        answers: Callable[[Request], Awaitable[msgspec.Struct | Response]] | Posted[Any],
+        handler: Handler | Posted[Any],
         summary: str,
         *,
         needs: Need | Openness,
@@ -89,7 +88,7 @@ class Endpoint(GatedRoute):
         parameters: tuple[Parameter, ...] = (),
         errors: tuple[type[SparklogError], ...] = (),
     ) -> None:
-        super().__init__(method, path, answers if isinstance(answers, Posted) else exchange(answers), needs)
+        super().__init__(method, path, handler if isinstance(handler, Posted) else exchange(handler), needs)
         self.method = method
         self.summary = summary
         self.takes = None if takes is None else takes.kind

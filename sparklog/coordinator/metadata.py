@@ -28,7 +28,7 @@ from sparklog.core.errors import (
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import COMMANDS, LOG, check_key, check_prefix
 from sparklog.storage.object_store import ObjectStore, StoredKey
-from sparklog.wire.reading import METADATA, MOST_KEYS, MetadataKey, MetadataKeys
+from sparklog.wire.metadata import METADATA, MOST_KEYS, MetadataKey, MetadataKeys
 
 KEPT_BYTES = 32 << 20
 _ROOT = METADATA.rpartition("/")[2] + "/"

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from sparklog.chain.follower import Follower
 from sparklog.core.errors import InconsistentClusterId, InvalidInput, TryAgain
 from sparklog.core.state import ClusterState
-from sparklog.wire.reading import CHAIN_HEADER, POSITION_HEADER, SEEN_HEADER
+from sparklog.wire.metadata import CHAIN_HEADER, POSITION_HEADER, SEEN_HEADER
 
 THREADS = 8
 LOOKUP_THREADS = 2  # for look-ups by time, which read objects of the log and may take seconds

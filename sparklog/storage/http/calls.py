@@ -27,7 +27,7 @@ from sparklog.core.errors import (
 )
 from sparklog.wire.errors import ErrorReply, raised
 from sparklog.wire.messages import CONTENT_TYPE
-from sparklog.wire.reading import CHAIN_HEADER
+from sparklog.wire.metadata import CHAIN_HEADER
 
 T = TypeVar("T")
 
