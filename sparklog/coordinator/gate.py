@@ -6,7 +6,6 @@ mistake. Nothing of a request but its headers is read before that. A standby doe
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -23,6 +22,7 @@ from sparklog.core.access import ANONYMOUS, Access, Need, Principal, check_acces
 from sparklog.core.errors import AuthenticationFailed, ClusterAuthorizationFailed, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.wire.errors import error_reply, http_status
+from sparklog.wire.this_machine import is_this_machine
 
 MAX_TOKEN: Final = 512  # characters
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -121,15 +121,8 @@ class Gate:
     def _check_host(self, request: Request) -> None:
         host = request.headers.get("host", "localhost").lower()
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in self._hosts and not _is_loopback(name):
+        if name not in self._hosts and not is_this_machine(name):
             raise ClusterAuthorizationFailed(
                 f"without an access file a coordinator is asked under {', '.join(self._hosts)} only, "
                 f"found {name[:200]!r}"
             )
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return False
