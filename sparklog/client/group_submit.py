@@ -36,7 +36,7 @@ Post = Callable[[Coordinator, Sequence[msgspec.Raw], int], Sequence[CommandOutco
 _encoder = msgspec.msgpack.Encoder()
 
 
-class Waiting:
+class WaitingCaller:
     """A caller with its command. `request`: what this caller is to carry, once it is its turn."""
 
     __slots__ = ("body", "known", "outcome", "request", "timeout_ms", "woken")
@@ -46,7 +46,7 @@ class Waiting:
         self.body = body
         self.timeout_ms = timeout_ms
         self.outcome: CommandOutcome | None = None
-        self.request: list[Waiting] | None = None
+        self.request: list[WaitingCaller] | None = None
         self.woken = threading.Event()
 
 
@@ -56,13 +56,13 @@ class GroupSubmit:
     def __init__(self, post: Post) -> None:
         self._post = post
         self._turn = threading.Lock()  # held to change what follows
-        self._queue: deque[Waiting] = deque()
-        self._under_way: dict[Waiting, int] = {}  # carrier -> commands that were sent and not answered yet
+        self._queue: deque[WaitingCaller] = deque()
+        self._under_way: dict[WaitingCaller, int] = {}  # carrier -> commands that were sent and not answered yet
 
     def submit(self, known: Coordinator, submission: Submission, timeout_ms: int) -> CommandResult:
         """Send one command to the coordinator `known`. Raises what it answers, and NoCoordinatorAnswers."""
         body = _encoder.encode(SubmittedCommand(submission, timeout_ms))
-        waiting = Waiting(known, body, timeout_ms)
+        waiting = WaitingCaller(known, body, timeout_ms)
         try:
             with self._turn:
                 self._queue.append(waiting)
@@ -92,7 +92,7 @@ class GroupSubmit:
                 self._queue.popleft()
             carrier.woken.set()
 
-    def _carry(self, carrier: Waiting, carried: list[Waiting]) -> None:
+    def _carry(self, carrier: WaitingCaller, carried: list[WaitingCaller]) -> None:
         """Send a request and hand out the outcomes. An interrupt in between leaves the commands in doubt."""
         outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.UNKNOWN)] * len(carried)
         try:
@@ -103,7 +103,7 @@ class GroupSubmit:
         finally:
             self._arrive(carrier, outcomes)
 
-    def _arrive(self, carrier: Waiting, outcomes: Sequence[CommandOutcome]) -> None:
+    def _arrive(self, carrier: WaitingCaller, outcomes: Sequence[CommandOutcome]) -> None:
         """The request of this carrier is done: wake its callers, and choose who goes next."""
         with self._turn:
             for waiting, outcome in zip(carrier.request or (), outcomes, strict=True):
@@ -114,7 +114,7 @@ class GroupSubmit:
             carrier.request = None
             self._depart()
 
-    def _leave(self, waiting: Waiting) -> None:
+    def _leave(self, waiting: WaitingCaller) -> None:
         """The caller goes, whatever the reason: nobody waits for it."""
         with self._turn:
             if waiting.outcome is None and waiting in self._queue:
@@ -125,9 +125,9 @@ class GroupSubmit:
             self._arrive(waiting, [_interrupted(Landed.NO)] * len(waiting.request))
 
 
-def commands_of_a_request(queue: Iterable[Waiting]) -> list[Waiting]:
+def commands_of_a_request(queue: Iterable[WaitingCaller]) -> list[WaitingCaller]:
     """The longest-waiting commands for the same coordinator that together fit one request: at least one."""
-    carried: list[Waiting] = []
+    carried: list[WaitingCaller] = []
     size = 0
     for waiting in queue:
         size += len(waiting.body)

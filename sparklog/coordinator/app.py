@@ -10,10 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 from starlette.types import Scope
 
-from sparklog.coordinator.endpoint import Endpoint
+from sparklog.coordinator.endpoint import Endpoint, GatedRoute, Openness
 from sparklog.coordinator.exchange import Decoders, Posted, decoded, not_served
 from sparklog.coordinator.gate import Gate, caller_of
 from sparklog.coordinator.metadata import metadata_routes
@@ -26,7 +25,7 @@ from sparklog.coordinator.request_counts import RequestCounts
 from sparklog.coordinator.service import Service
 from sparklog.coordinator.submitting import submit_for
 from sparklog.coordinator.waiting import waiting_routes
-from sparklog.core.access import Access
+from sparklog.core.access import Access, Need, Verb
 from sparklog.core.errors import InconsistentClusterId, NotController
 from sparklog.wire.jobs import JOBS, JobsReply
 from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
@@ -72,6 +71,7 @@ def _commits(service: Service) -> list[Endpoint]:
             SUBMIT,
             Posted(_submit_request, submit),
             "Commit commands. Each has an outcome of its own, of which any error of a command may be part",
+            needs=Openness.BY_COMMAND,
             takes=_submit_request,
             gives=SubmitReply,
             errors=(NotController, InconsistentClusterId),
@@ -81,16 +81,32 @@ def _commits(service: Service) -> list[Endpoint]:
             HEARTBEAT,
             heartbeat,
             "The agent of a store is at work",
+            needs=Need(Verb.MAINTAIN),
             takes=_heartbeat,
             gives=ClusterReply,
             errors=(NotController, InconsistentClusterId),
         ),
-        Endpoint("GET", CLUSTER, cluster, "Which cluster this is, and who coordinates it", gives=ClusterReply),
-        Endpoint("GET", JOBS, jobs, "The jobs that are scheduled", gives=JobsReply, errors=(NotController,)),
+        Endpoint(
+            "GET",
+            CLUSTER,
+            cluster,
+            "Which cluster this is, and who coordinates it",
+            needs=Openness.EVERY_PRINCIPAL,
+            gives=ClusterReply,
+        ),
+        Endpoint(
+            "GET",
+            JOBS,
+            jobs,
+            "The jobs that are scheduled",
+            needs=Need(Verb.DESCRIBE),
+            gives=JobsReply,
+            errors=(NotController,),
+        ),
     ]
 
 
-def _liveness(service: Service) -> list[Route]:
+def _liveness(service: Service) -> list[GatedRoute]:
     async def healthz(request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
@@ -101,4 +117,4 @@ def _liveness(service: Service) -> list[Route]:
         return PlainTextResponse("nobody coordinates the cluster yet\n", 503)
 
     probes = (("/healthz", healthz), ("/readyz", readyz))
-    return [Route(path, probe, methods=["GET"], include_in_schema=False) for path, probe in probes]
+    return [GatedRoute("GET", path, probe, Openness.EVERYBODY) for path, probe in probes]

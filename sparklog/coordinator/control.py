@@ -25,9 +25,8 @@ from sparklog.core.commands import (
     DropLagging,
     ResignCoordination,
 )
-from sparklog.core.coordinators import NO_COORDINATOR, Author
+from sparklog.core.coordinators import NO_COORDINATOR, Author, check_chain
 from sparklog.core.errors import (
-    InconsistentClusterId,
     InvalidInput,
     NotController,
     SparklogError,
@@ -144,15 +143,9 @@ class Control:
         if self.watching is not None:
             self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
 
-    def check_chain(self, chain_id: str, state: ClusterState) -> None:
-        """Raise InconsistentClusterId if a request is for another cluster."""
-        known = state.chain_id
-        if chain_id != known:
-            raise InconsistentClusterId(f"this coordinator serves cluster {known}, the request is for {chain_id}")
-
     def _admit(self, chain_id: str, state: ClusterState) -> None:
         """Take only requests to this cluster, and only while this process leads."""
-        self.check_chain(chain_id, state)
+        check_chain(chain_id, state.chain_id)
         self.check_leads(state)
 
     def check_leads(self, state: ClusterState) -> None:

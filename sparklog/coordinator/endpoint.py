@@ -1,19 +1,23 @@
-"""A route that says what it takes and gives: `openapi.py` makes the description of the HTTP interface from these."""
+"""Routes that state what their callers need, for `gate.py`; endpoints also state what they take and give.
+
+`openapi.py` makes the description of the HTTP interface from the endpoints.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
-from sparklog.coordinator.exchange import Decoders, Posted, exchange
+from sparklog.coordinator.exchange import Decoders, Handler, Posted, exchange
+from sparklog.core.access import Need
 from sparklog.core.errors import InvalidInput, SparklogError
-from sparklog.wire.reading import CHAIN_HEADER, SEEN_HEADER
+from sparklog.wire.metadata import CHAIN_HEADER, SEEN_HEADER
 
 
 @dataclass(frozen=True)
@@ -48,22 +52,43 @@ SEEN = Parameter(
 )
 
 
-class Endpoint(Route):
-    """A route. `gives` is None for bytes; `errors` are those beyond the ones that every endpoint may raise."""
+class Openness(Enum):
+    """What a route may state instead of a right."""
+
+    EVERYBODY = "everybody, also without a token"
+    EVERY_PRINCIPAL = "everybody with a token"
+    BY_COMMAND = "what the command in the body needs: the route checks it"
+    BY_TOPIC = "a right on the topic that the request names: the route checks it"
+
+
+class GatedRoute(Route):
+    """A route with what a caller needs. A handler may also be an ASGI application."""
+
+    def __init__(self, method: str, path: str, handler: Callable[..., Any], needs: Need | Openness) -> None:
+        super().__init__(path, handler, methods=[method])
+        self.needs = needs
+
+
+class Endpoint(GatedRoute):
+    """A route for programs.
+
+    `gives` is None for bytes; `errors` are those beyond the ones that every endpoint may raise.
+    """
 
     def __init__(
         self,
         method: str,
         path: str,
-        answers: Callable[[Request], Awaitable[msgspec.Struct | Response]] | Posted[Any],
+        handler: Handler | Posted[Any],
         summary: str,
         *,
+        needs: Need | Openness,
         takes: Decoders[Any] | None = None,
         gives: type[msgspec.Struct] | None = None,
         parameters: tuple[Parameter, ...] = (),
         errors: tuple[type[SparklogError], ...] = (),
     ) -> None:
-        super().__init__(path, answers if isinstance(answers, Posted) else exchange(answers), methods=[method])
+        super().__init__(method, path, handler if isinstance(handler, Posted) else exchange(handler), needs)
         self.method = method
         self.summary = summary
         self.takes = None if takes is None else takes.kind

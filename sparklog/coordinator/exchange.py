@@ -32,7 +32,7 @@ _log = logging.getLogger("sparklog.coordinator")
 _encoder, _json_encoder = msgspec.msgpack.Encoder(), msgspec.json.Encoder()
 
 T = TypeVar("T")
-Endpoint = Callable[[Request], Awaitable[msgspec.Struct | Response]]
+Handler = Callable[[Request], Awaitable[msgspec.Struct | Response]]
 
 
 class Decoders(Generic[T]):
@@ -53,18 +53,18 @@ class Decoders(Generic[T]):
 
 
 class Posted(Generic[T]):
-    """The ASGI application of one route: decodes a request of type T, and answers it with what `endpoint` returns."""
+    """The ASGI application of one route: decodes a request of type T, and answers it with what `handler` returns."""
 
-    def __init__(self, decoders: Decoders[T], endpoint: Callable[[Scope, T], Awaitable[msgspec.Struct]]) -> None:
+    def __init__(self, decoders: Decoders[T], handler: Callable[[Scope, T], Awaitable[msgspec.Struct]]) -> None:
         self._decoders = decoders
-        self._endpoint = endpoint
+        self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         length, content_type, accept = _headers(scope)
         status, reply = 200, None
         try:
             body = await _body(length, receive)
-            reply = await self._endpoint(scope, self._decoders.decode(body, content_type, scope["path"]))
+            reply = await self._handler(scope, self._decoders.decode(body, content_type, scope["path"]))
         except ClientDisconnect:
             status = 400
         except Exception as error:
@@ -76,12 +76,12 @@ class Posted(Generic[T]):
         await send({"type": "http.response.body", "body": body})
 
 
-def exchange(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    """A route's handler. What the endpoint raises is a reply of its own kind, whatever it is."""
+def exchange(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """The route of this handler. Whatever the handler raises becomes an error reply."""
 
     async def handled(request: Request) -> Response:
         try:
-            reply = await endpoint(request)
+            reply = await handler(request)
             return reply if isinstance(reply, Response) else answer(request, reply)
         except HTTPException:
             raise

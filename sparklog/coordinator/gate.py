@@ -1,14 +1,12 @@
 """The gate before all routes of a coordinator: who is the caller, and may he do what he asks for?
 
-Each route states what it needs; one that states nothing is refused, so that a new one can't be open by mistake. Nothing
-of a request but its headers is read before that. A standby does the same checks as the one that leads.
+Each route states what it needs (`endpoint.py`); one that states nothing is refused, so that a new one can't be open by
+mistake. Nothing of a request but its headers is read before that. A standby does the same checks as the one that leads.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -18,55 +16,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sparklog.coordinator.access_file import token_hash
 from sparklog.coordinator.audit import audit_refused
+from sparklog.coordinator.endpoint import GatedRoute, Openness
 from sparklog.coordinator.exchange import answer
-from sparklog.coordinator.openapi import OPENAPI
-from sparklog.core.access import ANONYMOUS, Access, Need, Principal, Verb, check_access
+from sparklog.core.access import ANONYMOUS, Access, Need, Principal, check_access
 from sparklog.core.errors import AuthenticationFailed, ClusterAuthorizationFailed, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.wire.errors import error_reply, http_status
-from sparklog.wire.jobs import JOBS
-from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, WAIT
-from sparklog.wire.queries import OFFSETS, PLAN, TOPIC, TOPICS
-from sparklog.wire.reading import METADATA
+from sparklog.wire.this_machine import is_this_machine
 
 MAX_TOKEN: Final = 512  # characters
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
-
-
-class Openness(Enum):
-    """What a route may state instead of a right."""
-
-    EVERYBODY = "everybody, also without a token"
-    EVERY_PRINCIPAL = "everybody with a token"
-    BY_COMMAND = "what the command in the body needs: the route checks it"
-    BY_TOPIC = "a right on the topic that the request names: the route checks it"
-
-
-# What each route needs, by its path as the route has it.
-NEEDS: Final[Mapping[str, Need | Openness]] = {
-    SUBMIT: Openness.BY_COMMAND,
-    HEARTBEAT: Need(Verb.MAINTAIN),
-    CLUSTER: Openness.EVERY_PRINCIPAL,
-    JOBS: Need(Verb.DESCRIBE),
-    WAIT: Need(Verb.DESCRIBE),
-    TOPICS: Openness.BY_TOPIC,
-    TOPIC: Openness.BY_TOPIC,
-    PLAN: Openness.BY_TOPIC,
-    OFFSETS: Openness.BY_TOPIC,
-    OPENAPI: Openness.EVERY_PRINCIPAL,
-    METADATA: Need(Verb.DESCRIBE),
-    f"{METADATA}/{{key:path}}": Need(Verb.DESCRIBE),
-    "/metrics": Need(Verb.DESCRIBE),
-    "/": Need(Verb.DESCRIBE),
-    "/topics": Need(Verb.DESCRIBE),
-    "/topics/{name}": Need(Verb.DESCRIBE),
-    "/stores": Need(Verb.DESCRIBE),
-    "/chain": Need(Verb.DESCRIBE),
-    "/jobs": Need(Verb.DESCRIBE),
-    "/page/{file}": Need(Verb.DESCRIBE),
-    "/healthz": Openness.EVERYBODY,
-    "/readyz": Openness.EVERYBODY,
-}
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -137,7 +96,7 @@ class Gate:
         """What the route of the request needs. A path without a route needs a token, to be told that there is none."""
         for route in self._routes:
             if route.matches(scope)[0] is not Match.NONE:
-                return NEEDS.get(getattr(route, "path", ""))
+                return route.needs if isinstance(route, GatedRoute) else None
         return Openness.EVERY_PRINCIPAL
 
     def _principal(self, request: Request) -> Principal:
@@ -162,15 +121,8 @@ class Gate:
     def _check_host(self, request: Request) -> None:
         host = request.headers.get("host", "localhost").lower()
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in self._hosts and not _is_loopback(name):
+        if name not in self._hosts and not is_this_machine(name):
             raise ClusterAuthorizationFailed(
                 f"without an access file a coordinator is asked under {', '.join(self._hosts)} only, "
                 f"found {name[:200]!r}"
             )
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from sparklog.coordinator.endpoint import CHAIN, Endpoint, Parameter
 from sparklog.coordinator.reading import Reading
+from sparklog.core.access import Need, Verb
 from sparklog.core.errors import (
     InconsistentClusterId,
     InvalidInput,
@@ -27,7 +28,7 @@ from sparklog.core.errors import (
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import COMMANDS, LOG, check_key, check_prefix
 from sparklog.storage.object_store import ObjectStore, StoredKey
-from sparklog.wire.reading import METADATA, MOST_KEYS, MetadataKey, MetadataKeys
+from sparklog.wire.metadata import METADATA, MOST_KEYS, MetadataKey, MetadataKeys
 
 KEPT_BYTES = 32 << 20
 _ROOT = METADATA.rpartition("/")[2] + "/"
@@ -110,6 +111,7 @@ def metadata_routes(reading: Reading) -> list[Endpoint]:
             METADATA,
             listed,
             "Keys of the metadata, ascending",
+            needs=Need(Verb.DESCRIBE),
             gives=MetadataKeys,
             parameters=(_PREFIX, _AFTER, _LIMIT, CHAIN),
             errors=of_store,
@@ -119,6 +121,7 @@ def metadata_routes(reading: Reading) -> list[Endpoint]:
             f"{METADATA}/{{key:path}}",
             one,
             "An object of the metadata: entries, snapshots and what they name",
+            needs=Need(Verb.DESCRIBE),
             parameters=(_NAME, _BYTES, CHAIN),
             errors=(*of_store, KeyNotFound, OffsetOutOfRange),
         ),

@@ -16,13 +16,14 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from sparklog import __version__
 from sparklog.coordinator.activity import Distribution, group_sizes
+from sparklog.coordinator.endpoint import GatedRoute
 from sparklog.coordinator.metric_names import COUNTER, METRICS
 from sparklog.coordinator.observation import Observation, observe
 from sparklog.coordinator.service import Service
+from sparklog.core.access import Need, Verb
 from sparklog.core.state import ClusterState
 from sparklog.host.clock import now_ms
 
@@ -32,7 +33,7 @@ _LOOP_LAG_SAMPLES: Final = 60  # one per second
 _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
-def metrics_routes(service: Service) -> list[Route]:
+def metrics_routes(service: Service) -> list[GatedRoute]:
     """The route of the metrics."""
 
     async def metrics(request: Request) -> Response:
@@ -40,7 +41,7 @@ def metrics_routes(service: Service) -> list[Route]:
         text, content_type = await asyncio.to_thread(exposition, observation, request.headers.get("accept", ""))
         return Response(text, headers={"content-type": content_type})
 
-    return [Route("/metrics", metrics, methods=["GET"], include_in_schema=False)]
+    return [GatedRoute("GET", "/metrics", metrics, Need(Verb.DESCRIBE))]
 
 
 def exposition(observation: Observation, accept: str) -> tuple[bytes, str]:

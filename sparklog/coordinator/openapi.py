@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from sparklog import __version__
-from sparklog.coordinator.endpoint import Endpoint, Parameter
+from sparklog.coordinator.endpoint import Endpoint, GatedRoute, Openness, Parameter
 from sparklog.core.errors import (
     AuthenticationFailed,
     ClusterAuthorizationFailed,
@@ -46,7 +45,7 @@ _ANY = (
 _CONVERTER = re.compile(r":[a-z]+}")
 
 
-def described(endpoints: Sequence[Endpoint]) -> Route:
+def described(endpoints: Sequence[Endpoint]) -> GatedRoute:
     """The route at which the description of these endpoints is."""
 
     @cache
@@ -56,7 +55,7 @@ def described(endpoints: Sequence[Endpoint]) -> Route:
     async def openapi(request: Request) -> Response:
         return Response(body(), media_type=JSON)
 
-    return Route(OPENAPI, openapi, methods=["GET"], include_in_schema=False)
+    return GatedRoute("GET", OPENAPI, openapi, Openness.EVERY_PRINCIPAL)
 
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from sparklog.chain.follower import Follower
 from sparklog.client.topic_description import describe_topic
-from sparklog.coordinator.endpoint import CHAIN, SEEN, Endpoint, Parameter
+from sparklog.coordinator.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
 from sparklog.coordinator.exchange import Decoders, decoded
 from sparklog.coordinator.gate import caller_of
 from sparklog.coordinator.reading import Reading
@@ -109,6 +109,7 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
             TOPICS,
             topics,
             "The topics, by name",
+            needs=Openness.BY_TOPIC,
             gives=TopicsReply,
             parameters=(_AFTER, _TOPICS_LIMIT, *_ALWAYS),
             errors=(InconsistentClusterId,),
@@ -118,6 +119,7 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
             TOPIC,
             topic,
             "One topic: its partitions with leader, ISR, LEO and HW, and its config",
+            needs=Openness.BY_TOPIC,
             gives=TopicReply,
             parameters=(_NAME, _FIRST, _PARTITIONS_LIMIT, *_ALWAYS),
             errors=(InconsistentClusterId, UnknownTopicOrPartition),
@@ -127,6 +129,7 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
             PLAN,
             plan,
             "Offset ranges -> slices of objects: which bytes of which objects, on which stores",
+            needs=Openness.BY_TOPIC,
             takes=_plan_request,
             gives=PlanReply,
             parameters=_ALWAYS,
@@ -137,6 +140,7 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
             OFFSETS,
             offsets,
             "Offsets: earliest, latest, by time, and where a leader epoch ends",
+            needs=Openness.BY_TOPIC,
             takes=_offsets_request,
             gives=OffsetsReply,
             parameters=_ALWAYS,

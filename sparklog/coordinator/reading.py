@@ -14,9 +14,10 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from sparklog.chain.follower import Follower
-from sparklog.core.errors import InconsistentClusterId, InvalidInput, TryAgain
+from sparklog.core.coordinators import check_chain
+from sparklog.core.errors import InvalidInput, TryAgain
 from sparklog.core.state import ClusterState
-from sparklog.wire.reading import CHAIN_HEADER, POSITION_HEADER, SEEN_HEADER
+from sparklog.wire.metadata import CHAIN_HEADER, POSITION_HEADER, SEEN_HEADER
 
 THREADS = 8
 LOOKUP_THREADS = 2  # for look-ups by time, which read objects of the log and may take seconds
@@ -66,12 +67,9 @@ class Reading:
 
     def check_chain(self, request: Request) -> None:
         """Raise InconsistentClusterId if the request is for another cluster."""
-        wanted, known = request.headers.get(CHAIN_HEADER), self.follower.state.chain_id
-        if wanted is not None and wanted != known:
-            raise InconsistentClusterId(
-                f"this coordinator serves cluster {known}, the request is for {wanted[:64]!r}: connect again if the "
-                "cluster was created again, else correct the address"
-            )
+        wanted = request.headers.get(CHAIN_HEADER)
+        if wanted is not None:
+            check_chain(wanted, self.follower.state.chain_id)
 
     def headers(self) -> dict[str, str]:
         """What a reply says of this coordinator."""

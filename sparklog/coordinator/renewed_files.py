@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from sparklog.coordinator.access_file import parse_access
+from sparklog.coordinator.control import Say
 from sparklog.core.access import Access
 from sparklog.core.errors import InvalidConfig
 
 EVERY_S: Final = 1.0  # between two looks at the files
 
 T = TypeVar("T")
-Say = Callable[[str, str], None]
 
 
 class RenewedFiles(Generic[T]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import re
 import signal
 import socket
@@ -21,6 +20,7 @@ from sparklog.coordinator.sampling import sampling
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Access
 from sparklog.core.errors import InvalidInput
+from sparklog.wire.this_machine import is_this_machine
 
 _ADVERTISED = re.compile(r"https?://([^\s/@:?#]+|\[[0-9a-f:]+\])(:\d{1,5})?")
 BACKLOG = 2_048  # connections that wait to be accepted
@@ -46,7 +46,7 @@ def check_exposure(host: str, *, tls: bool, access: bool) -> None:
         for option, given in (("--tls-certificate FILE --tls-key FILE", tls), ("--access FILE", access))
         if not given
     ]
-    if missing and not _is_local(host):
+    if missing and not is_this_machine(host):
         raise InvalidInput(
             f"--listen {host}: everybody who reaches it could read the metadata and write: add "
             f"{' and '.join(missing)}, or listen on this machine only (127.0.0.1)"
@@ -66,13 +66,6 @@ def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool
     if _ADVERTISED.fullmatch(advertise) is None or not advertise.startswith(f"{scheme}://"):
         raise InvalidInput(f"--advertise: wanted {scheme}://HOST:PORT, found {advertise!r}")
     return advertise
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -7,10 +7,11 @@ the chain accepts or refuses, so two leaders that run the same job do no harm.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Final
 
 from sparklog.chain.follower import Follower
+from sparklog.coordinator.control import Say
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.schedule import Planned, Schedule
 from sparklog.host.clock import Clock
@@ -30,7 +31,7 @@ class Scheduling:
         self,
         follower: Follower,
         runner: JobRunner | None,
-        say: Callable[[str, str], None],
+        say: Say,
         clock: Clock,
     ) -> None:
         self._follower = follower

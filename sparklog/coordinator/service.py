@@ -1,6 +1,6 @@
 """One coordinator process: it follows the chain, claims when it is time, and commits for everybody while it leads.
 
-What it does when is decided in `control.py`. No HTTP here: `app.py` calls `submit` and `cluster`.
+What it does when is decided in `control.py`. No HTTP here: `app.py` calls its methods.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparklog.coordinator.scheduling import Scheduling
 from sparklog.coordinator.waiting import Gone, Waits
 from sparklog.core.commands import Command, Submission
 from sparklog.core.config.storage import StorageSettings
-from sparklog.core.coordinators import Author
+from sparklog.core.coordinators import Author, check_chain
 from sparklog.core.errors import NotController, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
@@ -110,7 +110,7 @@ class Service:
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
         """Answer once the chain has what is wanted, whether this process leads or not; see `Waits.wait`."""
-        self.control.check_chain(request.chain_id, self.follower.state)
+        check_chain(request.chain_id, self.follower.state.chain_id)
         return await self.waits.wait(request, gone)
 
     def cluster(self) -> ClusterReply:

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from sparklog.chain.follower import Follower
 from sparklog.coordinator.endpoint import Endpoint
 from sparklog.coordinator.exchange import Decoders, decoded
+from sparklog.core.access import Need, Verb
 from sparklog.core.errors import InconsistentClusterId, SparklogError, TryAgain
 from sparklog.core.purgatory import Operation, Purgatory, weight
 from sparklog.core.types import EntryNumber
@@ -181,6 +182,7 @@ def waiting_routes(wait: Callable[[WaitRequest, Gone], Awaitable[WaitReply]]) ->
             WAIT,
             waited,
             "Answer once the chain has what is wanted, or after the longest wait",
+            needs=Need(Verb.DESCRIBE),
             takes=_wait_request,
             gives=WaitReply,
             errors=(InconsistentClusterId,),

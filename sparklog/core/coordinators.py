@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from sparklog.core.commands import ClaimCoordination, ResignCoordination
-from sparklog.core.errors import InvalidInput, NotController, StaleControllerEpoch
+from sparklog.core.errors import InconsistentClusterId, InvalidInput, NotController, StaleControllerEpoch
 from sparklog.core.records import CoordinationClaimed, CoordinationResigned
 from sparklog.core.types import EntryNumber
 
@@ -63,6 +63,15 @@ def decide_resign(known: Coordinator, command: ResignCoordination) -> Coordinati
         found = f"found epoch {command.epoch}{_holder(known)}"
         raise StaleControllerEpoch(f"only the coordinator in force can resign, {found}")
     return CoordinationResigned(command.epoch)
+
+
+def check_chain(wanted: str, chain_id: str) -> None:
+    """Raise InconsistentClusterId if a request is for another cluster than the one that its receiver serves."""
+    if wanted != chain_id:
+        raise InconsistentClusterId(
+            f"this coordinator serves cluster {chain_id}, the request is for {wanted[:64]!r}: connect again if the "
+            "cluster was created again, else correct the address"
+        )
 
 
 def is_fenced(known: Coordinator, author: Author) -> bool:

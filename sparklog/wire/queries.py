@@ -5,7 +5,7 @@ GET  /v1/topics/{name}    -> TopicReply
 POST /v1/plan             PlanRequest -> PlanReply
 POST /v1/offsets          OffsetsRequest -> OffsetsReply
 
-Any coordinator answers them. A reply names the chain position that it is of; see `reading.py` for the headers of a
+Any coordinator answers them. A reply names the chain position that it is of; `metadata.py` has the headers of a
 request. Replies are bounded: what does not fit is asked for next.
 """
 

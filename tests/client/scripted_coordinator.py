@@ -18,7 +18,7 @@ from sparklog.core.errors import AuthenticationFailed, NotController, OutcomeUnk
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply, http_status
 from sparklog.wire.messages import CLUSTER, CONTENT_TYPE, ClusterReply, Outcome, SubmitReply, SubmitRequest
-from sparklog.wire.reading import METADATA, MetadataKey, MetadataKeys
+from sparklog.wire.metadata import METADATA, MetadataKey, MetadataKeys
 
 
 @dataclass

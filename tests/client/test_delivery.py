@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.client.delivery import Delivery, NoReply
+from sparklog.client.delivery import Delivery
 from sparklog.core.commands import AllocateProducer, Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import (
@@ -16,9 +16,10 @@ from sparklog.core.errors import (
     StoreUnavailable,
 )
 from sparklog.core.types import CommandId, EntryNumber
+from sparklog.storage.http.calls import NoCoordinatorAnswers
 
 KNOWN = Coordinator(1, "c", "http://c", EntryNumber(5))
-LOST = NoReply("the connection ended", landed=Landed.UNKNOWN)
+LOST = NoCoordinatorAnswers("the connection ended", landed=Landed.UNKNOWN)
 
 
 def delivery() -> Delivery:

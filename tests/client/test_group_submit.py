@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from sparklog.client import group_submit
-from sparklog.client.group_submit import CommandOutcome, GroupSubmit, Waiting, commands_of_a_request
+from sparklog.client.group_submit import CommandOutcome, GroupSubmit, WaitingCaller, commands_of_a_request
 from sparklog.core.commands import CreateTopic, Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import Landed, TopicAlreadyExists, TryAgain
@@ -202,8 +202,8 @@ def test_one_whose_request_gets_no_reply_in_its_time_is_in_doubt(
     assert [caller.result(60).n0 for caller in threads.callers[:3]] == [0, 1, 2]
 
 
-def waiting(known: Coordinator = HERE, size: int = 10) -> Waiting:
-    return Waiting(known, b"x" * size, TIMEOUT_MS)
+def waiting(known: Coordinator = HERE, size: int = 10) -> WaitingCaller:
+    return WaitingCaller(known, b"x" * size, TIMEOUT_MS)
 
 
 def test_a_request_is_bounded_and_a_large_command_has_one_of_its_own() -> None:

@@ -158,7 +158,8 @@ def test_a_command_whose_reply_was_lost_is_in_doubt_at_the_next_address(metadata
         cluster.append("t", ROW)
         assert records(cluster) == 1
         requests = [*first.requests, *second.requests]
-        assert [request.submission.in_doubt for request in requests] == [False, *[True] * (len(requests) - 1)]
+        sent = [command.submission for request in requests for command in request.commands]
+        assert [submission.in_doubt for submission in sent] == [False, *[True] * (len(sent) - 1)]
 
 
 def connect_once_claimed(coordinator: ScriptedCoordinator, url: str) -> Cluster:

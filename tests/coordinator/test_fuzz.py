@@ -22,8 +22,8 @@ from schemathesis.generation import GenerationMode
 from sparklog.coordinator.openapi import OPENAPI
 from sparklog.wire.errors import ErrorReply
 from sparklog.wire.messages import JSON
+from sparklog.wire.metadata import CHAIN_HEADER
 from sparklog.wire.queries import TOPICS
-from sparklog.wire.reading import CHAIN_HEADER
 from tests.chain.chain_kit import new_chain
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.served_coordinator import ServedCoordinator, served_coordinator

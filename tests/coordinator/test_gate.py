@@ -21,7 +21,9 @@ from starlette.routing import Route
 from sparklog.chain.committer import new_command_id
 from sparklog.coordinator import gate as gate_module
 from sparklog.coordinator.app import app_of
-from sparklog.coordinator.gate import NEEDS, Gate, Openness
+from sparklog.coordinator.endpoint import Openness
+from sparklog.coordinator.gate import Gate
+from sparklog.coordinator.openapi import OPENAPI
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Access, Need, Principal, Verb, parse_right
 from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
@@ -92,14 +94,22 @@ def audited(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [json.loads(each.getMessage()) for each in caplog.records if each.name == "sparklog.audit"]
 
 
+async def _needs(service: Service, app: Starlette) -> dict[str, Need | Openness | None]:
+    """What each route needs, by its path."""
+    return {getattr(route, "path", ""): getattr(route, "needs", None) for route in app.routes}
+
+
+NEEDS = served(new_chain(), _needs, leads=False)
+
+
 # ---- routes -------------------------------------------------------------------------------------------
 
 
-def test_every_route_states_what_it_needs_and_nothing_else_is_stated(chain: Member) -> None:
-    async def work(service: Service, app: Starlette) -> set[str]:
-        return {getattr(route, "path", "") for route in app.routes}
-
-    assert served(chain, work, leads=False) == set(NEEDS)
+def test_every_route_states_what_it_needs_and_few_are_open() -> None:
+    assert not [path for path, need in NEEDS.items() if need is None]
+    assert {path for path, need in NEEDS.items() if need is Openness.EVERYBODY} == {"/healthz", "/readyz"}
+    unguarded = {CLUSTER, OPENAPI}
+    assert {path for path, need in NEEDS.items() if need is Openness.EVERY_PRINCIPAL} == unguarded
 
 
 # M: N-05

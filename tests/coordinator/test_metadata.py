@@ -22,7 +22,7 @@ from sparklog.storage.http.store import HttpStore
 from sparklog.storage.keys import entry_key, void_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.wire.errors import ErrorReply
-from sparklog.wire.reading import CHAIN_HEADER, METADATA, POSITION_HEADER, MetadataKeys
+from sparklog.wire.metadata import CHAIN_HEADER, METADATA, POSITION_HEADER, MetadataKeys
 from tests.chain.chain_kit import Member, member, new_chain
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.served_coordinator import served_coordinator

@@ -26,6 +26,7 @@ from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.stores import Stores, places_in
 from sparklog.storage.keys import data_key
 from sparklog.storage.open_store import open_store
+from sparklog.wire.metadata import CHAIN_HEADER, SEEN_HEADER
 from sparklog.wire.queries import (
     OFFSETS,
     PLAN,
@@ -37,7 +38,6 @@ from sparklog.wire.queries import (
     TopicsReply,
     WantedRange,
 )
-from sparklog.wire.reading import CHAIN_HEADER, SEEN_HEADER
 from tests.coordinator.asgi import Answer, request
 from tests.core.replicated_log import ReplicatedLog
 

@@ -71,8 +71,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "coordinator-chain",
         "A command for another cluster is not committed to this one.",
         "sparklog/coordinator/control.py",
-        "        if chain_id != known:",
-        "        if False:",
+        "        check_chain(chain_id, state.chain_id)",
+        "        pass",
         (f"{_APP}test_a_client_of_another_cluster_is_refused",),
     ),
     Guard(

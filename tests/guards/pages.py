@@ -30,7 +30,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "host-names",
         "A request under a name of somebody else is refused (DNS rebinding).",
         "sparklog/coordinator/gate.py",
-        "        if name not in self._hosts and not _is_loopback(name):",
+        "        if name not in self._hosts and not is_this_machine(name):",
         "        if False:",
         (f"{_PAGES}test_only_requests_under_a_name_of_this_coordinator_are_answered",),
     ),

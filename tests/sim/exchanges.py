@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sparklog.client.delivery import NoReply
 from sparklog.core.errors import Landed, SparklogError
+from sparklog.storage.http.calls import NoCoordinatorAnswers
 from sparklog.wire.errors import ErrorReply, error_reply, raised
 from sparklog.wire.messages import ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
@@ -66,17 +66,17 @@ class Exchange:
         world = self.process.world
         left_ms = max(0, self._due_ms - world.now_ms)
         wait_ms = left_ms if within_ms is None else min(within_ms, left_ms)
-        gone = NoReply(f"no reply from {self.target.name}", landed=Landed.UNKNOWN)
+        gone = NoCoordinatorAnswers(f"no reply from {self.target.name}", landed=Landed.UNKNOWN)
         self.back(wait_ms, gone)
 
 
 def ask(world: World, process: Process, wanted: Ask, reply: Callable[[object], None]) -> None:
-    """Send a request. `reply` gets the answer, or NoReply."""
+    """Send a request. `reply` gets the answer, or NoCoordinatorAnswers."""
     dice = process.dice
     there_ms = dice.randint(1, 8)
     target = world.at_address(wanted.address)
     if world.faults.is_unlinked(process, target):
-        world.at(CONNECT_MS, lambda: reply(NoReply(f"{target.name} can't be reached")), process)
+        world.at(CONNECT_MS, lambda: reply(NoCoordinatorAnswers(f"{target.name} can't be reached")), process)
         return
     body = msgspec.msgpack.encode(wanted.request)
     exchange = Exchange(process, target, world.now_ms + wanted.timeout_ms + GRACE_MS, reply)
@@ -103,7 +103,7 @@ def _arrive(world: World, exchange: Exchange, kind: type, body: bytes, fault: st
     """The request is there, in the present life of its target."""
     target = exchange.target
     if not target.is_up or target.serve is None:
-        exchange.back(1, NoReply(f"nobody listens at {target.name}"))
+        exchange.back(1, NoCoordinatorAnswers(f"nobody listens at {target.name}"))
         return
     target.serve(msgspec.msgpack.decode(body, type=kind), lambda value: _go_back(world, exchange, kind, value, fault))
 

@@ -228,6 +228,9 @@ class OpenStores:
         found = self._world.stores[store]
         return RawView(found) if self._process is None else View(found, self._process)
 
+    def check_owner(self, store: StoreId) -> None:
+        """No simulated cluster is restored, so nobody else owns its stores."""
+
     def named(self, store: StoreId) -> str:
         return f"store {store}"
 

@@ -12,14 +12,15 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from sparklog import __version__
 from sparklog.chain.entry import Entry
 from sparklog.client.chain_tail import ChainTail, chain_tail
+from sparklog.coordinator.endpoint import GatedRoute
 from sparklog.coordinator.observation import Observation, observe
 from sparklog.coordinator.page import views, words
 from sparklog.coordinator.service import Service
+from sparklog.core.access import Need, Verb
 from sparklog.core.errors import NotFound, SparklogError
 from sparklog.host.clock import now_ms
 
@@ -39,7 +40,7 @@ HEADERS: Final = {
 View = Callable[[Observation], dict[str, Any]]
 
 
-def page_routes(service: Service) -> list[Route]:
+def page_routes(service: Service) -> list[GatedRoute]:
     """The pages, and their style and script."""
     tail = _Tail(service)
 
@@ -80,7 +81,7 @@ def page_routes(service: Service) -> list[Route]:
         "/jobs": jobs,
         "/page/{file}": static,
     }
-    return [Route(path, page, methods=["GET"], include_in_schema=False) for path, page in pages.items()]
+    return [GatedRoute("GET", path, page, Need(Verb.DESCRIBE)) for path, page in pages.items()]
 
 
 class _Tail:

@@ -5,7 +5,6 @@ Nothing is sent again and no redirect is followed: the caller decides.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import ssl
 import threading
@@ -27,7 +26,8 @@ from sparklog.core.errors import (
 )
 from sparklog.wire.errors import ErrorReply, raised
 from sparklog.wire.messages import CONTENT_TYPE
-from sparklog.wire.reading import CHAIN_HEADER
+from sparklog.wire.metadata import CHAIN_HEADER
+from sparklog.wire.this_machine import is_this_machine
 
 T = TypeVar("T")
 
@@ -147,16 +147,9 @@ def _authorization(token: str | None, address: str) -> dict[str, str]:
         return {}
     if _TOKEN.fullmatch(token) is None:  # a library's error would show it
         raise InvalidOption("cluster.token (SPARKLOG_TOKEN): wanted one line of ASCII without spaces, found another")
-    if not address.startswith("https://") and not _is_this_machine(urllib3.util.parse_url(address).host):
+    if not address.startswith("https://") and not is_this_machine(urllib3.util.parse_url(address).host or ""):
         raise TlsFailed(f"a token is sent over TLS or to this machine only, found {address}: use its https:// address")
     return {"authorization": f"Bearer {token}"}
-
-
-def _is_this_machine(host: str | None) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address((host or "").strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _trusting(ca: str | None) -> ssl.SSLContext:

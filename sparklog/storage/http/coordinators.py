@@ -22,7 +22,7 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.http.calls import Calls, NoCoordinator, body_of, decoded
 from sparklog.wire.messages import CLUSTER, ClusterReply
-from sparklog.wire.reading import CHAIN_HEADER
+from sparklog.wire.metadata import CHAIN_HEADER
 
 READ_S: Final = 10.0  # for the reply to a read: a coordinator that is paused holds nobody up for longer
 

@@ -1,6 +1,6 @@
-"""What is read from any coordinator, whether it leads or stands by: the metadata's objects, and who they belong to.
+"""The metadata as any coordinator serves it, whether it leads or stands by, and the headers of all reads.
 
-GET /v1/meta/…           the object of this key of the metadata store; the keys begin with meta/, too
+GET /v1/meta/…                          the object of this key of the metadata store; the keys begin with meta/, too
 GET /v1/meta?prefix=P&after=K&limit=N   -> MetadataKeys: the first N keys after K that begin with P
 
 A request may say in headers which cluster it is for, and how far its sender has read; a reply says the same of the

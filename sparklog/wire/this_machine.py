@@ -1,0 +1,13 @@
+"""Which hosts are this machine, so that what is sent there passes over no network."""
+
+from __future__ import annotations
+
+import ipaddress
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host name, or an IP address with or without brackets, is this machine's own."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
