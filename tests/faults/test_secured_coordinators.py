@@ -46,7 +46,7 @@ class Secured:
     def write_access(self, *anna: str) -> None:
         """Replace the access file; `anna` has these tokens."""
         text = lines_of("ops", [token_hash(self.tokens["ops"])], ALL)
-        text += lines_of("anna", [token_hash(self.tokens[name]) for name in anna], ["write:orders"])
+        text += lines_of("anna", [token_hash(self.tokens[name]) for name in anna], ["write:orders", "describe:*"])
         self.replace("access.toml", text.encode())
 
     def write_certificate(self, **how: float | tuple[str, ...]) -> None:
