@@ -82,12 +82,13 @@ class _Life:
                     process.world.terms.taken_for_silent(process, step.command)
                 yield CommitAs(step.author, process.begin(step.command), step.timeout_ms)
             case CommitAll():
-                (sent,) = step.commands  # a process of the simulation sends one at a time
-                try:
-                    outcome = Outcome((yield CommitAs(step.author, sent.submission, sent.timeout_ms)))
-                except SparklogError as error:
-                    outcome = Outcome(error=error_reply(error))
-                return self.moment(), [outcome]
+                outcomes = []
+                for sent in step.commands:  # one, or none if too many wait
+                    try:
+                        outcomes.append(Outcome((yield CommitAs(step.author, sent.submission, sent.timeout_ms))))
+                    except SparklogError as error:
+                        outcomes.append(Outcome(error=error_reply(error)))
+                return self.moment(), outcomes
         return self.moment()
 
     def serve(self, request: SubmitRequest | Heartbeat, answer: Callable[[object], None]) -> None:
@@ -107,6 +108,8 @@ class _Life:
             reply = yield from self.performed(self.control.submit(request, self.moment()))
             process.world.terms.answers(process, request, reply)
             (sent,), (outcome,) = request.commands, reply.outcomes
+            if outcome.error is not None and outcome.error.code == "COORDINATOR_NOT_AVAILABLE":
+                process.world.faults.count("too-busy")
             if outcome.result is not None and isinstance(sent.submission.command, Append):
                 for named in sent.submission.command.objects:
                     for holder in named.holders:
