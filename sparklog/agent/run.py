@@ -39,6 +39,7 @@ from sparklog.storage.keys import INCARNATION, data_key
 from sparklog.storage.object_store import ObjectStore
 
 LOOKS_AT_ONCE: Final = 16
+SUBMIT_MS: Final = 20_000  # what is still due then is submitted again; an agent that stops must not wait for long
 _MOST_COPIES_AT_ONCE: Final = 64
 
 
@@ -127,7 +128,7 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
         case Follow():
             return connection.follower.catch_up().state
         case Submit():
-            return connection.committer.submit(connection.committer.begin(request.command))
+            return connection.committer.submit(connection.committer.begin(request.command), SUBMIT_MS)
         case AwaitNews():
             reply = connection.waiting.at_coordinator(ReplicaNews(store), request.seen, request.longest_ms)
             return None if reply is None else reply.done

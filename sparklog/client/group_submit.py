@@ -37,9 +37,9 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class WaitingCaller:
-    """A caller with its command. `request`: what this caller is to carry, once it is its turn."""
+    """A caller with its command. `request`: what it is to carry, once it is its turn. `sent`: it has begun to."""
 
-    __slots__ = ("body", "known", "outcome", "request", "timeout_ms", "woken")
+    __slots__ = ("body", "known", "outcome", "request", "sent", "timeout_ms", "woken")
 
     def __init__(self, known: Coordinator, body: bytes, timeout_ms: int) -> None:
         self.known = known
@@ -47,6 +47,7 @@ class WaitingCaller:
         self.timeout_ms = timeout_ms
         self.outcome: CommandOutcome | None = None
         self.request: list[WaitingCaller] | None = None
+        self.sent = False
         self.woken = threading.Event()
 
 
@@ -97,6 +98,7 @@ class GroupSubmit:
         outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.UNKNOWN)] * len(carried)
         try:
             bodies = [msgspec.Raw(each.body) for each in carried]
+            carrier.sent = True
             outcomes = self._post(carrier.known, bodies, carrier.timeout_ms + GRACE_MS)
         except SparklogError as error:
             outcomes = [error] * len(carried)
@@ -121,8 +123,9 @@ class GroupSubmit:
                 self._queue.remove(waiting)
                 waiting.outcome = NoCoordinatorAnswers(f"no request to {waiting.known.address} could be sent in time")
                 self._depart()
-        if waiting.request is not None:  # it was to carry them, and was interrupted before it did
-            self._arrive(waiting, [_interrupted(Landed.NO)] * len(waiting.request))
+        if waiting.request is not None:  # it was to carry them, and was interrupted before it handed out the outcomes
+            landed = Landed.UNKNOWN if waiting.sent else Landed.NO
+            self._arrive(waiting, [_interrupted(landed)] * len(waiting.request))
 
 
 def commands_of_a_request(queue: Iterable[WaitingCaller]) -> list[WaitingCaller]:

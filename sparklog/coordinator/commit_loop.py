@@ -146,6 +146,7 @@ class CommitLoop:
             self._end_all(error)
 
     def _end_all(self, error: Exception) -> None:
+        self._handed_in.clear()  # their callers hear that nothing was done
         for ticket in self._waiting:
             if not ticket.done:
                 ticket.fail(RequestTimedOut(f"the commit ended early: {error!r}"))

@@ -177,7 +177,7 @@ class Control:
                 self._say("error", f"the chain can't be read: {error}")
                 moment = yield Rest(retry_ms)
                 continue
-            self._observe(moment)
+            self._observe(moment, is_newest=True)
             claim = self.leadership.claim_due(moment.now_ms)
             if claim is not None:
                 claimed = yield from self._claim(claim)
@@ -188,10 +188,13 @@ class Control:
             moment = yield Rest(retry_ms if claim is not None else self.leadership.next_look_ms(moment.now_ms))
         yield from self._resign()
 
-    def _observe(self, moment: Moment) -> None:
-        """Take in what the chain says of the coordinator: begin to lead, or stop."""
+    def _observe(self, moment: Moment, *, is_newest: bool = False) -> None:
+        """Take in what the chain says of the coordinator: begin to lead, or stop.
+
+        `is_newest`: the chain was read to its end, so this version can read all of it.
+        """
         known, led = self.leadership.known, self.leads
-        self.is_outdated = False
+        self.is_outdated = self.is_outdated and not is_newest
         self.leadership.observe(moment.state.coordinator, moment.now_ms)
         if self.leads and not led:
             self.watching = Watching(self.leadership.session_ms)

@@ -36,6 +36,9 @@ class Protection:
     access: RenewedFiles[Access] | None = None
 
 
+OPEN = Protection()
+
+
 def check_exposure(host: str, *, tls: bool, access: bool) -> None:
     """Refuse to be reached from other machines without TLS and an access file. Raises InvalidInput."""
     missing = [
@@ -89,10 +92,9 @@ def serve(service: Service, listener: socket.socket, protection: Protection, rea
         runner.run(_serve(service, server, listener, protection, ready))
 
 
-def server_of(service: Service, connections: Connections, protection: Protection | None = None) -> uvicorn.Server:
+def server_of(service: Service, connections: Connections, protection: Protection = OPEN) -> uvicorn.Server:
     """The HTTP server of a coordinator. It leaves signals alone."""
-    access = None if protection is None else protection.access
-    certificate = None if protection is None else protection.certificate
+    access, certificate = protection.access, protection.certificate
     config = uvicorn.Config(
         app_of(service, None if access is None else lambda: access.value),
         http=connections.protocol,  # type: ignore[arg-type]

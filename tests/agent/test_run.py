@@ -10,7 +10,12 @@ import pytest
 from sparklog.agent import run as agent_run
 from sparklog.agent.requests import Note, ReadMark
 from sparklog.agent.run import AgentRun, perform
+from sparklog.chain.committer import Committer
+from sparklog.client.coordinated import Coordinated
+from sparklog.core.commands import ClaimCoordination, Submission
+from sparklog.core.coordinators import Author
 from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
+from sparklog.core.records import CommandResult
 from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock
 from tests.agent.agent_world import replicated_cluster
@@ -66,4 +71,32 @@ def test_a_store_that_is_removed_while_its_agent_looks_is_named() -> None:
     world = replicated_cluster()
     reply = perform(ReadMark(), StoreId("gone"), world.cluster.connection)
     assert isinstance(reply, BrokerIdNotRegistered)
+    world.cluster.close()
+
+
+def test_an_agent_that_stops_does_not_wait_long_for_a_dead_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = replicated_cluster()
+    committer = world.cluster.connection.committer
+    assert isinstance(committer, Coordinated)
+    nobody_there = "http://127.0.0.1:9"
+    author = Author("coordinator", "dead", 1)
+    claim = ClaimCoordination(1, "dead", nobody_there)
+    Committer(committer.follower, author).submit(committer.begin(claim))
+    waited_ms: list[int] = []
+
+    def submit(submission: Submission, timeout_ms: int) -> CommandResult:
+        waited_ms.append(timeout_ms)
+        return Coordinated.submit(committer, submission, timeout_ms=1)
+
+    monkeypatch.setattr(committer, "submit", submit)
+    said: list[Note] = []
+
+    def say(note: Note) -> None:
+        said.append(note)
+        run.stop()
+
+    run = AgentRun(world.cluster.connection, StoreId("c"), say, clock=HurriedClock())
+    run.run()
+    assert "did not commit command" in said[0].text
+    assert max(waited_ms) <= 20_000  # with a manager that kills after 30 s, as Kubernetes does
     world.cluster.close()

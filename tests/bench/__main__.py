@@ -27,9 +27,11 @@ from tests.bench import machine, peers_section, report
 from tests.bench.bare_source import BareSource, DrainedSource
 from tests.bench.children import ended_on_failure
 from tests.bench.commits import commit_rates
-from tests.bench.coordinator import coordinated_rates
+from tests.bench.coordinator import coordinated_rates, failover, producers, waiting
+from tests.bench.metadata_copies import copies_rates
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
+from tests.bench.queries import query_rates, served_rates
 from tests.bench.replicas import deaths, replicas
 from tests.bench.replication import catch_up
 from tests.bench.s3_clients import clients
@@ -38,7 +40,20 @@ from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
 from tests.bench.waiting import waits
 
-PARTS = ("commits", "coordinator", "waiting", "state", "soak", "replication", "replicas", "small", "shuffled", "bulk")
+PARTS = (
+    "commits",
+    "copies",
+    "coordinator",
+    "queries",
+    "waiting",
+    "state",
+    "soak",
+    "replication",
+    "replicas",
+    "small",
+    "shuffled",
+    "bulk",
+)
 STORES = ("s3", "hdfs")
 
 
@@ -69,8 +84,12 @@ def main() -> int:
             parts = []
         if "commits" in parts:
             figures += commit_rates(folder)
+        if "copies" in parts:
+            figures += copies_rates()
         if "coordinator" in parts:
-            figures += coordinated_rates()
+            figures += coordinated_rates() + producers() + failover(folder) + waiting()
+        if "queries" in parts:
+            figures += query_rates() + served_rates()
         if "waiting" in parts:
             figures += waits()
         if "state" in parts:

@@ -33,7 +33,7 @@ from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.group_submit import CommandOutcome, GroupSubmit
-from sparklog.coordinator.run import serve
+from sparklog.coordinator.run import OPEN, serve
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import Submission
 from sparklog.core.coordinators import Coordinator
@@ -90,7 +90,9 @@ async def _clients(address: str, in_flight: int) -> tuple[list[float], float]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
         async def send(body: bytes) -> bytes:
-            writer.write(b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (SUBMIT.encode(), len(body)))
+            writer.write(
+                b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % (SUBMIT.encode(), len(body))
+            )
             writer.write(body)
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200"), head
@@ -231,7 +233,7 @@ def waiting(path: str = "/healthz", count: int = 10_000) -> list[Row]:
         opened = []
         for number in range(count):
             opened.append(socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))))
-            opened[-1].sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            opened[-1].sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
             if number % 1_000 == 999:
                 with urllib.request.urlopen(address + "/healthz") as answer:  # so far it has come
                     answer.read()
@@ -282,7 +284,7 @@ def _serve(in_flight: int | None) -> None:
                 alone.append(asyncio.get_running_loop().create_task(_alone(service, in_flight)))
 
     service = Service(follower, store.url, address, session_ms=9_000, queued_max=10_000, say=say)
-    serve(service, listener, lambda: None)
+    serve(service, listener, OPEN, lambda: None)
     print(time.process_time() - before[0], follower.head.n - before[1], flush=True)
 
 

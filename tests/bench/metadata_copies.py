@@ -21,7 +21,7 @@ from tests.bench.commits import SlowStore
 CALLERS = 64
 
 
-def rows(seconds: float = 4.0) -> list[tuple[str, str]]:
+def copies_rates(seconds: float = 4.0) -> list[tuple[str, str]]:
     """Rows for the report: (what was measured, its figure)."""
     return [_row(copies, callers, seconds) for callers in (1, CALLERS) for copies in (0, 1)]
 
@@ -52,5 +52,5 @@ def _row(copies: int, callers: int, seconds: float) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    for what, figure in rows():
+    for what, figure in copies_rates():
         print(f"{what}: {figure}")

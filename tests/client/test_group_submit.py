@@ -171,6 +171,46 @@ def test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_
     assert threads.callers[-1].result(60).n0 == 4
 
 
+def test_an_interrupt_after_the_reply_leaves_the_others_in_doubt() -> None:
+    """The request was sent, so nothing may be called unsent: not even if the outcomes can't be handed out."""
+
+    class Turn:
+        """A lock. Once the reply is there, it interrupts the next one who takes it."""
+
+        def __init__(self) -> None:
+            self._lock, self.replied = threading.Lock(), False
+
+        def __enter__(self) -> None:
+            if self.replied:
+                self.replied = False
+                raise KeyboardInterrupt
+            self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
+
+    turn = Turn()
+
+    def post(known: Coordinator, bodies: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
+        turn.replied = True
+        return [applied("0") for _ in bodies]
+
+    group = GroupSubmit(post)
+    group._turn = turn  # type: ignore[assignment]
+    carrier, other = waiting(), waiting()
+    carrier.request = [carrier, other]
+    group._under_way[carrier] = 2
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            group._carry(carrier, carrier.request)
+    finally:
+        group._leave(carrier)
+    assert isinstance(other.outcome, NoCoordinatorAnswers)
+    assert other.outcome.landed is Landed.UNKNOWN
+    assert other.woken.is_set()
+    assert not group._under_way
+
+
 def test_one_that_waits_for_longer_than_it_may_leaves(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     threads.come(6)
     threads.requests.wait_for(lambda: len(threads.requests.under_way) == 3)

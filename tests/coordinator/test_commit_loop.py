@@ -13,7 +13,7 @@ from sparklog.chain.committer import new_command_id
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.core.commands import ClaimCoordination, CreateTopic, Submission
 from sparklog.core.coordinators import Author
-from sparklog.core.errors import NotController, OutcomeUnknown, TopicAlreadyExists
+from sparklog.core.errors import Landed, NotController, OutcomeUnknown, RequestTimedOut, TopicAlreadyExists
 from sparklog.core.records import CommandResult
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
 from tests.faults.faulty_store import Fault
@@ -123,6 +123,23 @@ def test_an_error_inside_ends_all_who_wait_and_the_next_command_works(
         assert (await loop.submit(an_append(loop), TIMEOUT_MS)).ranges[0].start == 3
 
     in_loop(chain, threads, work)
+
+
+def test_a_command_that_ended_before_it_was_handed_in_never_lands(chain: Member, threads: ThreadPoolExecutor) -> None:
+    """Its caller has heard that nothing was done."""
+
+    async def work(loop: CommitLoop) -> None:
+        waits = asyncio.ensure_future(loop.submit(an_append(loop), TIMEOUT_MS))
+        await asyncio.sleep(0)  # it is in line, and handed in with the next round of the loop
+        loop._end_all(MemoryError())
+        with pytest.raises(RequestTimedOut) as raised:
+            await waits
+        assert raised.value.landed is Landed.NO
+        await loop.submit(an_append(loop), TIMEOUT_MS)
+
+    in_loop(chain, threads, work)
+    partitions = chain.follower.catch_up().state.partitions.values()
+    assert sum(partition.next_offset for partition in partitions) == 1
 
 
 def test_a_lost_reply_is_read_back(chain: Member, threads: ThreadPoolExecutor) -> None:

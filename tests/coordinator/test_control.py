@@ -8,7 +8,7 @@ from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Momen
 from sparklog.coordinator.leadership import Leadership
 from sparklog.core.commands import AllocateProducer, ClaimCoordination, ResignCoordination, Submission
 from sparklog.core.coordinators import Author, Coordinator
-from sparklog.core.errors import NotController, StoreUnavailable
+from sparklog.core.errors import NotController, StoreUnavailable, UnsupportedVersion
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber
@@ -84,6 +84,21 @@ def test_a_chain_that_can_not_be_read_is_asked_again_after_a_while() -> None:
     for now_ms in (500, 1_000, 50_000):
         assert steps.throw(StoreUnavailable("slow down")) == Rest(SESSION_MS // 20)
         assert steps.send(nobody(now_ms)) == Look()
+
+
+def test_a_request_that_was_under_way_makes_nobody_lead_who_can_not_read_the_chain() -> None:
+    leader = leading()
+    steps = leader.run(moment(20))
+    submitted = leader.submit(request(), moment(20))
+    next(submitted)
+    next(steps)
+    steps.throw(UnsupportedVersion("newer"))
+    with pytest.raises(StopIteration):
+        submitted.send((moment(30, entry=6), [Outcome(CommandResult(EntryNumber(6), EntryNumber(4), 0))]))
+    assert not leader.leads
+    steps.send(moment(40, entry=6))
+    steps.send(moment(50, entry=7))  # it can read the chain again
+    assert leader.leads
 
 
 def test_it_resigns_before_it_ends() -> None:

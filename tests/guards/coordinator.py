@@ -214,4 +214,31 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator\n    return isinstance(error, kinds)",
         ("tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
     ),
+    Guard(
+        "ended-never-handed-in",
+        "A command whose caller has heard that nothing was done does not land later.",
+        "sparklog/coordinator/commit_loop.py",
+        "        self._handed_in.clear()  # their",
+        "        pass  # their",
+        ("tests/coordinator/test_commit_loop.py::test_a_command_that_ended_before_it_was_handed_in_never_lands",),
+    ),
+    Guard(
+        "sent-in-doubt",
+        "A command that was sent is never called unsent, wherever an interrupt comes.",
+        "sparklog/client/group_submit.py",
+        "            landed = Landed.UNKNOWN if waiting.sent else Landed.NO",
+        "            landed = Landed.NO",
+        ("tests/client/test_group_submit.py::test_an_interrupt_after_the_reply_leaves_the_others_in_doubt",),
+    ),
+    Guard(
+        "outdated-stands-aside",
+        "Only a read of the whole chain ends that a coordinator stands aside for a newer one.",
+        "sparklog/coordinator/control.py",
+        "        self.is_outdated = self.is_outdated and not is_newest",
+        "        self.is_outdated = False",
+        (
+            "tests/coordinator/test_control.py::"
+            "test_a_request_that_was_under_way_makes_nobody_lead_who_can_not_read_the_chain",
+        ),
+    ),
 )

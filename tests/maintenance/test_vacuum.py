@@ -239,9 +239,11 @@ def test_without_the_floor_check_a_slow_writers_commit_would_name_nothing(
     slow = upload(log, "t")
     search = orphans.search_orphans
 
-    def blind(asked: orphans.OrphanSearch, store: MemoryStore, *, delete: bool) -> orphans.OrphansFound:
+    def blind(
+        asked: orphans.OrphanSearch, store: MemoryStore, *, delete: bool, check: Callable[[], None]
+    ) -> orphans.OrphansFound:
         without = orphans.OrphanSearch(asked.store, asked.prefix, EntryNumber(2**62), asked.named)
-        return search(without, store, delete=delete)
+        return search(without, store, delete=delete, check=check)
 
     monkeypatch.setattr("sparklog.maintenance.vacuum.search_orphans", blind)
     log.vacuum()

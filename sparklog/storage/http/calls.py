@@ -91,7 +91,7 @@ class Calls:
                     method, address + path, body=body, fields=fields, headers=with_token, timeout=timeout
                 )
             except urllib3.exceptions.HTTPError as error:
-                raise _no_reply(address, error) from error
+                raise _no_reply(address, error, Landed.NO if method == "GET" else Landed.UNKNOWN) from error
 
         answer = send(used)
         if answer.status == 401 and self._renewed(used):
@@ -163,17 +163,17 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
         ) from error
 
 
-def _no_reply(address: str, error: urllib3.exceptions.HTTPError) -> SparklogError:
-    """The error for a request without a reply. It may have been carried out, unless `landed` is no."""
+def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed) -> SparklogError:
+    """The error for a request without a reply. `landed`: what is to be said if it may have been carried out."""
     if isinstance(error, urllib3.exceptions.SSLError):
-        return _tls_failed(address, error)
+        return _tls_failed(address, error, landed)
     if isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
         return NoCoordinatorAnswers(
             f"no coordinator answers at {address}: {_plain(error)}; start one there with 'sparklog coordinator', or "
             "correct the address"
         )
     hint = "" if address.startswith("https") else f"; if it speaks TLS, its address is https://{address[7:]}"
-    return NoCoordinatorAnswers(f"{address} did not answer: {_plain(error)}{hint}", landed=Landed.UNKNOWN)
+    return NoCoordinatorAnswers(f"{address} did not answer: {_plain(error)}{hint}", landed=landed)
 
 
 def _plain(error: Exception) -> str:
@@ -182,16 +182,18 @@ def _plain(error: Exception) -> str:
     return (getattr(reason, "strerror", None) or str(reason)).strip()
 
 
-def _tls_failed(address: str, error: urllib3.exceptions.SSLError) -> TlsFailed:
+def _tls_failed(address: str, error: urllib3.exceptions.SSLError, landed: Landed) -> TlsFailed:
     cause = error.args[0] if error.args else error
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return TlsFailed(f"{address}: its certificate is not valid here: {cause.verify_message}; {_advice(cause)}")
+        return TlsFailed(
+            f"{address}: its certificate is not valid here: {cause.verify_message.rstrip('.')}; {_advice(cause)}"
+        )
     if getattr(cause, "reason", None) in _NOT_TLS:
         return TlsFailed(
             f"{address} does not speak TLS: if a coordinator is there, its address is "
             f"http://{address.partition('://')[2]}"
         )
-    return TlsFailed(f"{address}: the TLS connection failed: {cause}", landed=Landed.UNKNOWN)
+    return TlsFailed(f"{address}: the TLS connection failed: {cause}", landed=landed)
 
 
 def _advice(cause: ssl.SSLCertVerificationError) -> str:

@@ -16,7 +16,7 @@ import pytest
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect
 from sparklog.core.config.storage import StorageSettings
-from sparklog.core.errors import AuthenticationFailed, InvalidOption, Landed, TlsFailed
+from sparklog.core.errors import AuthenticationFailed, InvalidOption, Landed, SparklogError, TlsFailed
 from sparklog.storage.http.calls import Calls
 from sparklog.wire.errors import error_reply
 from sparklog.wire.messages import CONTENT_TYPE
@@ -117,7 +117,10 @@ def test_a_server_without_tls_is_named_so() -> None:
     assert seen == []
 
 
-def test_a_server_that_hangs_up_in_the_handshake_leaves_the_outcome_open() -> None:
+@pytest.mark.parametrize(("method", "landed"), [("GET", Landed.NO), ("POST", Landed.UNKNOWN)])
+def test_a_server_that_hangs_up_in_the_handshake_leaves_the_outcome_of_a_command_open(
+    method: str, landed: Landed
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def hang_up() -> None:
@@ -125,10 +128,10 @@ def test_a_server_that_hangs_up_in_the_handshake_leaves_the_outcome_open() -> No
 
         thread = threading.Thread(target=hang_up)
         thread.start()
-        with pytest.raises(Exception, match=r"EOF|reset|closed|aborted") as raised:
-            get(calls(), f"https://127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(SparklogError, match=r"EOF|reset|closed|aborted") as raised:
+            calls().request(method, f"https://127.0.0.1:{listener.getsockname()[1]}", "/", read_s=10)
         thread.join()
-    assert getattr(raised.value, "landed", Landed.UNKNOWN) is Landed.UNKNOWN
+    assert raised.value.landed is landed
 
 
 def test_a_refusal_after_a_lost_reply_says_that_the_command_may_have_landed(tmp_path: Path) -> None:
