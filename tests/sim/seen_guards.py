@@ -60,11 +60,11 @@ SEEN: Final = {
     "void-after-404": Seen(0, 3_817),
     "orphan-floor": Seen(0, 1_946),
     "orphan-named": Seen(0, 6_148),
-    "coordinator-fenced": Seen(4, 5_981),
+    "coordinator-fenced": Seen(5, 12_768),
     "coordinator-ignored": Seen(4, 14_365),
     "claim-epoch": Seen(14, 965),
     "claim-again": Seen(5, 23_691),
-    "watch-write": Seen(4, 11_984),
+    "watch-write": Seen(8, 14_161),
     "watch-session": Seen(4, 639),
     "watch-paused": Seen(5, 7_685),
 }
