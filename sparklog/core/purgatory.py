@@ -1,6 +1,6 @@
 """Operations that wait for the chain, and which of them an entry completes (Kafka's purgatory, pure).
 
-An operation is found by what it watches: partitions, topics, a store, or any entry. So an entry costs a look at those
+An operation is found by what it watches: partitions, topics or a store. So an entry costs a look at those
 that watch what it has changed, however many wait. Completing an operation promises nothing: its client reads the chain,
 and decides by what is there. Time-outs are the shell's.
 """
@@ -55,11 +55,7 @@ class ReplicaNews(msgspec.Struct, frozen=True, tag="replica-news"):
     store: StoreId
 
 
-class NextEntry(msgspec.Struct, frozen=True, tag="next-entry"):
-    """A follower of the chain wants the next entry, whatever it is."""
-
-
-Wanted = Replicated | Records | ReplicaNews | NextEntry
+Wanted = Replicated | Records | ReplicaNews
 
 
 def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
@@ -116,7 +112,6 @@ class Purgatory:
         self._by_partition: dict[TopicPartition, set[Operation]] = {}
         self._by_topic: dict[TopicId, set[Operation]] = {}
         self._by_store: dict[StoreId, set[Operation]] = {}
-        self._by_entry: set[Operation] = set()
         self._known_from = state.n  # what the entries before it have changed is not known
         self._news_at: dict[StoreId, int] = {}  # the newest entry with news of a store
         self._news_of_all_at = state.n
@@ -132,10 +127,8 @@ class Purgatory:
         _check_offsets(wanted)
         if isinstance(wanted, Replicated | Records):
             done = is_done(self.state, wanted)
-        elif isinstance(wanted, ReplicaNews):
-            done = seen < max(self._known_from, self._news_of_all_at, self._news_at.get(wanted.store, -1))
         else:
-            done = seen < self.state.n
+            done = seen < max(self._known_from, self._news_of_all_at, self._news_at.get(wanted.store, -1))
         if done:
             return None
         operation = Operation(wanted)
@@ -148,8 +141,6 @@ class Purgatory:
             self._by_topic.setdefault(topic, set()).add(operation)
         if isinstance(wanted, ReplicaNews):
             self._by_store.setdefault(wanted.store, set()).add(operation)
-        elif isinstance(wanted, NextEntry):
-            self._by_entry.add(operation)
         return operation
 
     def remove(self, operation: Operation) -> None:
@@ -166,7 +157,6 @@ class Purgatory:
             _discard(self._by_topic, topic, operation)
         if isinstance(wanted, ReplicaNews):
             _discard(self._by_store, wanted.store, operation)
-        self._by_entry.discard(operation)
 
     def advance(self, state: ClusterState) -> list[Operation]:
         """Take a newer state, and return the operations that it completes. They wait no longer."""
@@ -181,7 +171,6 @@ class Purgatory:
         for topic in state.topics.differing(before.topics):
             candidates |= self._by_topic.get(topic, set())
         done = [operation for operation in candidates if _is_done_now(state, operation)]
-        done += self._by_entry
         self._note_news(before, state, changed)
         for store, operations in self._by_store.items():
             if max(self._news_of_all_at, self._news_at.get(store, -1)) == state.n:

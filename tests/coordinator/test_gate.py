@@ -27,7 +27,7 @@ from sparklog.coordinator.openapi import OPENAPI
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Access, Need, Principal, Verb, parse_right
 from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
-from sparklog.core.purgatory import NextEntry
+from sparklog.core.purgatory import ReplicaNews
 from sparklog.core.types import EntryNumber, PartitionIndex, StoreId, TopicId
 from sparklog.storage.keys import entry_key
 from sparklog.wire.errors import ErrorReply
@@ -180,7 +180,7 @@ def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: 
     chain_id = chain.follower.state.chain_id
     bodies = {
         HEARTBEAT: msgspec.msgpack.encode(Heartbeat(chain_id, StoreId("a"), 0)),
-        WAIT: msgspec.msgpack.encode(WaitRequest(chain_id, EntryNumber(-1), NextEntry(), 0)),
+        WAIT: msgspec.msgpack.encode(WaitRequest(chain_id, EntryNumber(-1), ReplicaNews(StoreId("a")), 0)),
     }
     asked = path.replace("{key:path}", entry_key(EntryNumber(0)).removeprefix("meta/"))
     asked = asked.replace("{name}", "orders").replace("{file}", "page.js")

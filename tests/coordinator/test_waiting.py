@@ -21,8 +21,8 @@ from sparklog.coordinator.run import listening
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import ClaimCoordination, DeleteTopic, Submission
 from sparklog.core.positions import Position
-from sparklog.core.purgatory import NextEntry, Records, Wanted
-from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex
+from sparklog.core.purgatory import Records, ReplicaNews, Wanted
+from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, StoreId
 from sparklog.wire.errors import ErrorReply
 from sparklog.wire.messages import WAIT, SubmitRequest, SubmittedCommand, WaitReply, WaitRequest
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
@@ -194,7 +194,7 @@ def test_what_is_there_is_answered_at_once(chain: Member) -> None:
         wanted = at.records()
         await at.commit()
         assert (await reply(at.ask(wanted))).done
-        assert (await reply(at.ask(NextEntry(), seen=0))).done
+        assert (await reply(at.ask(ReplicaNews(StoreId("a")), seen=0))).done
 
     served(chain, work)
 
@@ -329,7 +329,7 @@ def test_a_malformed_request_is_refused(chain: Member, body: bytes) -> None:
 
 def test_a_client_of_another_cluster_is_refused(chain: Member) -> None:
     async def work(at: Served) -> Answer:
-        return await at.ask(NextEntry(), chain_id="e" * 32)
+        return await at.ask(ReplicaNews(StoreId("a")), chain_id="e" * 32)
 
     answer = served(chain, work, leads=False)
     assert (answer.status, error_in(answer).code) == (409, "INCONSISTENT_CLUSTER_ID")

@@ -21,7 +21,6 @@ from sparklog.core.errors import InvalidInput
 from sparklog.core.positions import Position
 from sparklog.core.purgatory import (
     KnownTopic,
-    NextEntry,
     Operation,
     Purgatory,
     Records,
@@ -248,14 +247,6 @@ def test_every_agent_hears_of_another_coordinator_and_not_of_its_renewals(waiter
     assert waiters.completed() == set()
 
 
-def test_whoever_follows_the_chain_hears_of_each_entry(waiters: Waiters) -> None:
-    assert waiters.is_done_at_once(NextEntry(), waiters.log.state.n - 1)
-    operation = waiters.add(NextEntry())
-    assert waiters.completed() == set()
-    waiters.log.write("abc")
-    assert waiters.completed() == {operation}
-
-
 # ---- bounds ---------------------------------------------------------------------------------------
 
 
@@ -265,18 +256,17 @@ def test_who_is_removed_or_done_leaves_nothing_behind(waiters: Waiters) -> None:
         Records((waiters.position(0), waiters.position(1)), topics=(KnownTopic(TOPIC, 2),)),
         pulled(waiters.log),
         ReplicaNews(A),
-        NextEntry(),
     ]
     waiters.completed()
     assert wanted[1] == Replicated((AppendedRange(TopicId(1), PartitionIndex(0), Offset(0), Offset(1), RECORD_BYTES),))
     for remove in (purgatory.remove, lambda _: purgatory.remove_all()):
         operations = [waiters.add(each) for each in wanted]
-        assert (purgatory.watched, len(purgatory)) == (4 + 2 + 1 + 1, 4)
+        assert (purgatory.watched, len(purgatory)) == (4 + 2 + 1, 3)
         for operation in operations:
             remove(operation)
             remove(operation)
         assert (purgatory.watched, len(purgatory)) == (0, 0)
-        indexes = (purgatory._by_partition, purgatory._by_topic, purgatory._by_store, purgatory._by_entry)
+        indexes = (purgatory._by_partition, purgatory._by_topic, purgatory._by_store)
         assert sum(map(len, indexes)) == 0
 
 

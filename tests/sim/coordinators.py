@@ -9,7 +9,7 @@ from sparklog.client.delivery import Delivery
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Step
 from sparklog.coordinator.leadership import Leadership
 from sparklog.core.commands import AgentDown, Append, Submission
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import NotController, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply, raised
 from sparklog.wire.messages import ClusterReply, Heartbeat, Outcome, SubmitRequest, SubmittedCommand
@@ -108,7 +108,7 @@ class _Life:
             reply = yield from self.performed(self.control.submit(request, self.moment()))
             process.world.terms.answers(process, request, reply)
             (sent,), (outcome,) = request.commands, reply.outcomes
-            if outcome.error is not None and outcome.error.code == "COORDINATOR_NOT_AVAILABLE":
+            if outcome.error is not None and outcome.error.code == TryAgain.code:
                 process.world.faults.count("too-busy")
             if outcome.result is not None and isinstance(sent.submission.command, Append):
                 for named in sent.submission.command.objects:
@@ -117,8 +117,8 @@ class _Life:
             answer(reply)
         except SparklogError as error:
             process.world.note(process.name, "answers", error.code)
-            if error.code in ("NOT_CONTROLLER", "COORDINATOR_NOT_AVAILABLE"):
-                process.world.faults.count("sent-away" if error.code == "NOT_CONTROLLER" else "too-busy")
+            if error.code == NotController.code:
+                process.world.faults.count("sent-away")
             answer(error)
 
     def _say(self, event: str, text: str) -> None:
