@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest
@@ -114,11 +116,9 @@ def test_after_its_end_it_takes_no_request(resigned: bool) -> None:
     leader.stop()
     steps = leader.run(moment(20))
     next(steps)
+    go_on = partial(steps.send, moment(30)) if resigned else partial(steps.throw, StoreUnavailable("gone"))
     with pytest.raises(StopIteration):
-        if resigned:
-            steps.send(moment(30))
-        else:
-            steps.throw(StoreUnavailable("gone"))
+        go_on()
     assert not leader.leads
     with pytest.raises(NotController):
         next(leader.submit(request(seen=9), moment(40)))
