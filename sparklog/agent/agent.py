@@ -177,7 +177,7 @@ class Agent:
                 continue
             lagging = self._lagging(state)
             if lagging:
-                state = yield from self._dropped(lagging)
+                state = yield from self._dropped(state, lagging)
                 continue
             at = standing(state, self.store)
             if not self._stopping:
@@ -231,7 +231,7 @@ class Agent:
                 return (yield from self._examined(state))
             refused = yield from self._submitted(ReportReplicas(self.store, store.registration, reports))
             if refused is not None:
-                return (yield from self._refused(refused))
+                return (yield from self._refused(refused, state))
         fetchers.reported(numbers)
         self._pause = Backoff()
         return (yield from self._follow())
@@ -245,11 +245,11 @@ class Agent:
             return ()
         return self._lag_clock.check(self._now_ms)
 
-    def _dropped(self, lagging: tuple[LaggingReplicas, ...]) -> Control[ClusterState]:
+    def _dropped(self, state: ClusterState, lagging: tuple[LaggingReplicas, ...]) -> Control[ClusterState]:
         """Take followers that lag out of the ISR, so that HW goes on without them (rule I2)."""
         refused = yield from self._submitted(DropLagging(lagging))
         if refused is not None:
-            return (yield from self._refused(refused))
+            return (yield from self._refused(refused, state))
         state = yield from self._follow()
         self.notes += notes_of_dropped(lagging, state)
         self._pause = Backoff()
@@ -259,7 +259,7 @@ class Agent:
         store = self._registered(state)
         refused = yield from self._submitted(AgentUp(self.store, store.registration))
         if refused is not None:
-            return (yield from self._refused(refused))
+            return (yield from self._refused(refused, state))
         self._note("up", f"the agent of store {self.store} is up, registration {store.registration}")
         self._pause = Backoff()
         return (yield from self._follow())
@@ -337,7 +337,7 @@ class Agent:
         refused = yield from self._submitted(ReportLoss(self.store, store.registration, mark.incarnation, held))
         self._examine_at_ms = 0
         if refused is not None:
-            return (yield from self._refused(refused))
+            return (yield from self._refused(refused, state))
         self._note("loss", f"store {self.store}: the loss is reported, what is missing is fetched again")
         return (yield from self._follow())
 
@@ -394,10 +394,13 @@ class Agent:
             raise reply
         return reply
 
-    def _refused(self, error: SparklogError) -> Control[ClusterState]:
-        """The state on which to decide again: at once if another change came first, else after a pause."""
-        if not isinstance(error, _OVERTAKEN):
-            yield from self._paused(error, self._pause)
+    def _refused(self, error: SparklogError, state: ClusterState) -> Control[ClusterState]:
+        """The state on which to decide again: at once if another change came after `state`, else after a pause."""
+        if isinstance(error, _OVERTAKEN):
+            newer = yield from self._follow()
+            if newer.n > state.n:
+                return newer
+        yield from self._paused(error, self._pause)
         return (yield from self._follow())
 
     def _paused(self, error: SparklogError, pause: Backoff) -> Control[None]:

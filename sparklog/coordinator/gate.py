@@ -46,7 +46,8 @@ class Gate:
     """ASGI middleware. `access` gives the access file in force; it is None for a coordinator without one.
 
     Without an access file, whoever reaches this machine's own address may do everything. `hosts` are then the names
-    under which it may be asked, so that a page in a browser can't ask it under a name of its own (DNS rebinding).
+    under which it may be asked, so that a page in a browser can't ask it under a name of its own (DNS rebinding), and
+    the hosts whose pages may send it something (cross-site requests).
     """
 
     def __init__(
@@ -119,10 +120,18 @@ class Gate:
         return principal
 
     def _check_host(self, request: Request) -> None:
-        host = request.headers.get("host", "localhost").lower()
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in self._hosts and not is_this_machine(name):
-            raise ClusterAuthorizationFailed(
-                f"without an access file a coordinator is asked under {', '.join(self._hosts)} only, "
-                f"found {name[:200]!r}"
-            )
+        """The name that was asked for, and of the page that asks: a browser names it whenever it sends something."""
+        host = _name(request.headers.get("host", "localhost"))
+        origin = request.headers.get("origin")
+        for name in (host,) if origin is None else (host, _name(origin.partition("://")[2])):
+            if name not in self._hosts and not is_this_machine(name):
+                raise ClusterAuthorizationFailed(
+                    f"without an access file a coordinator is asked under {', '.join(self._hosts)} only, "
+                    f"found {name[:200]!r}"
+                )
+
+
+def _name(host: str) -> str:
+    """The name in a host with or without a port."""
+    host = host.lower()
+    return host if host.endswith("]") else host.rpartition(":")[0] or host

@@ -13,7 +13,7 @@ from sparklog.coordinator.endpoint import CHAIN, SEEN, Endpoint, Openness, Param
 from sparklog.coordinator.exchange import Decoders, decoded
 from sparklog.coordinator.gate import caller_of
 from sparklog.coordinator.reading import Reading
-from sparklog.core.access import Need, Verb, check_access
+from sparklog.core.access import Need, Principal, Verb, check_access
 from sparklog.core.errors import (
     DataLoss,
     InconsistentClusterId,
@@ -23,7 +23,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.leader_epochs import end_of_leader_epoch
-from sparklog.core.plan import SliceToRead, check_range, partition_of, plan_range, topic_of
+from sparklog.core.plan import SliceToRead, check_range, partition_of, plan_range, topic_of, unknown_topic
 from sparklog.core.readable import counted
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import EntryNumber
@@ -84,13 +84,13 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
         first, limit = _FIRST.number(request), _PARTITIONS_LIMIT.number(request)
         state = await reading.state(request)
         name = request.path_params["name"]
-        check_access(caller_of(request.scope).principal, Need(Verb.DESCRIBE, (name,)), state)
+        check_topic(caller_of(request.scope).principal, Verb.DESCRIBE, name, state)
         return await reading.run(partial(described, state, name, first, limit))
 
     async def plan(request: Request) -> PlanReply:
         wanted = await decoded(request, _plan_request)
         state = await reading.state(request)
-        check_access(caller_of(request.scope).principal, Need(Verb.READ, (wanted.topic,)), state)
+        check_topic(caller_of(request.scope).principal, Verb.READ, wanted.topic, state)
         return await reading.run(partial(planned, state, metadata, wanted))
 
     async def offsets(request: Request) -> OffsetsReply:
@@ -99,7 +99,7 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
         if lookups > MOST_LOOKUPS:
             raise InvalidInput(f"offsets: wanted at most {MOST_LOOKUPS} by time, found {counted(lookups, 'look-up')}")
         state = await reading.state(request)
-        check_access(caller_of(request.scope).principal, Need(Verb.DESCRIBE, (wanted.topic,)), state)
+        check_topic(caller_of(request.scope).principal, Verb.DESCRIBE, wanted.topic, state)
         work = partial(offsets_of, state, wanted, reading.follower, stores)
         return await (reading.look_up(work) if lookups else reading.run(work))
 
@@ -147,6 +147,13 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
             errors=(InconsistentClusterId, UnknownTopicOrPartition, DataLoss, StoreAccessDenied),
         ),
     ]
+
+
+def check_topic(principal: Principal, verb: Verb, name: str, state: ClusterState) -> None:
+    """Raises as `check_access`, and UnknownTopicOrPartition, which names only topics that the principal may see."""
+    check_access(principal, Need(verb, (name,)), state)
+    if name not in state.topic_ids:
+        raise unknown_topic(name, [known for known in state.topic_ids if principal.may(Verb.DESCRIBE, known)])
 
 
 def topics_after(state: ClusterState, after: str, limit: int, may_see: Callable[[str], bool]) -> TopicsReply:

@@ -22,6 +22,7 @@ from sparklog.core.commands import (
 from sparklog.core.errors import (
     BrokerIdNotRegistered,
     ClusterAuthorizationFailed,
+    InconsistentClusterId,
     OutcomeUnknown,
     StaleBrokerEpoch,
     StoreFull,
@@ -323,6 +324,19 @@ def test_an_agent_without_the_right_waits_until_somebody_grants_it(world: Replic
     refused = False
     agent.run(40_000)
     assert world.replicas() == "a:abc a3 b3 c3"
+
+
+def test_a_refusal_that_no_change_explains_is_waited_out(world: ReplicatedCluster) -> None:
+    """The cluster was deleted, or its coordinator's address is another cluster's by now."""
+
+    def before(request: Request) -> Reply:
+        return InconsistentClusterId("another one") if isinstance(request, Submit) else None
+
+    agent = DrivenAgent(world, "c", before=before)
+    for _ in range(300):
+        agent.step()
+    assert agent.now_ms > 60_000  # it pauses, and longer each time
+    assert [note.event for note in agent.notes] == ["error"]
 
 
 def test_a_chain_that_can_not_be_read_for_a_while_is_waited_for(world: ReplicatedCluster) -> None:

@@ -28,7 +28,7 @@ from sparklog.coordinator.service import Service
 from sparklog.core.access import Access, Need, Principal, Verb, parse_right
 from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
 from sparklog.core.purgatory import ReplicaNews
-from sparklog.core.types import EntryNumber, StoreId, TopicId
+from sparklog.core.types import EntryNumber, PartitionIndex, StoreId, TopicId
 from sparklog.storage.keys import entry_key
 from sparklog.wire.errors import ErrorReply
 from sparklog.wire.messages import (
@@ -42,6 +42,7 @@ from sparklog.wire.messages import (
     SubmittedCommand,
     WaitRequest,
 )
+from sparklog.wire.queries import OFFSETS, PLAN, TOPIC, Latest, OffsetsRequest, PlanRequest, WantedOffset
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.test_app import error_in, served
@@ -256,6 +257,28 @@ def test_without_an_access_file_it_answers_under_names_of_this_machine(chain: Me
     assert served(chain, work, leads=False).status == status
 
 
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://localhost:7400", 200),
+        ("http://127.0.0.1:7400", 200),
+        ("https://evil.example", 403),
+        ("http://localhost.evil.example:80", 403),
+        ("null", 403),
+        ("", 403),
+    ],
+)
+def test_without_an_access_file_a_page_from_elsewhere_sends_nothing(chain: Member, origin: str, status: int) -> None:
+    """A browser asks nobody before it sends a simple request: only its answer is kept from the page."""
+    body = submit_body(chain, CreateTopic("evil"))
+
+    async def work(service: Service, app: Starlette) -> Answer:
+        return await request(app, "POST", SUBMIT, [body], {"origin": origin, "content-type": "text/plain"})
+
+    assert served(chain, lambda service, _: work(service, app_of(service))).status == status
+    assert ("evil" in chain.follower.catch_up().state.topic_ids) is (status == 200)
+
+
 def test_without_an_access_file_everything_but_a_claim_is_allowed(chain: Member) -> None:
     async def work(service: Service, app: Starlette) -> dict[str, ErrorReply | None]:
         commands = [command for command, *_ in (*of_topic(ORDERS, "orders"), *OF_NO_TOPIC)]
@@ -299,6 +322,21 @@ def test_every_command_needs_its_right_on_the_leader_and_on_a_standby(chain: Mem
 
 def _enough(command: Command) -> tuple[str, ...]:
     return ("*", "new*") if isinstance(command, CreateTopic) else ("*",)
+
+
+def test_an_unknown_topic_tells_nothing_of_others(chain: Member) -> None:
+    """Whoever may read what begins with `or2` learns no other name by a wrong guess."""
+
+    async def work(service: Service, app: Starlette) -> list[Answer]:
+        latest = WantedOffset(PartitionIndex(0), Latest())
+        bodies = ((PLAN, PlanRequest("or2")), (OFFSETS, OffsetsRequest("or2", (latest,))))
+        posts = [await request(app, "POST", path, [msgspec.msgpack.encode(body)], bearer()) for path, body in bodies]
+        return [*posts, await request(app, "GET", TOPIC.replace("{name}", "or2"), headers=bearer())]
+
+    for rights, is_told in ((("read:or2*",), False), (("read:or2*", "describe:orders"), True)):
+        for answer in with_access(chain, access(*rights), work):
+            assert answer.status == 404
+            assert (b"orders" in answer.body) is is_told
 
 
 def test_rights_on_a_topic_hold_for_its_id(chain: Member) -> None:

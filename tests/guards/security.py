@@ -196,4 +196,20 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "                pass",
         ("tests/coordinator/test_newer_format.py::test_it_stands_aside_and_claims_nothing_over_what_it_can_not_read",),
     ),
+    Guard(
+        "access-origin",
+        "Without an access file, a page from elsewhere sends nothing through the browser of this machine.",
+        "sparklog/coordinator/gate.py",
+        "        for name in (host,) if origin is None else (host,",
+        "        for name in (host,) if True else (host,",
+        (f"{_GATE}test_without_an_access_file_a_page_from_elsewhere_sends_nothing",),
+    ),
+    Guard(
+        "access-names",
+        "An error names no topic that its reader may not see.",
+        "sparklog/coordinator/queries.py",
+        " for known in state.topic_ids if principal.may(Verb.DESCRIBE, known)])",
+        " for known in state.topic_ids])",
+        (f"{_GATE}test_an_unknown_topic_tells_nothing_of_others",),
+    ),
 )
