@@ -101,11 +101,12 @@ class Control:
         self.is_outdated = False  # the chain has an entry of a format that this version can't read
         self._say = say
         self._stopping = False
+        self._has_ended = False  # it serves nobody any more, whatever became of its resignation
 
     @property
     def leads(self) -> bool:
         """Whether this process coordinates the cluster, as far as it knows."""
-        return self.leadership.leads and not self.is_outdated
+        return self.leadership.leads and not self.is_outdated and not self._has_ended
 
     def stop(self) -> None:
         """End after what is under way."""
@@ -187,6 +188,7 @@ class Control:
             moment = yield from self._watch(asked_ms, moment)
             moment = yield Rest(retry_ms if claim is not None else self.leadership.next_look_ms(moment.now_ms))
         yield from self._resign()
+        self._has_ended = True
 
     def _observe(self, moment: Moment, *, is_newest: bool = False) -> None:
         """Take in what the chain says of the coordinator: begin to lead, or stop.

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from sparklog.agent.requests import Fetch, ReadMark, Reply, Request, Submit
+from sparklog.agent.requests import Fetch, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
@@ -337,6 +337,29 @@ def test_a_refusal_that_no_change_explains_is_waited_out(world: ReplicatedCluste
         agent.step()
     assert agent.now_ms > 60_000  # it pauses, and longer each time
     assert [note.event for note in agent.notes] == ["error"]
+
+
+def test_an_agent_whose_cluster_and_store_were_deleted_rests_and_stops(world: ReplicatedCluster) -> None:
+    """It reports the loss, and the chain refuses whatever it says."""
+    is_deleted = False
+
+    def before(request: Request) -> Reply:
+        return InconsistentClusterId("deleted") if is_deleted and isinstance(request, Submit) else None
+
+    world.write("0", on="abc")
+    agent = DrivenAgent(world, "c", before=before).run()
+    world.wipe("c")
+    is_deleted = True
+    agent.now_ms += 10 * 60_000
+    began_ms = agent.now_ms
+    for _ in range(300):
+        agent.step()
+    assert agent.count(PutMark)
+    assert agent.now_ms > began_ms + 60_000
+    agent.agent.stop()
+    for _ in range(100):
+        agent.step()
+    assert agent.agent.ended
 
 
 def test_a_chain_that_can_not_be_read_for_a_while_is_waited_for(world: ReplicatedCluster) -> None:

@@ -188,6 +188,7 @@ def hanging(store: FaultyStore, prefix: str = "") -> Iterator[threading.Event]:
         goes_on.set()
 
 
+@pytest.mark.timeout(60)  # it would wait for ever, and most of a guard's time
 def test_a_store_that_hangs_holds_nobody_up_for_longer_than_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies_module, "PATIENCE_MS", 200)
     world = World(metadata_copies="1")

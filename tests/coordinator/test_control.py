@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest
@@ -105,3 +107,18 @@ def test_it_resigns_before_it_ends() -> None:
     leader = leading()
     leader.stop()
     assert next(leader.run(moment(20))) == Commit(ME, ResignCoordination(1), SESSION_MS)
+
+
+@pytest.mark.parametrize("resigned", [True, False])
+def test_after_its_end_it_takes_no_request(resigned: bool) -> None:
+    """Connections stay open for a moment, and what performs requests has ended: a refusal leaves nobody in doubt."""
+    leader = leading()
+    leader.stop()
+    steps = leader.run(moment(20))
+    next(steps)
+    go_on = partial(steps.send, moment(30)) if resigned else partial(steps.throw, StoreUnavailable("gone"))
+    with pytest.raises(StopIteration):
+        go_on()
+    assert not leader.leads
+    with pytest.raises(NotController):
+        next(leader.submit(request(seen=9), moment(40)))

@@ -146,4 +146,12 @@ GUARDS: Final = (
         "    if False:",
         (f"{_COPY_TESTS}::test_an_index_that_another_arrow_would_write_otherwise_is_not_put",),
     ),
+    Guard(
+        "agent-rests",
+        "An agent whom the chain refuses for ever rests in between, and can be stopped.",
+        "sparklog/agent/agent.py",
+        "            if newer.n > state.n:",
+        "            if True:",
+        ("tests/agent/test_agent.py::test_an_agent_whose_cluster_and_store_were_deleted_rests_and_stops",),
+    ),
 )

@@ -83,7 +83,7 @@ class _Life:
                 yield CommitAs(step.author, process.begin(step.command), step.timeout_ms)
             case CommitAll():
                 outcomes = []
-                for sent in step.commands:  # one, or none if too many wait: no process of the simulation sends more
+                for sent in step.commands:  # one, or none if too many wait
                     try:
                         outcomes.append(Outcome((yield CommitAs(step.author, sent.submission, sent.timeout_ms))))
                     except SparklogError as error:

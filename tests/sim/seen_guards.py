@@ -60,7 +60,7 @@ SEEN: Final = {
     "void-after-404": Seen(0, 3_817),
     "orphan-floor": Seen(0, 1_946),
     "orphan-named": Seen(0, 6_148),
-    "coordinator-fenced": Seen(5, 12_768),
+    "coordinator-fenced": Seen(15, 10_335),
     "coordinator-ignored": Seen(4, 14_365),
     "claim-epoch": Seen(14, 965),
     "claim-again": Seen(5, 23_691),

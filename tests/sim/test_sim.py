@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim.coordinator_faults import SECONDARY
 from tests.sim.faults import KINDS
 from tests.sim.missing_guards import BY_NAME, missing
 from tests.sim.seen_guards import SEEN
@@ -48,7 +49,8 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
         counts += world.faults.counts
         assert world.acks > 5, f"seed {seed}: only {world.acks} writes were answered"
         acks += world.acks
-    rare = {kind: counts[kind] for kind in KINDS if counts[kind] < OFTEN // PARTS}
+    # Two worlds in five have coordinators, and what befalls those is rarer in them, too.
+    rare = {kind: counts[kind] for kind in KINDS if counts[kind] < (2 if kind in SECONDARY else OFTEN // PARTS)}
     assert not rare, f"{rare} of {dict(counts)}"
     assert acks > 40 * SEEDS // PARTS, f"only {acks} writes were answered"
 
