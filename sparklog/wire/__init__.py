@@ -1,4 +1,4 @@
-"""What clients and coordinators say to each other over HTTP: messages.py has requests and replies, errors.py errors.
+"""What clients and coordinators say to each other over HTTP, a file for each subject.
 
-Bodies are MessagePack.
+Begin with `messages.py` and `errors.py`. Bodies are MessagePack, or JSON for those who ask for it.
 """
