@@ -21,7 +21,7 @@ from tests.sim.world import Shape, new_world, prepare
 
 SEEDS = 120
 PARTS = 3  # tests that share the seeds, so that workers can run them in parallel
-OFTEN = 12  # how often all seeds together meet each kind of fault, at least
+OFTEN = 20  # how often all seeds together meet each kind of fault, at least
 ROOT = Path(__file__).parents[2]
 
 
