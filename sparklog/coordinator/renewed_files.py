@@ -95,6 +95,7 @@ async def look_again(looks: Sequence[Callable[[], None]]) -> None:
 def _server_context(certificate: str, key: str) -> ssl.SSLContext:
     """Raises InvalidConfig."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # whatever the libraries of the process have made the default
     try:
         context.load_cert_chain(certificate, key, _no_password)
     except ssl.SSLError as error:

@@ -78,7 +78,7 @@ def test_the_driver_warns_once_of_a_store_that_no_task_could_write_to(
     (tmp_path / "b" / INCARNATION).unlink()
     writer = begun(cluster)
     writer.commit([ran(writer, batch("x"), task=task) for task in range(3)])
-    (warning,) = [each.message for each in caplog.records if each.levelno == logging.WARNING]
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert warning.startswith(f"store b did not take the write: KAFKA_STORAGE_ERROR: wanted {INCARNATION} ")
     assert warning.endswith("; it leaves the ISR of 1 partition until it has caught up")
 
