@@ -105,7 +105,7 @@ def in_json(case: Any, nasty: bytes | None, *, fits: bool) -> bytes:
         if isinstance(body.get("commands"), list):
             body["commands"] = [_fitting(sent) for sent in body["commands"][:3]]
     if isinstance(body, dict) and "wanted" in body:
-        nasty, body = None, {**body, "longest_ms": 1}  # nothing comes that it could wait for
+        nasty, body = None, {**body, "max_wait_ms": 1}  # nothing comes that it could wait for
     if isinstance(body, NotSet):
         return b""
     if isinstance(body, bytes):
