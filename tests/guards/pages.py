@@ -27,14 +27,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_PAGES}test_names_and_values_of_others_are_text",),
     ),
     Guard(
-        "host-names",
-        "A request under a name of somebody else is refused (DNS rebinding).",
-        "sparklog/coordinator/gate.py",
-        "        if name not in self._hosts and not is_this_machine(name):",
-        "        if False:",
-        (f"{_PAGES}test_only_requests_under_a_name_of_this_coordinator_are_answered",),
-    ),
-    Guard(
         "page-policy",
         "A page loads and runs only what the coordinator serves, and nobody frames it.",
         "sparklog/coordinator/page/routes.py",

@@ -68,7 +68,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/coordinator/gate.py",
         "        if name not in self._hosts and not is_this_machine(name):",
         "        if False:",
-        (f"{_GATE}test_without_an_access_file_it_answers_under_names_of_this_machine",),
+        (
+            f"{_GATE}test_without_an_access_file_it_answers_under_names_of_this_machine",
+            "tests/coordinator/test_pages.py::test_only_requests_under_a_name_of_this_coordinator_are_answered",
+        ),
     ),
     Guard(
         "access-command",
