@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import urllib3
-from sparklog.wire.reading import SEEN_HEADER
 
 from sparklog.chain.follower import Follower
 from sparklog.chain.head import Head
@@ -24,6 +23,7 @@ from sparklog.coordinator.queries import described, planned
 from sparklog.coordinator.run import listening, server_of
 from sparklog.coordinator.service import Service
 from sparklog.storage.open_store import open_store
+from sparklog.wire.metadata import SEEN_HEADER
 from sparklog.wire.queries import MOST_SLICES, PLAN, TOPICS, PlanRequest, WantedRange
 from tests.bench.children import ended_on_failure
 from tests.bench.state_scale import large_state
