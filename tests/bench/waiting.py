@@ -206,7 +206,7 @@ def _be_a_crowd(address: str) -> None:
 
 async def _crowd_waits(address: str, body: bytes, count: int) -> None:
     host, _, port = address.removeprefix("http://").rpartition(":")
-    head = f"POST {WAIT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    head = f"POST {WAIT} HTTP/1.1\r\nhost: {host}:{port}\r\ncontent-length: {len(body)}\r\n\r\n".encode()
     sent = 0
     at_once = asyncio.Semaphore(200)
     all_sent = asyncio.Event()
