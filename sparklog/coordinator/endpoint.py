@@ -62,11 +62,24 @@ class Openness(Enum):
 
 
 class GatedRoute(Route):
-    """A route with what a caller needs. A handler may also be an ASGI application."""
+    """A route with what a caller needs. A handler may also be an ASGI application.
 
-    def __init__(self, method: str, path: str, handler: Callable[..., Any], needs: Need | Openness) -> None:
+    A route `for_people` changes nothing. There the token may also come as the password of HTTP's Basic authentication
+    (RFC 7617), which is what a browser asks for.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Callable[..., Any],
+        needs: Need | Openness,
+        *,
+        for_people: bool = False,
+    ) -> None:
         super().__init__(path, handler, methods=[method])
         self.needs = needs
+        self.for_people = for_people
 
 
 class Endpoint(GatedRoute):

@@ -6,11 +6,13 @@ mistake. Nothing of a request but its headers is read before that. A standby doe
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,6 +27,8 @@ from sparklog.wire.errors import error_reply, http_status
 from sparklog.wire.this_machine import is_this_machine
 
 MAX_TOKEN: Final = 512  # characters
+# A browser asks for a name and a password: any name, and the token.
+_FOR_BROWSERS: Final = 'Basic realm="sparklog: any name, and your token as the password", charset="UTF-8"'
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -74,33 +78,31 @@ class Gate:
             return
         request = Request(scope)
         address = scope["client"][0] if scope.get("client") else ""
-        need = self._need(scope)
+        route = self._route(scope)
+        # A path without a route needs a token, to be told that there is none.
+        need = Openness.EVERY_PRINCIPAL if route is None else route.needs if isinstance(route, GatedRoute) else None
+        for_people = isinstance(route, GatedRoute) and route.for_people
         principal = ANONYMOUS
         try:
             if need is not Openness.EVERYBODY:
-                principal = self._principal(request)
+                principal = self._principal(request, for_people)
             if need is None:
                 raise ClusterAuthorizationFailed(f"no right is stated for {request.url.path[:200]}: nobody has it")
             if isinstance(need, Need):
                 check_access(principal, need, self._state())
         except SparklogError as error:
             audit_refused(principal.name, address, f"{request.method} {request.url.path}", error)
-            refusal = answer(request, error_reply(error), http_status(error))
-            if isinstance(error, AuthenticationFailed):
-                refusal.headers["www-authenticate"] = "Bearer"
-            await refusal(scope, receive, send)
+            await _refusal(request, error, for_people)(scope, receive, send)
             return
         scope["sparklog.caller"] = Caller(principal, address)
         await self.app(scope, receive, send)
 
-    def _need(self, scope: Scope) -> Need | Openness | None:
-        """What the route of the request needs. A path without a route needs a token, to be told that there is none."""
-        for route in self._routes:
-            if route.matches(scope)[0] is not Match.NONE:
-                return route.needs if isinstance(route, GatedRoute) else None
-        return Openness.EVERY_PRINCIPAL
+    def _route(self, scope: Scope) -> BaseRoute | None:
+        """The route of the request, or None."""
+        matching = (route for route in self._routes if route.matches(scope)[0] is not Match.NONE)
+        return next(matching, None)
 
-    def _principal(self, request: Request) -> Principal:
+    def _principal(self, request: Request, for_people: bool) -> Principal:
         """Who the caller is. Raises AuthenticationFailed, ClusterAuthorizationFailed."""
         if self._access is None:
             self._check_host(request)
@@ -108,8 +110,11 @@ class Gate:
         given = request.headers.getlist("authorization")
         if not given:
             raise AuthenticationFailed("wanted a token in the header Authorization, found none: set SPARKLOG_TOKEN")
-        scheme, _, token = given[0].partition(" ")
-        if len(given) > 1 or scheme.lower() != "bearer" or not 0 < len(token) <= MAX_TOKEN:
+        scheme, _, text = given[0].partition(" ")
+        token = text if scheme.lower() == "bearer" else None
+        if for_people and scheme.lower() == "basic":
+            token = _password(text)
+        if len(given) > 1 or not token or len(token) > MAX_TOKEN:
             raise AuthenticationFailed("wanted one header 'Authorization: Bearer TOKEN', found another form of it")
         principal = self._access().of_token(token_hash(token))
         if principal is None:
@@ -129,6 +134,29 @@ class Gate:
                     f"without an access file a coordinator is asked under {', '.join(self._hosts)} only, "
                     f"found {name[:200]!r}"
                 )
+
+
+def _refusal(request: Request, error: SparklogError, for_people: bool) -> Response:
+    """What a refused caller gets: a page of text in a browser, else the error as any endpoint answers with it."""
+    if for_people:
+        text = f"{error}\nIn a browser, log in with any name, and with your token as the password.\n"
+        refusal: Response = PlainTextResponse(text, http_status(error))
+    else:
+        refusal = answer(request, error_reply(error), http_status(error))
+    if isinstance(error, AuthenticationFailed):
+        refusal.headers["www-authenticate"] = _FOR_BROWSERS if for_people else "Bearer"
+    return refusal
+
+
+def _password(credentials: str) -> str | None:
+    """The password in the credentials of Basic authentication (RFC 7617), or None if they have another form."""
+    if len(credentials) > 2 * MAX_TOKEN:
+        return None
+    try:
+        text = base64.b64decode(credentials, validate=True).decode()
+    except ValueError:
+        return None
+    return text.partition(":")[2]
 
 
 def _name(host: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import logging
@@ -100,7 +101,12 @@ async def _needs(service: Service, app: Starlette) -> dict[str, Need | Openness 
     return {getattr(route, "path", ""): getattr(route, "needs", None) for route in app.routes}
 
 
+async def _for_people(service: Service, app: Starlette) -> set[str]:
+    return {getattr(route, "path", "") for route in app.routes if getattr(route, "for_people", False)}
+
+
 NEEDS = served(new_chain(), _needs, leads=False)
+FOR_PEOPLE = served(new_chain(), _for_people, leads=False)
 
 
 # ---- routes -------------------------------------------------------------------------------------------
@@ -139,9 +145,55 @@ def test_every_route_but_those_for_probes_asks_for_a_token(chain: Member, path: 
     for answer in with_access(chain, access("alter:*", "maintain:*"), work):
         assert (answer.status == 401) is not is_open
         if not is_open:
-            assert (error_in(answer).code, answer.chunks_read) == ("SASL_AUTHENTICATION_FAILED", 0)
-            assert answer.headers["www-authenticate"] == "Bearer"
+            code = answer.body.decode().partition(":")[0] if path in FOR_PEOPLE else error_in(answer).code
+            assert (code, answer.chunks_read) == ("SASL_AUTHENTICATION_FAILED", 0)
+            assert answer.headers["www-authenticate"].startswith("Basic " if path in FOR_PEOPLE else "Bearer")
             assert TOKEN.encode() not in answer.body
+
+
+def basic(text: str) -> dict[str, str]:
+    return {"authorization": f"Basic {base64.b64encode(text.encode()).decode()}"}
+
+
+def test_a_browser_sends_the_token_as_a_password_to_the_pages_and_to_nothing_else(chain: Member) -> None:
+    def path_of(route: str) -> str:
+        return route.replace("{name}", "orders").replace("{file}", "page.js").replace("{key:path}", "log/0/0")
+
+    async def work(service: Service, app: Starlette) -> dict[str, int]:
+        statuses = {}
+        for path in NEEDS:
+            method = "POST" if path in (SUBMIT, HEARTBEAT, WAIT) else "GET"
+            statuses[path] = (await request(app, method, path_of(path), [b""], basic(f"anna:{TOKEN}"))).status
+        return statuses
+
+    statuses = with_access(chain, access("describe:*"), work)
+    assert FOR_PEOPLE == {"/", "/topics", "/topics/{name}", "/stores", "/chain", "/jobs", "/page/{file}"}
+    assert {path for path, status in statuses.items() if status != 401} == FOR_PEOPLE | {"/healthz", "/readyz"}
+    assert {statuses[path] for path in FOR_PEOPLE} == {200}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        basic("anna:wrong"),
+        basic(f"{TOKEN}:"),
+        basic(TOKEN),
+        basic(":"),
+        {"authorization": "Basic"},
+        {"authorization": "Basic not-base64!"},
+        {"authorization": "Basic /w=="},  # no UTF-8
+        basic("anna:" + "x" * 1_000),
+        basic("anna:" + "x" * 100_000),
+    ],
+)
+def test_a_page_refuses_a_password_that_is_no_token(chain: Member, headers: dict[str, str]) -> None:
+    async def work(service: Service, app: Starlette) -> Answer:
+        return await request(app, "GET", "/", headers=headers)
+
+    answer = with_access(chain, access("describe:*"), work)
+    assert answer.status == 401
+    assert answer.body.startswith(b"SASL_AUTHENTICATION_FAILED: ")
+    assert answer.headers["content-type"].startswith("text/plain")
 
 
 def test_two_tokens_in_one_request_are_refused(chain: Member) -> None:

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page
 
 import sparklog
 from sparklog.cli.main import run
+from sparklog.coordinator.access_file import token_hash
 from tests.coordinator.browser import browser, watched
 from tests.coordinator.shown_cluster import append, fill, init_shown
 from tests.faults.running_coordinators import RunningCoordinators, running_coordinators
@@ -190,3 +191,25 @@ def test_a_page_of_another_site_reads_nothing(shown: Shown, tmp_path: Path) -> N
     asked = "async (url) => { try { return (await fetch(url)).status } catch (error) { return String(error) } }"
     assert "TypeError" in str(page.evaluate(asked, f"{shown.address}/metrics"))
     assert page.frames[1].url.startswith("chrome-error:")
+
+
+def test_with_an_access_file_the_browser_asks_for_a_token_once_and_shows_all_pages(
+    shown: Shown, tmp_path: Path
+) -> None:
+    token, file = "sparklog_the-token-of-anna", tmp_path / "access.toml"
+    file.write_text(
+        f'[principal.anna]\ntoken_sha256 = ["{token_hash(token)}"]\nrights = ["describe:*"]\n', encoding="utf-8"
+    )
+    with running_coordinators(shown.coordinators.url) as guarded:
+        address = guarded.start("--access", str(file)).address
+        with shown.browser.new_context(http_credentials={"username": "anna", "password": token}) as context:
+            page = context.new_page()
+            page.goto(address)
+            for name in PAGES:
+                page.get_by_role("link", name=name, exact=True).first.click()
+                assert page.title()
+                assert page.locator("h1").count() == 1
+        with shown.browser.new_context(http_credentials={"username": "anna", "password": "wrong"}) as context:
+            refused = context.new_page().goto(address)
+            assert refused is not None
+            assert refused.status == 401

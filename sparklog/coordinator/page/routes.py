@@ -81,7 +81,7 @@ def page_routes(service: Service) -> list[GatedRoute]:
         "/jobs": jobs,
         "/page/{file}": static,
     }
-    return [GatedRoute("GET", path, page, Need(Verb.DESCRIBE)) for path, page in pages.items()]
+    return [GatedRoute("GET", path, page, Need(Verb.DESCRIBE), for_people=True) for path, page in pages.items()]
 
 
 class _Tail:
