@@ -13,7 +13,7 @@ from sparklog.core.errors import Landed, NotController, OutcomeUnknown, Sparklog
 from sparklog.core.readable import duration
 from sparklog.storage.http.calls import NoCoordinator, NoCoordinatorAnswers
 
-FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 1_000.0
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 400.0
 
 
 class Delivery:

@@ -42,7 +42,7 @@ def test_only_an_attempt_that_may_have_landed_leaves_a_doubt() -> None:
 
 def test_pauses_grow() -> None:
     sent = delivery()
-    assert [sent.failed(LOST, KNOWN, 10) for _ in range(8)] == [20, 40, 80, 160, 320, 640, 1_000, 1_000]
+    assert [sent.failed(LOST, KNOWN, 10) for _ in range(8)] == [20, 40, 80, 160, 320, 400, 400, 400]
 
 
 def test_a_refusal_after_a_doubt_does_not_say_that_nothing_landed() -> None:

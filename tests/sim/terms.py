@@ -41,6 +41,7 @@ class Terms:
         self._ignored: set[CommandId] = set()
         self._authors: dict[int, str] = {}  # by epoch
         self._heard_ms: dict[tuple[object, StoreId, int], int] = {}  # by coordinator's life; its own clock
+        self._led_ms: dict[str, int] = {}  # since when each one leads; its own clock
         self._written_ms = 0  # when the leader's newest entry landed
         self._settled_ms: int | None = None
 
@@ -106,6 +107,7 @@ class Terms:
             self.world.faults.count("takeover")
         self.epoch, self.name, self.in_force = record.epoch, record.name, True
         self._written_ms = self.world.now_ms
+        self._led_ms[record.name] = self._leader().monotonic_ms()
 
     def on_time(self) -> None:
         """The leader writes at least three entries a session, however idle the cluster is. Check 19."""
@@ -115,8 +117,10 @@ class Terms:
 
     def _third_ms(self) -> int:
         """A third of a session, by the clock of the leader."""
-        leader = next(each for each in self.world.processes if self.name.startswith(f"{each.name}-"))
-        return int(SESSION_MS / 3 / leader.rate)
+        return int(SESSION_MS / 3 / self._leader().rate)
+
+    def _leader(self) -> Process:
+        return next(each for each in self.world.processes if self.name.startswith(f"{each.name}-"))
 
     # ---- what coordinators say and do -----------------------------------------------------------
 
@@ -148,9 +152,10 @@ class Terms:
         heard_ms = self._heard_ms.get((process.control, command.store, command.registration))
         silent_ms = None if heard_ms is None else now_ms - heard_ms
         assert silent_ms is None or silent_ms >= SESSION_MS, f"18: {place}, is silent for {silent_ms} ms"
-        awake_ms = now_ms - process.woke_ms
-        was_silent = heard_ms is not None and process.paused_ms - heard_ms >= SESSION_MS  # before the pause
-        assert was_silent or awake_ms >= LISTENED_MS, f"18: {place}, which listens for {awake_ms} ms only"
+        since_ms = self._led_ms[process.control.leadership.name] if heard_ms is None else heard_ms
+        # Before a pause, and after it.
+        listened_ms = max(0, process.paused_ms - since_ms) + now_ms - max(since_ms, process.woke_ms)
+        assert listened_ms >= LISTENED_MS, f"18: {place}, which listens for {listened_ms} ms only"
         assert not self.is_settled, f"18: {place}, is silent without a fault"
         self.world.faults.count("silent-agent")
 
