@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,11 +24,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
-def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(monkeypatch)
-    gc.freeze()  # else every collection also walks over all that this process has imported
-    yield
-    gc.unfreeze()
 
 
 # M: S-03 L-02 L-12 P-02 P-07 I-02 I-06 F-09 (loses)
