@@ -1,6 +1,6 @@
 """The daemon that forks Spark's Python workers, with the package imported: else each worker imports it again.
 
-    spark.python.daemon.module=tests.spark.loaded_daemon
+spark.python.daemon.module=tests.spark.loaded_daemon
 """
 
 from __future__ import annotations
