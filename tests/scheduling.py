@@ -40,7 +40,7 @@ GROUPS: Final = {
         "tests/spark/test_installation.py",
         "tests/spark/test_secrets.py",
     ),
-    "the simulation": ("tests/chain/test_simulation.py",),
+    "the simulations": ("tests/sim/test_sim.py", "tests/chain/test_simulation.py"),
 }
 _PLACES: Final = {
     member: (group, place)

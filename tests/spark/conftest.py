@@ -18,7 +18,6 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from tests.mounts import begin_own_mounts
 from tests.servers.s3_servers import ACCESS_KEY_ID, SECRET_ACCESS_KEY
-from tests.spark import loaded_daemon
 from tests.spark_classes import NO_FOLDER, short_lived_spark
 
 PROJECT = Path(__file__).parents[2]
@@ -52,10 +51,9 @@ class OneSpark:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
-            # A few rows do not repay the compilation of each query, nor workers that import the package one by one.
+            # A few rows do not repay the compilation of each query.
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.python.daemon.module": loaded_daemon.__name__,
             "spark.driver.memory": "768m",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
