@@ -4,8 +4,8 @@
 
 BIN := .venv/bin
 READY := .venv/.ready
-# One more than cores on a small machine: some tests wait.
-WORKERS ?= 3
+# Twice the cores of a small machine: many tests wait, for servers and for faults to pass.
+WORKERS ?= 4
 TESTS ?= tests
 ARGS ?=
 
@@ -13,6 +13,8 @@ ARGS ?=
 PYSPARK_PYTHON ?= $(abspath $(BIN)/python)
 export PYSPARK_PYTHON
 unexport SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_DRIVER_PYTHON_OPTS
+# Without byte code every process of a test would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +32,8 @@ test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" 
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) $(TESTS)
 
 campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (an hour or more)
-	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/storage tests/log/test_object_writer.py tests/spark/test_on_stores.py
+	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/storage tests/log/test_object_writer.py tests/spark/test_on_stores.py \
+		tests/chain/test_simulation.py tests/sim
 
 guards: setup ## take each guard of tests/guards/ away and show that a test notices (ARGS="--only NAME", --list)
 	@$(BIN)/python -m tests.guards $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -82,6 +83,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("campaign")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: turn_of(item.nodeid.partition("::")[0], slow=item.path in slow))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # else every collection also walks over all that was imported and collected
 
 
 @pytest.fixture

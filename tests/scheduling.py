@@ -1,8 +1,8 @@
 """Which tests share a worker, and in which order: files that need the same costly server, so that it starts once a run.
 
 A group is worked off by one worker, file by file as they stand here; a file of no group is a group of its own.
-`make test` has three workers on two cores, so no group may take more than a quarter of the processor time of the run.
-What needs HDFS comes after what does not: the first run in a clone fetches it in the meantime.
+`make test` has four workers on two cores. The longest groups begin first, so none may wait and compute for more than
+half of the run. The first run in a clone fetches HDFS beside the files at the head of its groups, which do without.
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from typing import Any, Final
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS: Final = {
-    "Spark, local[2] and then other masters": (
-        "tests/spark/",
-        "tests/spark/test_failures.py",
-        "tests/spark/test_memory.py",
-    ),
-    "the simulation": ("tests/chain/test_simulation.py",),
-    "programs with a Spark of their own": (
-        "tests/spark/test_installation.py",
-        "tests/spark/test_secrets.py",
-    ),
     "HDFS": (
         "tests/faults/test_maintenance_sigkill.py",
-        "tests/contract/test_hdfs_store.py",
-        "tests/faults/test_hdfs_faults.py",
         "tests/faults/test_sigkill_commit.py",
+        "tests/faults/test_lost_server.py",
+        "tests/faults/test_hdfs_faults.py",
+        "tests/contract/test_hdfs_store.py",
         "tests/servers/test_hdfs_proxy.py",
         "tests/storage/test_hdfs.py",
         "tests/storage/test_hdfs_faults.py",
     ),
     "another HDFS, and Spark on it": (
+        "tests/contract/test_s3_store.py",
         "tests/faults/test_race_processes.py",
+        "tests/soak/test_soak.py",
         "tests/spark/test_on_stores.py",
         "tests/faults/test_killed_servers.py",
-        "tests/faults/test_lost_server.py",
-        "tests/soak/test_soak.py",
         "tests/storage/test_probe_servers.py",
     ),
+    "Spark, local[2] and then other masters": (
+        "tests/spark/",
+        "tests/spark/test_failures.py",
+        "tests/spark/test_memory.py",
+    ),
+    "programs with a Spark of their own": (
+        "tests/spark/test_installation.py",
+        "tests/spark/test_secrets.py",
+    ),
+    "the simulations": ("tests/sim/test_sim.py", "tests/chain/test_simulation.py"),
 }
 _PLACES: Final = {
     member: (group, place)

@@ -12,13 +12,15 @@ import pytest
 
 import sparklog
 
-DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
+PROJECT = Path(__file__).parents[2]
+DEMO = PROJECT / "examples" / "demo.py"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(DEMO), *arguments],
+        [sys.executable, "-m", "tests.examples.quick_spark", str(DEMO), *arguments],
+        cwd=PROJECT,
         env=os.environ | environment,
         capture_output=True,
         text=True,

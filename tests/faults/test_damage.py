@@ -14,7 +14,7 @@ from sparklog.client.cluster import connect
 from sparklog.core.errors import Damaged, SparklogError
 from sparklog.log import batch, object_reader
 
-SAMPLES = 1_500
+SAMPLES, SAMPLES_OF_A_CAMPAIGN = 500, 10_000
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +43,17 @@ def files_of(root: Path) -> list[Path]:
 
 
 # M: F-04
-def test_any_flipped_bit_is_a_named_error_or_harmless(whole: Path, tmp_path: Path) -> None:
+def test_any_flipped_bit_is_a_named_error_or_harmless(
+    whole: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     wanted = everything(whole)
+    samples = SAMPLES_OF_A_CAMPAIGN if request.config.getoption("--campaign") else SAMPLES
     dice = random.Random(20261121)
     broken = tmp_path / "broken"
     shutil.copytree(whole, broken)
     files = files_of(broken)
     messages: list[str] = []
-    for _ in range(SAMPLES):
+    for _ in range(samples):
         path = dice.choice(files)
         before = path.read_bytes()
         at = dice.randrange(len(before))
@@ -63,7 +66,7 @@ def test_any_flipped_bit_is_a_named_error_or_harmless(whole: Path, tmp_path: Pat
             messages.append(str(error))
         _replace(path, before)
     assert all(": " in each for each in messages)
-    assert len(messages) > SAMPLES // 10  # damage to the snapshot is harmless: the entries are read
+    assert len(messages) > samples // 10  # damage to the snapshot is harmless: the entries are read
 
 
 # M: F-04

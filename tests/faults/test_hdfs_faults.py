@@ -3,7 +3,8 @@
 An operation runs once without a fault, to learn its calls; then once for each call, with that one spoilt. It must
 succeed, or raise an error that says correctly whether it landed; then the log equals the model, and the next append and
 read go on. The log is made, and compared with the model, without the proxy. Data nodes die and hang in
-`tests/storage/test_hdfs_faults.py`. With --campaign no call is left out, even if it does the same as another one.
+`tests/storage/test_hdfs_faults.py`. With --campaign every fault meets every operation, and no call is left out, even if
+it does the same as another one; without it every fault meets one operation at least.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
+from _pytest.mark import ParameterSet
 
 from sparklog.chain.committer import new_command_id
 from sparklog.client import bootstrap
@@ -48,11 +50,15 @@ HASTY_MS = 400  # how long a hang lasts
 PATIENT_MS = 30_000  # elsewhere: a busy machine is not a fault
 GIVE_UP_MS = 500  # of an append whose calls are all spoilt
 
-CUTS: list[Fault] = [ResetAfterBody(), HalfSentBody(), ReplyLost(reset=True), TruncatedResponse()]
+RESET, HALF, LOST, CUT = (ResetAfterBody(), HalfSentBody(), ReplyLost(reset=True), TruncatedResponse())
 HANGS: list[Fault] = [Hang(), Hang(applied=True)]
 FAULTS_THAT_STAY: list[Fault] = [ReplyLost(), Hang(applied=True)]
 PLAIN_RUNS = 3  # some runs have more calls: a close asks until the name node knows of the last block
 READS = {"getBlockLocations", "getFileInfo", "getListing", "getServerDefaults"}  # hdfs-native tries these once more
+
+
+def in_campaign(*values: object) -> ParameterSet:
+    return pytest.param(*values, marks=pytest.mark.campaign)
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ def hdfs(running: Spoilt, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spoilt]:
 
 
 # M: S-03 (loses)
-@pytest.mark.parametrize("fault", [*CUTS, *HANGS], ids=str)
+@pytest.mark.parametrize("fault", [RESET, LOST, *HANGS, in_campaign(HALF), in_campaign(CUT)], ids=str)
 def test_append_with_any_one_call_spoilt_leaves_the_log_as_its_writer_was_told(hdfs: Spoilt, fault: Fault) -> None:
     log = hdfs.new_log()
     with hdfs.connect_to_meet(fault, log) as writer, hdfs.connect(log) as other:
@@ -268,7 +274,12 @@ def test_append_in_doubt_that_is_sent_again_is_there_once(
 
 
 @pytest.mark.parametrize(
-    ("fault", "times"), [*((fault, 1) for fault in CUTS), (ReplyLost(), None), (Hang(), 1), (Hang(), None)], ids=str
+    ("fault", "times"),
+    [
+        *((HALF, 1), (CUT, 1), (ReplyLost(), None), (Hang(), None)),
+        *(in_campaign(fault, 1) for fault in (RESET, LOST, Hang())),
+    ],
+    ids=str,
 )
 def test_open_and_read_with_calls_spoilt_give_the_right_rows_or_an_error(
     hdfs: Spoilt, fault: Fault, times: int | None, monkeypatch: pytest.MonkeyPatch
@@ -320,7 +331,9 @@ def error_of(operation: Callable[..., object], *given: object, **named: object) 
 # ---- making a cluster -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", [*CUTS, Hang(applied=True)], ids=str)
+@pytest.mark.parametrize(
+    "fault", [HALF, LOST, Hang(applied=True), *(in_campaign(fault) for fault in (RESET, CUT))], ids=str
+)
 def test_cluster_init_with_any_one_call_spoilt_makes_the_cluster_or_says_why_not(hdfs: Spoilt, fault: Fault) -> None:
     storage = hdfs.storage(HASTY_MS if isinstance(fault, Hang) else PATIENT_MS)
     calls = hdfs.calls_of(lambda: init_cluster(hdfs.new_url(), storage=hdfs.storage()))

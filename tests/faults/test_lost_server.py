@@ -73,7 +73,8 @@ TROUBLES = {
     "the disk is full": Trouble("c", MixedStores.full_disk, "STORE_FULL"),
     "the disk is read-only": Trouble("c", MixedStores.read_only_disk, "STORE_READ_ONLY"),
 }
-ONLY_IN_CAMPAIGN = {"HDFS has no data nodes", "the disk hangs"}  # `test_lost_store.py` has the latter, too
+# The others have each trouble once at least, and three of each store; `test_lost_store.py` has a disk that hangs, too.
+ONLY_IN_CAMPAIGN = {"HDFS has no data nodes", "HDFS is full", "S3 is read-only", "the disk hangs"}
 
 
 class Load:

@@ -24,23 +24,25 @@ PARTITIONS = 3
 def test_commits_of_8_processes_lose_nothing_and_double_nothing(  # M: S-03 I-06
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    check_race(str(tmp_path / "cluster"), 200 if request.config.getoption("--campaign") else 40)
+    check_race(str(tmp_path / "cluster"), 200 if request.config.getoption("--campaign") else 20)
 
 
 # M: S-03
 @pytest.mark.slow
 def test_commits_that_race_on_s3_lose_nothing_and_double_nothing(
-    s3proxy: S3Server, monkeypatch: pytest.MonkeyPatch
+    s3proxy: S3Server, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     for name, value in s3proxy.variables.items():
         monkeypatch.setenv(name, value)
-    check_race(f"s3://{s3proxy.new_bucket()}/cluster", 5)
+    check_race(f"s3://{s3proxy.new_bucket()}/cluster", 20 if request.config.getoption("--campaign") else PARTITIONS)
 
 
 # M: S-03
 @pytest.mark.slow
-def test_commits_that_race_on_hdfs_lose_nothing_and_double_nothing(hadoop: Hadoop) -> None:
-    check_race(f"{hadoop.url}/{uuid.uuid4().hex}", 5)
+def test_commits_that_race_on_hdfs_lose_nothing_and_double_nothing(
+    hadoop: Hadoop, request: pytest.FixtureRequest
+) -> None:
+    check_race(f"{hadoop.url}/{uuid.uuid4().hex}", 20 if request.config.getoption("--campaign") else PARTITIONS)
 
 
 def check_race(root: str, appends: int) -> None:

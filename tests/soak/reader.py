@@ -20,7 +20,7 @@ from sparklog.core.errors import SparklogError
 from tests.soak.journal import Journal, lines_of
 from tests.soak.writer import PARTITIONS, TOPIC
 
-PAUSE_S = 0.1
+PAUSE_S = 0.3
 SAMPLE = 50  # records that are read again
 AT_MOST = 2_000
 
