@@ -130,10 +130,14 @@ def _from_file(file: Path, topic: str) -> dict[int, int]:
 def _confirm(planned: Sequence[RecordDeletion]) -> None:
     """Ask on the terminal. Raises InvalidOption if stdin is no terminal."""
     records = counted(sum(deletion.records for deletion in planned), "record")
-    if not sys.stdin.isatty():
+    if not _at_terminal():
         raise InvalidOption(f"{records} would be deleted: that needs --yes (--dry-run shows the plan)")
     print(_table([_row(deletion, deletion.after) for deletion in planned]), file=sys.stderr)
     typer.confirm(f"{records} will be deleted for ever. Go on?", abort=True, err=True)
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 # ---- what is shown ------------------------------------------------------------------------------------
