@@ -16,7 +16,7 @@ from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.report import Outcome
 from tests.maintenance.maintained_log import DAY_MS, START_MS, MaintainedLog, maintained
 
-SEEDS, STEPS = 6, 40
+SEEDS, STEPS = 4, 30
 
 
 @pytest.fixture
