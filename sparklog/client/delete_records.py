@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sparklog.client.commit_many import commit_many
 from sparklog.client.connection import Connection
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import Landed, SparklogError
 from sparklog.core.readable import counted
 from sparklog.core.record_deletion import RecordDeletion, plan_record_deletion
 from sparklog.core.types import Offset
@@ -46,7 +46,10 @@ def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) ->
 
 
 def all_done(planned: Sequence[RecordDeletion], outcomes: Sequence[Offset | SparklogError]) -> dict[int, int]:
-    """The new log start of each partition. If some failed, raises the first error, with how many others are done."""
+    """The new log start of each partition.
+
+    If some failed, raises the first error, with how many others are done; its `landed` is unknown if any is.
+    """
     done: dict[int, int] = {
         deletion.command.partition: outcome
         for deletion, outcome in zip(planned, outcomes, strict=True)
@@ -57,6 +60,6 @@ def all_done(planned: Sequence[RecordDeletion], outcomes: Sequence[Offset | Spar
             raise type(outcome)(
                 f"{deletion.place}: {outcome.message}; {len(done)} of {counted(len(planned), 'partition')} done; the "
                 "same call may be made again",
-                landed=outcome.landed,
+                landed=Landed.UNKNOWN if done else outcome.landed,
             ) from outcome
     return done

@@ -15,6 +15,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.delete_records import delete_records, plan_deletions
 from sparklog.core.commands import Election, ElectLeaders, FenceStore
 from sparklog.core.errors import (
+    Landed,
     OffsetOutOfRange,
     PolicyViolation,
     SparklogError,
@@ -101,8 +102,14 @@ def test_a_partition_that_fails_stops_no_other_and_the_call_may_be_repeated(
 
     with monkeypatch.context() as patch:
         patch.setattr(committer, "begin", unavailable)
-        with pytest.raises(StoreUnavailable, match="t-0: the store is away; 1 of 2 partitions done; the same call may"):
+        with pytest.raises(
+            StoreUnavailable, match="t-0: the store is away; 1 of 2 partitions done; the same call may"
+        ) as failed:
             wide.delete_records("t", {0: 2, 1: 2})
+        assert failed.value.landed is Landed.UNKNOWN
+        with pytest.raises(StoreUnavailable) as failed:
+            wide.delete_records("t", {0: 2})
+        assert failed.value.landed is Landed.NO
     assert (values(wide), values(wide, 1)) == (["a", "b", "c"], ["c"])
     assert wide.delete_records("t", {0: 2, 1: 2}) == {0: 2, 1: 2}
 
