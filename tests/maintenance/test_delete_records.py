@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -141,7 +142,7 @@ class History:
     def append(self) -> None:
         age_ms = self.dice.choice((0, 0, 15 * DAY_MS))
         partition = self.dice.randrange(2)
-        self.log.append("t", partition, self.dice.randint(1, 8), timestamp_ms=self.log.clock.at_ms - age_ms)
+        self.log.append("t", partition, self.dice.randint(1, 12), timestamp_ms=self.log.clock.at_ms - age_ms)
 
     def delete(self) -> None:
         ends = {at: len(self.log.model["t", at]) for at in (0, 1)}
@@ -159,7 +160,7 @@ class History:
     def offset(self, end: int, start: int) -> int:
         """Mostly a little above the log start; now and then the high watermark, an old log start, or above the end."""
         anywhere = self.dice.choice((-1, self.dice.randint(0, end), end + 1))
-        return self.dice.choice((anywhere, *[min(end, start + self.dice.randint(0, 7))] * 4))
+        return self.dice.choice((anywhere, *[min(end, start + self.dice.randint(0, 4))] * 5))
 
     def end(self) -> None:
         """Late readers get a suffix of what they planned; then everything goes, and nothing is left."""
@@ -167,7 +168,7 @@ class History:
             values = self.log.read_plan(plan, fail_on_data_loss=False)
             model = self.log.model["t", plan.partition][: plan.end]
             assert values == model[len(model) - len(values) :]
-            assert len(values) >= min(plan.end, plan.end - self.starts[plan.partition])
+            assert len(values) >= plan.end - self.starts[plan.partition]
         self.log.cluster.delete_records("t", {0: -1, 1: -1})
         self.log.clock.at_ms += DAY_MS
         for report in (self.log.retention(), self.log.vacuum(now_ms=self.log.clock.at_ms + 30 * DAY_MS)):
@@ -176,10 +177,16 @@ class History:
 
 
 # M: R-05 S-09
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_any_history_with_deleted_records_equals_the_model(log: MaintainedLog, seed: int) -> None:
-    history = History(log, seed)
-    for _ in range(STEPS):
-        history.step()
-    assert history.inside, "no log start came to lie inside a slice"
-    history.end()
+def test_any_history_with_deleted_records_equals_the_model() -> None:
+    inside = 0
+    for seed in range(SEEDS):
+        with contextmanager(maintained)(f"memory://{uuid.uuid4().hex}") as log:
+            history = History(log, seed)
+            for step in range(STEPS):
+                try:
+                    history.step()
+                except AssertionError as error:
+                    raise AssertionError(f"seed {seed}, step {step}: {error}") from error
+            history.end()
+            inside += history.inside
+    assert inside >= SEEDS, "log starts come to lie inside a slice"
