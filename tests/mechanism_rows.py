@@ -42,7 +42,7 @@ ROWS = {
     "R-02": Row("retention.bytes"),
     "R-03": Row("whole segments go, oldest first; the log start only rises"),
     "R-04": Row("objects are deleted after a delay; readers with an older plan go on"),
-    "R-05": Row("DeleteRecords moves the log start", "the command for users, and the refusal for compacted topics"),
+    "R-05": Row("DeleteRecords moves the log start to any offset up to HW; a topic that is only compacted refuses"),
     "R-06": Row(
         "retention, like roll and vacuum, is a scheduled Spark job over all topics; an error stops no other partition; "
         "--dry-run"

@@ -106,7 +106,10 @@ def run_all(
         help="Again and again, until SIGTERM or Ctrl-C. Vacuum still comes every vacuum.interval.ms, unless named.",
     ),
     job: list[str] = typer.Option(
-        [], "--job", metavar="NAME", help="Only this job; may be given several times. Default: roll, retention, vacuum."
+        [],
+        "--job",
+        metavar="NAME",
+        help="Only this job; may be given several times. Default: all that coordinators schedule.",
     ),
     job_command: str | None = JOB_COMMAND,
 ) -> None:

@@ -20,7 +20,6 @@ from sparklog.host.streams import flush, print_to
 
 if TYPE_CHECKING:
     from sparklog.client.connection import Connection
-    from sparklog.core.schedule import Task
     from sparklog.maintenance.job_command import JobEnd
     from sparklog.maintenance.scheduler import JobRunner
     from sparklog.wire.jobs import JobStanding, LastRun
@@ -81,13 +80,14 @@ class _Run:
         await run_once(self._jobs, self._runner, self._ended)
 
     async def for_ever(self, connection: Connection, every_s: int, *, named: bool) -> None:
+        from sparklog.core.config.cluster import effective_cluster
         from sparklog.core.schedule import Schedule
         from sparklog.host.clock import SystemClock
-        from sparklog.maintenance.jobs import ages_ms
+        from sparklog.maintenance.jobs import ages_ms, tasks_every
         from sparklog.maintenance.scheduler import Scheduler
 
         state, clock = connection.follower.state, SystemClock()
-        tasks = _tasks(connection, self._jobs, every_s, named=named)
+        tasks = tasks_every(self._jobs, every_s * 1000, effective_cluster(state.config), named=named)
         ages = ages_ms(state, tasks, clock.now_ms())
         schedule = Schedule(tasks, clock.monotonic_ms(), delay_ms=0, ages_ms=ages)
         await Scheduler(schedule, self._runner, clock, self._ended).run()
@@ -109,16 +109,6 @@ class _Run:
         }
         print_to(sys.stderr, f"{point_in_time(now_ms())}  {job}: {end.error or end.summary}")
         flush(sys.stderr)
-
-
-def _tasks(connection: Connection, jobs: Sequence[str], every_s: int, *, named: bool) -> list[Task]:
-    """Each job every so many seconds; vacuum, which lists the stores, more rarely unless it was named."""
-    from sparklog.core.config.cluster import effective_cluster
-    from sparklog.core.schedule import Task
-
-    vacuum_ms = effective_cluster(connection.follower.state.config).vacuum_interval_ms
-    every_ms = every_s * 1000
-    return [Task(job, max(every_ms, vacuum_ms) if job == "vacuum" and not named else every_ms) for job in jobs]
 
 
 # ---- what a coordinator says --------------------------------------------------------------------------

@@ -10,14 +10,16 @@ from functools import partial
 import msgspec
 import pyarrow as pa
 
-from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, new_command_id
+from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection
+from sparklog.client.delete_records import all_done, delete_records, plan_deletions
 from sparklog.client.stores import add_store
 from sparklog.client.topic_description import TopicDescription, describe_topic
 from sparklog.client.unawaited_commits import UnawaitedCommits
-from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
-from sparklog.client.write_rows import check_partition_named, producer_slices, write_rows
+from sparklog.client.upload_rows import upload_rows
+from sparklog.client.write_plan import Durability, append_command
+from sparklog.client.write_rows import check_partition_named, producer_slices
 from sparklog.core.assignment import Assignment
 from sparklog.core.commands import (
     AddPartitions,
@@ -34,7 +36,7 @@ from sparklog.core.commands import (
 )
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.config.topic import parse_topic_config
-from sparklog.core.errors import InvalidInput, NoReplicaOnline, RequestTimedOut
+from sparklog.core.errors import InvalidInput, RequestTimedOut
 from sparklog.core.leader_epochs import end_of_leader_epoch
 from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.readable import duration
@@ -45,8 +47,7 @@ from sparklog.core.replication.epoch_history import EpochEnd
 from sparklog.core.replication_health import min_isr_warning
 from sparklog.core.state import ClusterState, Store, Topic
 from sparklog.core.types import StoreId
-from sparklog.host.clock import now_ms
-from sparklog.host.deadline import Deadline, tries
+from sparklog.host.deadline import Deadline
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
 from sparklog.log.scan import scan
 from sparklog.log.stores import Stores
@@ -122,6 +123,17 @@ class Cluster:
     def delete_topic(self, name: str) -> None:
         """Delete a topic at once. The next retention run after `file.delete.delay.ms` deletes its objects."""
         self.submit(DeleteTopic(self._topic(name).topic_id))
+
+    def delete_records(self, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
+        """Delete the records below an offset in each of these partitions; -1 stands for the high watermark.
+
+        Returns the log starts after that. A log start that is higher already stays. Nothing is changed if any offset
+        or partition is not legal. Else each partition is a commit of its own: if some fail, the error of the first is
+        raised with what became of the others, and the same call may be made again. Raises OffsetOutOfRange,
+        PolicyViolation (the topic is only compacted), UnknownTopicOrPartition, and what `submit` raises.
+        """
+        deletions = plan_deletions(self.connection, topic, offsets)
+        return all_done(deletions, delete_records(self.connection, deletions))
 
     # ---- stores and replicas --------------------------------------------------------------------
 
@@ -211,7 +223,7 @@ class Cluster:
         warning = left_out_warning(rows.schema.names)
         if warning is not None:
             log.warning("%s", warning)
-        plan, written, spent_ms = self._upload(topic, batches, compression, durability, timeout_ms)
+        plan, written, spent_ms = upload_rows(self.connection, topic, batches, compression, durability, timeout_ms)
         named = None if application is None else Application(*application)
         command = append_command(plan, [written], application=named, label=write_id)
         nothing = CommandResult(plan.n0, plan.n0, 0)
@@ -229,39 +241,6 @@ class Cluster:
                 f"nothing was written: earlier writes with acks=0 were not done within {duration(timeout_ms)}"
             )
         return commit(spent_ms=spent_ms + deadline.spent_ms())
-
-    def _upload(
-        self,
-        topic: str | None,
-        batches: Sequence[pa.RecordBatch],
-        compression: str | None,
-        durability: Durability,
-        timeout_ms: int,
-    ) -> tuple[WritePlan, TaskWritten, int]:
-        """Plan the write and upload its rows; again while a partition has no store to upload to.
-
-        The last value is how much of `timeout_ms` went by before the upload that succeeded, in ms.
-        """
-        command_id = new_command_id()
-        deadline = Deadline(timeout_ms)
-        for _ in tries(deadline):
-            with self.connection.follower.current() as state:
-                plan = plan_write(
-                    state,
-                    self.connection.places(state),
-                    command_id,
-                    topic=topic,
-                    compression=compression,
-                    now_ms=now_ms(),
-                    durability=durability,
-                )
-                stores = self.connection.stores(state)  # with the secrets, which a plan does not carry
-            spent_ms = deadline.spent_ms()
-            try:
-                return plan, write_rows(plan, batches, task=int(command_id[:4], 16), stores=stores), spent_ms
-            except NoReplicaOnline as error:
-                offline = error
-        raise offline
 
     def allocate_producer(self, producer_id: int | None = None) -> tuple[int, int]:
         """(producer id, epoch): a new idempotent producer, or the next epoch of a known one, which fences the last."""

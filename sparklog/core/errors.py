@@ -133,6 +133,12 @@ class OffsetOutOfRange(InvalidInput):
     code = "OFFSET_OUT_OF_RANGE"
 
 
+class PolicyViolation(InvalidInput):
+    """The config of the topic rules this out: only compaction may remove records of a topic that is only compacted."""
+
+    code = "POLICY_VIOLATION"
+
+
 class StoreUnfit(InvalidInput):
     """A store fails at something that a log needs, such as put-if-absent under races; nothing was created."""
 

@@ -178,8 +178,8 @@ def _plan_again(
         return replace(plan, start=plan.end, slices=(), lost=())
     if again.start > at and fail_on_data_loss:
         raise DataLoss(
-            f"{where}: records [{at}, {again.start}) were removed by retention after this read was planned; "
-            "set failOnDataLoss=false to go on with those that are left"
+            f"{where}: records [{at}, {again.start}) were removed by retention or delete-records after this read "
+            "was planned; set failOnDataLoss=false to go on with those that are left"
         ) from failed
     if any(part.object.number == failed.part.object.number for part in again.slices):
         raise unreadable(failed) from failed

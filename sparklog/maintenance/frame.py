@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
 from sparklog.chain.floor import newest_older_than
+from sparklog.client.commit_many import COMMITS_AT_ONCE, commit_many
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster import effective_cluster
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COMMIT_ATTEMPTS = 3
-COMMITS_AT_ONCE = 16  # threads that commit; commands that wait together share an entry
 DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
 
 
@@ -136,11 +135,11 @@ class JobFrame:
 
     def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
         """Commit many such commands; those that wait together share an entry. Errors are returned as values."""
-        return _each(self.commit, commands)
+        return commit_many(self.commit, commands, COMMITS_AT_ONCE)
 
     def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
         """Commit commands that began earlier, before the objects that they name. Errors are returned as values."""
-        return _each(self.connection.committer.submit, submissions)
+        return commit_many(self.connection.committer.submit, submissions, COMMITS_AT_ONCE)
 
     # ---- FLOOR ----------------------------------------------------------------------------------
 
@@ -290,19 +289,6 @@ def _delete(payload: bytes) -> bytes:
 def _deletion_work(objects: Sequence[ObjectToDelete]) -> Work:
     requests = sum(2 * len(retired.stores) for retired in objects) - -len(objects) // DELETED_AT_ONCE
     return Work(len(objects), 0, sum(retired.size_bytes for retired in objects), requests)
-
-
-def _each(commit: Callable[[T], CommandResult], items: Sequence[T]) -> list[CommandResult | SparklogError]:
-    def result_of(item: T) -> CommandResult | SparklogError:
-        try:
-            return commit(item)
-        except SparklogError as error:
-            return error
-
-    if len(items) < 2:
-        return [result_of(item) for item in items]
-    with ThreadPoolExecutor(min(COMMITS_AT_ONCE, len(items))) as pool:
-        return list(pool.map(result_of, items))
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -1,10 +1,16 @@
-"""The jobs by name, in the order in which they run one after the other: roll comes first, vacuum last."""
+"""The jobs that there are, in the order in which they run one after the other: roll comes first, vacuum last.
+
+A new job is one line of `KNOWN_JOBS`. From there the coordinator's scheduler, `sparklog job run-all`, `job status` and
+the tests of the ready schedules in conf/ know it.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Final
+from importlib.util import find_spec
+from typing import Final, NamedTuple
 
 from sparklog.core.config.cluster import ClusterConfig
 from sparklog.core.errors import InvalidInput
@@ -12,15 +18,50 @@ from sparklog.core.schedule import Task
 from sparklog.core.state import ClusterState
 from sparklog.maintenance.report import JobReport
 
-JOBS: Final = ("roll", "retention", "replication", "vacuum")
-SCHEDULED: Final = ("roll", "retention", "vacuum")  # agents do the work of replication, bit by bit
+CHECK: Final = "log.retention.check.interval.ms"  # what is light enough to come every few minutes
+
+
+class KnownJob(NamedTuple):
+    """A job, whose function is `run_NAME(cluster_url)` in `sparklog.maintenance.NAME`.
+
+    `interval_key`: the cluster's config key that says how often schedulers run it; None if they don't. `spark_module`:
+    where the function is instead if the job works on Spark only; that module may import pyspark.
+    """
+
+    name: str
+    interval_key: str | None
+    spark_module: str | None = None
+
+    def interval_ms(self, config: ClusterConfig) -> int | None:
+        """How often schedulers run it, in ms; None if they don't."""
+        if self.interval_key is None:
+            return None
+        interval_ms: int = getattr(config, self.interval_key.replace(".", "_"))
+        return interval_ms
+
+
+KNOWN_JOBS: Final = (
+    KnownJob("roll", CHECK),
+    KnownJob("retention", CHECK),
+    KnownJob("replication", None),  # agents do its work, bit by bit
+    KnownJob("vacuum", "vacuum.interval.ms"),
+)
+JOBS: Final = tuple(job.name for job in KNOWN_JOBS)
+SCHEDULED: Final = tuple(job.name for job in KNOWN_JOBS if job.interval_key is not None)
 
 
 def job_named(name: str) -> Callable[[str], JobReport]:
     """The function that runs the job on the cluster at an address, in this process. Raises InvalidInput."""
-    if name not in JOBS:
+    job = next((job for job in KNOWN_JOBS if job.name == name), None)
+    if job is None:
         raise InvalidInput(f"wanted one of the jobs {', '.join(JOBS)}, found {name!r}")
-    run: Callable[[str], JobReport] = getattr(import_module(f"sparklog.maintenance.{name}"), f"run_{name}")
+    if job.spark_module is not None and find_spec("pyspark") is None:
+        raise InvalidInput(
+            f"{name} works on Spark, wanted pyspark in {sys.executable}, found none: install it there, or let jobs run "
+            "elsewhere by --job-command 'spark-submit …/jobs/{job}.py --cluster {cluster} --report {report}'"
+        )
+    module = import_module(job.spark_module or f"sparklog.maintenance.{name}")
+    run: Callable[[str], JobReport] = getattr(module, f"run_{name}")
     return run
 
 
@@ -31,8 +72,18 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def scheduled_tasks(config: ClusterConfig) -> tuple[Task, ...]:
     """What a coordinator runs, and how often."""
-    check_ms, vacuum_ms = config.log_retention_check_interval_ms, config.vacuum_interval_ms
-    return tuple(Task(job, vacuum_ms if job == "vacuum" else check_ms) for job in SCHEDULED)
+    intervals = ((job.name, job.interval_ms(config)) for job in KNOWN_JOBS)
+    return tuple(Task(name, interval_ms) for name, interval_ms in intervals if interval_ms is not None)
+
+
+def tasks_every(names: Iterable[str], every_ms: int, config: ClusterConfig, *, named: bool) -> list[Task]:
+    """These jobs, each every `every_ms`.
+
+    A job that is too heavy for that, as its interval in the config says, comes as rarely as there, unless the user has
+    `named` it.
+    """
+    rare_ms = {job.name: job.interval_ms(config) for job in KNOWN_JOBS if job.interval_key != CHECK and not named}
+    return [Task(name, max(every_ms, rare_ms.get(name) or 0)) for name in names]
 
 
 def ages_ms(state: ClusterState, jobs: Sequence[Task], now_ms: int) -> Mapping[str, int]:

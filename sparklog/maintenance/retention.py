@@ -7,7 +7,7 @@ from typing import Unpack
 import msgspec
 
 from sparklog.core.commands import MoveLogStart
-from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
+from sparklog.core.errors import PolicyViolation, SparklogError, UnknownTopicOrPartition
 from sparklog.core.retention import RetentionCut, plan_retention
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
@@ -53,7 +53,7 @@ class RetentionJob:
         commands = [MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to) for _, cut in self._due]
         rows = []
         for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):
-            if isinstance(result, UnknownTopicOrPartition):
+            if isinstance(result, UnknownTopicOrPartition | PolicyViolation):  # deleted or altered since the plan
                 row = msgspec.structs.replace(row, outcome=Outcome.OVERTAKEN, messages=(str(result),))
             elif isinstance(result, SparklogError):
                 row = msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=(str(result),))

@@ -33,7 +33,7 @@ def completed(line: str, shell: str, monkeypatch: pytest.MonkeyPatch, capsys: py
     ("line", "offered"),
     [
         ("sparklog to", {"topic"}),
-        ("sparklog topic de", {"describe", "delete"}),
+        ("sparklog topic de", {"describe", "delete", "delete-records"}),
         ("sparklog --cluster /tmp/x topic des", {"describe"}),
         ("sparklog consume orders --fol", {"--follow"}),
         ("sparklog --clu", {"--cluster"}),

@@ -16,6 +16,7 @@ from sparklog.client import unawaited_commits
 from sparklog.client.cluster import Cluster
 from sparklog.client.commit_append import commit_append
 from sparklog.client.unawaited_commits import UnawaitedCommits
+from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability
 from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import (
@@ -84,21 +85,20 @@ def test_records_with_acks_1_below_min_isr_are_there_and_visible_later(cluster: 
 
 # M: P-03
 def test_acks_0_waits_for_nothing_and_hears_of_no_error(
-    cluster: Cluster, calls: StoreCalls, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, calls: StoreCalls, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for value in "345":
         assert cluster.append("t", pa.table({"value": [value]}), acks=0).ranges == ()
     write(cluster, "6")
     assert values(cluster) == ["0", "1", "2", "3", "4", "5", "6"], "in the order of the calls"
     topic_id = cluster.describe("t").topic_id
-    plan_of = cluster._upload
 
     def deleted_meanwhile(*given: object) -> object:
-        planned = plan_of(*given)  # type: ignore[arg-type]
+        planned = upload_rows(*given)  # type: ignore[arg-type]
         cluster.delete_topic("t")
         return planned
 
-    cluster._upload = deleted_meanwhile  # type: ignore[assignment]
+    monkeypatch.setattr("sparklog.client.cluster.upload_rows", deleted_meanwhile)
     cluster.append("t", pa.table({"value": ["7"]}), acks=0)
     cluster.close()
     assert (

@@ -8,7 +8,7 @@ import pytest
 from sparklog.chain import group
 from sparklog.chain.command_body import encode_body
 from sparklog.chain.follower import Follower
-from sparklog.client import cluster as cluster_module
+from sparklog.client import upload_rows as upload_module
 from sparklog.client.cluster import Cluster
 from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import (
@@ -167,7 +167,7 @@ def test_a_write_waits_for_a_store_to_upload_to(
         come_back(cluster, "a")
         yield 2
 
-    monkeypatch.setattr(cluster_module, "tries", until_it_is_back)
+    monkeypatch.setattr(upload_module, "tries", until_it_is_back)
     write(cluster, "3")
     assert values(cluster) == ["0", "1", "2", "3"]
 
@@ -199,7 +199,7 @@ def test_the_time_of_a_write_counts_once(cluster: Cluster, calls: StoreCalls, mo
         come_back(cluster, "a")
         yield 2
 
-    monkeypatch.setattr(cluster_module, "tries", until_it_is_back)
+    monkeypatch.setattr(upload_module, "tries", until_it_is_back)
     clock = tick(cluster)
     with pytest.raises(NotEnoughReplicas, match="times in 1 minute"):
         cluster.append("t", pa.table({"value": ["3"]}), timeout_ms=60_000)

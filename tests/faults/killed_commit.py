@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import sparklog
 from sparklog.chain import group, snapshot_writer
-from sparklog.client import cluster as cluster_module
+from sparklog.client import upload_rows as upload_module
 from sparklog.core.types import CommandId
 from tests.faults.deadly_calls import every_call, import_clients, kill_at
 from tests.faults.killed_runs import serve
@@ -30,7 +30,7 @@ def rows(value: str) -> pa.Table:
 
 def run(note: Callable[[], object], moment: str, step: int, inline: int, url: str) -> int:
     os.fsync = lambda fd: None
-    setattr(cluster_module, "new_command_id", lambda: COMMAND_ID)  # noqa: B010
+    setattr(upload_module, "new_command_id", lambda: COMMAND_ID)  # noqa: B010
     snapshot_writer.SNAPSHOT_EVERY = 1
     setattr(group, "SLICES_INLINE", inline)  # noqa: B010
     with sparklog.connect(url) as cluster:

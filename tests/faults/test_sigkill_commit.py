@@ -12,7 +12,7 @@ from _pytest.mark import ParameterSet
 import sparklog
 from sparklog.chain import group, snapshot_writer
 from sparklog.chain.command_body import SLICES_INLINE
-from sparklog.client import cluster as cluster_module
+from sparklog.client import upload_rows as upload_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.invariants import check
@@ -48,7 +48,7 @@ def died(
         return killed, told_landed == 1
     told: list[bool] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cluster_module, "new_command_id", lambda: COMMAND_ID)
+        patch.setattr(upload_module, "new_command_id", lambda: COMMAND_ID)
         patch.setattr(snapshot_writer, "SNAPSHOT_EVERY", 1)
         patch.setattr(group, "SLICES_INLINE", inline)
         with dying_at(url, every_call(url), moment, step) as death, sparklog.connect(url) as cluster:

@@ -86,7 +86,7 @@ GUARDS: Final = (
     Guard(
         "append-secrets",
         "An append has the secrets that its program gave.",
-        "sparklog/client/cluster.py",
+        "sparklog/client/upload_rows.py",
         ", stores=stores)",
         ")",
         ("tests/client/test_cluster.py::test_an_append_opens_stores_with_the_secrets_that_its_program_gave",),

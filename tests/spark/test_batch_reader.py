@@ -17,9 +17,7 @@ from pyspark.sql.datasource import InputPartition
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import InconsistentClusterId
-from sparklog.core.types import Offset, PartitionIndex
 from sparklog.options.typed import parse_read_options
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.schema import RECORDS_SCHEMA, records_schema
@@ -181,10 +179,9 @@ def test_empty_range_and_empty_topic_give_no_rows(cluster: Cluster, read: Read) 
     assert read("t", columns="offset").count() == 0
 
 
-def test_offsets_outside_the_log_fail_or_are_cut(cluster: Cluster, read: Read) -> None:  # M: S-10
+def test_offsets_outside_the_log_fail_or_are_cut(cluster: Cluster, read: Read) -> None:  # M: S-10 R-05
     numbered(cluster, partitions=1)
-    topic_id = cluster.describe("t").topic_id
-    cluster.submit(MoveLogStart(topic_id, PartitionIndex(0), Offset(4)))  # type: ignore[arg-type]
+    cluster.delete_records("t", {0: 4})
     asked = {"startingOffsets": '{"t":{"0":2}}', "endingOffsets": '{"t":{"0":12}}'}
     with pytest.raises(
         PySparkException, match=r"OFFSET_OUT_OF_RANGE: t-0: wanted offsets \[2, 12\).* the readable range is \[4, 10\)"
@@ -200,12 +197,14 @@ def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: C
     numbered(cluster, partitions=1)
     strict, lenient = read("t"), read("t", failOnDataLoss="false")
     assert (strict.count(), lenient.count()) == (10, 10)
-    cluster.submit(MoveLogStart(cluster.describe("t").topic_id, PartitionIndex(0), Offset(5)))  # type: ignore[arg-type]
+    cluster.delete_records("t", {0: 5})
     with cluster.connection.follower.current() as state:
         store = cluster.connection.stores(state).get(next(iter(state.stores)))
         oldest = min(store.list_keys("append/"), key=lambda each: each.key.rsplit("/", 1)[1])
         store.delete(oldest.key.removesuffix(".index"))
-    with pytest.raises(PySparkException, match=r"DATA_LOSS: t-0: records \[0, 5\) were removed by retention"):
+    with pytest.raises(
+        PySparkException, match=r"DATA_LOSS: t-0: records \[0, 5\) were removed by retention or delete-records"
+    ):
         strict.collect()
     assert values(lenient) == [f"0-{i}" for i in range(5, 10)]
 

@@ -6,7 +6,7 @@ from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swa
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.append import check_holder, existing_partition, placed, where
 from sparklog.core.decide.changes import delay_begins_ms, held_end
-from sparklog.core.errors import InvalidInput, OffsetOutOfRange, SwapRefused
+from sparklog.core.errors import InvalidInput, OffsetOutOfRange, PolicyViolation, SwapRefused
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import change_from
 from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
@@ -119,10 +119,19 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
         raise InvalidInput(f"rewritten slices cover [{command.start}, {command.end}), found that they end at {before}")
 
 
-def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[Record, ...]:
-    """Raise the log start, at most to HW. Does nothing if it is already there."""
+def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[LogStartMoved, ...]:
+    """Raise the log start, at most to HW. Does nothing if it is already there.
+
+    Any offset will do (R-05): a slice that it cuts stays whole until the log start has passed its end.
+    """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
+    config = state.topic_config(state.topics[command.topic_id])
+    if not config.delete:
+        raise PolicyViolation(
+            f"records of {where(state, key)} can't be deleted by offset: cleanup.policy of the topic is compact, "
+            "wanted one with delete in it"
+        )
     if command.to > partition.high_watermark:
         raise OffsetOutOfRange(
             f"the log start of {where(state, key)} can rise to its high watermark {partition.high_watermark}, "
@@ -130,7 +139,6 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
         )
     if command.to <= partition.log_start:
         return ()
-    delay_ms = state.topic_config(state.topics[command.topic_id]).file_delete_delay_ms
     before = partition.replication
     plain = move_log_start(before, command.to)
     after = move_log_start(before, command.to, max(command.to, held_end(state, key, command.to)))
@@ -139,7 +147,7 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
             command.topic_id,
             command.partition,
             command.to,
-            delay_begins_ms(state, at) + delay_ms,
+            delay_begins_ms(state, at) + config.file_delete_delay_ms,
             change_from(plain, after, key),
         ),
     )

@@ -9,13 +9,22 @@ import msgspec
 import pytest
 
 from sparklog.core import copy_on_write
-from sparklog.core.commands import ConfirmDeleted, DeleteTopic, MoveLogStart, RaiseFloor, RewrittenSlice, Swap
+from sparklog.core.commands import (
+    AlterTopic,
+    ConfirmDeleted,
+    DeleteTopic,
+    MoveLogStart,
+    RaiseFloor,
+    RewrittenSlice,
+    Swap,
+)
 from sparklog.core.decide import maintenance
 from sparklog.core.errors import (
     InvalidInput,
     NotEnoughReplicas,
     NotLeaderOrFollower,
     OffsetOutOfRange,
+    PolicyViolation,
     SparklogError,
     StaleBrokerEpoch,
     SwapRefused,
@@ -293,6 +302,16 @@ def test_the_log_start_rises_up_to_the_high_watermark_and_never_falls(log: Decid
     assert log.decide(move_to(25)).records == log.decide(move_to(24)).records == ()
     log.submit(move_to(50))
     assert (log.bounds(), log.partition().size_bytes, {each.number for each in log.state.retired}) == ([], 0, {0, 1, 2})
+
+
+# M: R-05
+def test_records_of_a_topic_that_is_only_compacted_are_not_deleted_by_offset(log: DecidedLog) -> None:
+    log.submit(AlterTopic(TOPIC, {"cleanup.policy": "compact"}))
+    for offset in (0, 25, 51):  # refused as such, wherever the offset is
+        with pytest.raises(PolicyViolation, match="records of orders-0 can't be deleted by offset"):
+            log.decide(move_to(offset))
+    log.submit(AlterTopic(TOPIC, {"cleanup.policy": "compact,delete"}))
+    assert len(log.decide(move_to(25)).records) == 1
 
 
 def test_the_log_start_of_no_partition_is_refused(log: DecidedLog) -> None:

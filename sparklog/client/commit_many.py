@@ -1,0 +1,30 @@
+"""Commit many commands beside each other: those that wait at the same time share an entry of the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sparklog.core.errors import SparklogError
+from sparklog.core.records import CommandResult
+
+T = TypeVar("T")
+COMMITS_AT_ONCE = 16  # threads that commit
+
+
+def commit_many(
+    commit: Callable[[T], CommandResult], items: Sequence[T], at_once: int = COMMITS_AT_ONCE
+) -> list[CommandResult | SparklogError]:
+    """The result of `commit` for each item, in order. Errors are returned as values, so one stops no other."""
+
+    def result_of(item: T) -> CommandResult | SparklogError:
+        try:
+            return commit(item)
+        except SparklogError as error:
+            return error
+
+    if len(items) < 2:
+        return [result_of(item) for item in items]
+    with ThreadPoolExecutor(min(at_once, len(items))) as pool:
+        return list(pool.map(result_of, items))

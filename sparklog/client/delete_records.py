@@ -1,0 +1,65 @@
+"""Delete the records of partitions below given offsets (R-05, Kafka's DeleteRecords): plan, then commit.
+
+Everything is checked before anything is sent, so a call with a bad offset changes nothing. Then each partition is a
+command of its own, as in Kafka. Each raises a log start or leaves it, so whatever fails may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sparklog.client.commit_many import commit_many
+from sparklog.client.connection import Connection
+from sparklog.core.errors import Landed, SparklogError
+from sparklog.core.readable import counted
+from sparklog.core.record_deletion import RecordDeletion, plan_record_deletion
+from sparklog.core.types import Offset
+from sparklog.host.clock import now_ms
+
+HIGH_WATERMARK = -1  # as people and Kafka's tools write it
+
+
+def plan_deletions(connection: Connection, topic: str, offsets: Mapping[int, int]) -> list[RecordDeletion]:
+    """What would become of each partition; -1 stands for the high watermark as it is now. Changes nothing.
+
+    Raises as `plan_record_deletion`.
+    """
+    chosen = {number: None if offset == HIGH_WATERMARK else offset for number, offset in offsets.items()}
+    with connection.follower.current() as state:
+        return plan_record_deletion(state, topic, chosen, now_ms())
+
+
+def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) -> list[Offset | SparklogError]:
+    """Do what was planned. Returns the log start of each partition after that, or why it is not known to have risen."""
+    committer = connection.committer
+    commands = [deletion.command for deletion in planned]
+    results = commit_many(lambda command: committer.submit(committer.begin(command)), commands)
+    with connection.follower.current() as state:
+        outcomes: list[Offset | SparklogError] = []
+        for command, result in zip(commands, results, strict=True):
+            partition = state.partition(command.topic_id, command.partition)
+            if isinstance(result, SparklogError):
+                outcomes.append(result)
+            else:  # a topic that was deleted since has no log start any more
+                outcomes.append(command.to if partition is None else partition.log_start)
+        return outcomes
+
+
+def all_done(planned: Sequence[RecordDeletion], outcomes: Sequence[Offset | SparklogError]) -> dict[int, int]:
+    """The new log start of each partition.
+
+    If some failed, raises the first error, with how many others are done; its `landed` is unknown if any is.
+    """
+    done: dict[int, int] = {
+        deletion.command.partition: outcome
+        for deletion, outcome in zip(planned, outcomes, strict=True)
+        if not isinstance(outcome, SparklogError)
+    }
+    for deletion, outcome in zip(planned, outcomes, strict=True):
+        if isinstance(outcome, SparklogError):
+            raise type(outcome)(
+                f"{deletion.place}: {outcome.message}; {len(done)} of {counted(len(planned), 'partition')} done; the "
+                "same call may be made again",
+                landed=Landed.UNKNOWN if done else outcome.landed,
+            ) from outcome
+    return done
