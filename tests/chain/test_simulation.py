@@ -41,7 +41,7 @@ Lies = Callable[[Request, object], object]
 def start(monkeypatch: Patch) -> Iterator[Start]:
     """A chain of small blocks, with one snapshot kept and no threads."""
     monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", BLOCK)
-    monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", 6)
+    monkeypatch.setattr(catch_up, "ROUND_ENTRIES", 3)
     monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
     monkeypatch.setattr(old_snapshots, "KEPT", 1)
     monkeypatch.setattr(snapshot, "ThreadPoolExecutor", Inline)
