@@ -127,15 +127,6 @@ def delete_blocks(store: ObjectStore, old: OldBlocks, check: Callable[[], None] 
                 yield change
 
 
-def deleted_up_to(store: ObjectStore, n: int) -> int | None:
-    """The first entry after the block of entry `n` if that block is marked as deleted, else None."""
-    try:
-        store.get(void_key(entry_block(n)))
-    except KeyNotFound:
-        return None
-    return block_entries(entry_block(n)).stop
-
-
 def _is_entry(stored: StoredKey) -> bool:
     try:
         parse_entry_key(stored.key)

@@ -128,4 +128,8 @@ def _failed(row: PartitionResult, error: SparklogError) -> PartitionResult:
 
 def _due(rows: list[PartitionResult]) -> list[PartitionResult]:
     """The rows with any work, or with a failure."""
-    return [row for row in rows if row.planned.objects or row.done.objects or row.outcome is Outcome.FAILED]
+    return [
+        msgspec.structs.replace(row, is_metadata=True)
+        for row in rows
+        if row.planned.objects or row.done.objects or row.outcome is Outcome.FAILED
+    ]

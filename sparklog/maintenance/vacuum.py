@@ -46,7 +46,7 @@ class VacuumJob:
     """See `frame.Job`."""
 
     name = "vacuum"
-    unit = "orphans"
+    unit = "objects"
     notes = ()
 
     def __init__(self) -> None:
