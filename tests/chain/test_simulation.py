@@ -10,10 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.chain import catch_up, group, old_snapshots, snapshot
+from sparklog.chain import catch_up, group, old_entries, old_snapshots, snapshot
 from sparklog.chain.claim import Claim
 from sparklog.chain.group import Ticket
 from sparklog.chain.head import Draft, Head
+from sparklog.chain.old_entries import OldBlocks, OldEntries, PutMark
+from sparklog.chain.old_snapshots import Found, oldest_kept
+from sparklog.chain.read_entries import ReadEntries
 from sparklog.chain.requests import Get, GetMany, Now, Reply, Request
 from sparklog.core.commands import CreateTopic, Submission
 from sparklog.core.decide import command as decide_module
@@ -24,14 +27,16 @@ from sparklog.core.result_table import ResultTable
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.storage import keys
+from sparklog.storage.keys import parse_snapshot_key
+from sparklog.storage.object_store import ObjectStore
 from tests.chain.simulated_keeper import BLOCK
 from tests.chain.simulated_promises import check
 from tests.chain.simulation import World, new_chain
 from tests.faults.inline_pool import Inline
 
-SEEDS = 20_000
+SEEDS = 8_000
 PARTS = 8  # tests that share the seeds, so that workers can run them in parallel
-EVENTS = 50
+EVENTS = 120
 Patch = pytest.MonkeyPatch
 Start = tuple[dict[str, bytes], Head]
 Lies = Callable[[Request, object], object]
@@ -70,7 +75,7 @@ def test_any_interleaving_of_any_faults_tells_the_truth(start: Start, first: int
     for seed in range(first, first + SEEDS // PARTS):
         world = simulated(seed, start, other=others if seed % 4 == 0 else None)
         told.update(type(each.told).__name__ for each in world.attempts)
-        deleted += world.deleted_blocks
+        deleted += len(world.deleted_blocks)
         snapshots += world.keeper.snapshot_n >= 0
         old += world.old_deleted
     assert set(told) >= {"CommandResult", "WriteExpired", "RequestTimedOut", "StoreUnavailable"}
@@ -150,10 +155,60 @@ def no_hash_link(patch: Patch) -> None:
     patch.setattr(Draft, "follows", lambda draft, entry: True)
 
 
+def marks_after_the_entries(patch: Patch) -> None:
+    real = old_entries.deletion
+
+    def careless(store: ObjectStore, old: OldBlocks) -> Iterator[PutMark | OldEntries]:
+        mark: list[PutMark] = []
+        for change in real(store, old):
+            if isinstance(change, PutMark):
+                yield from mark
+                mark = [change]
+            else:
+                yield change
+        yield from mark
+
+    patch.setattr(old_entries, "deletion", careless)
+
+
+def blocks_above_floor(patch: Patch) -> None:
+    real = old_entries.decide_blocks
+
+    def without_floor(found: Found) -> OldBlocks:
+        risen = [msgspec.structs.replace(each, floor=parse_snapshot_key(each.stored.key)) for each in found.snapshots]
+        return real(msgspec.structs.replace(found, snapshots=tuple(risen)))
+
+    patch.setattr(old_entries, "decide_blocks", without_floor)
+
+
+def blocks_that_no_snapshot_covers(patch: Patch) -> None:
+    real = old_entries.decide_blocks
+
+    def by_floor_alone(found: Found) -> OldBlocks:
+        oldest = oldest_kept(found)
+        floor = max((each.floor or 0 for each in found.snapshots), default=0)
+        return real(found) if oldest is None else OldBlocks(keys.entry_block(floor + 2), oldest.stored.key)
+
+    patch.setattr(old_entries, "decide_blocks", by_floor_alone)
+
+
+def no_mark_for_results(patch: Patch) -> None:
+    real = ReadEntries.reply
+
+    def careless(machine: ReadEntries, reply: Reply) -> Any:
+        return real(machine, reply if machine._bodies is None else [None] * len(reply))  # type: ignore[arg-type]
+
+    patch.setattr(ReadEntries, "reply", careless)
+
+
 # Guard -> a seed that needs it. If the simulation changes, look for others with `breaks`.
 SEEDS_OF_GUARDS: dict[str, tuple[Callable[[Patch], None] | Lies, int]] = {
     "the mark after a win": (no_mark_for_a_claim, 2938),
     "the mark in front of a reader": (no_mark_for_a_reader, 22),
+    "the mark before the entries go": (marks_after_the_entries, 0),
+    "FLOOR before a block goes": (blocks_above_floor, 0),
+    "a snapshot over a block that goes": (blocks_that_no_snapshot_covers, 0),
+    "the mark behind a result": (no_mark_for_results, 0),
     "the read-back": (take_every_existing_key_for_ones_own, 0),
     "doubt of a put without an answer": (take_an_unknown_put_for_a_failed_one, 170),
     "doubt of what an interrupted caller sent": (forget_what_was_sent_when_a_caller_is_interrupted, 140),
