@@ -159,14 +159,13 @@ def marks_after_the_entries(patch: Patch) -> None:
     real = old_entries.deletion
 
     def careless(store: ObjectStore, old: OldBlocks) -> Iterator[PutMark | OldEntries]:
-        mark: list[PutMark] = []
+        marks: list[PutMark] = []
         for change in real(store, old):
             if isinstance(change, PutMark):
-                yield from mark
-                mark = [change]
+                marks.append(change)
             else:
                 yield change
-        yield from mark
+        yield from marks
 
     patch.setattr(old_entries, "deletion", careless)
 
@@ -196,7 +195,8 @@ def no_mark_for_results(patch: Patch) -> None:
     real = ReadEntries.reply
 
     def careless(machine: ReadEntries, reply: Reply) -> Any:
-        return real(machine, reply if machine._bodies is None else [None] * len(reply))  # type: ignore[arg-type]
+        marks = machine._bodies is not None and isinstance(reply, list)
+        return real(machine, [None] * len(reply) if marks else reply)  # type: ignore[arg-type]
 
     patch.setattr(ReadEntries, "reply", careless)
 
