@@ -25,10 +25,11 @@ from sparklog.core.commands import Append
 from sparklog.core.errors import ChainDamaged, InconsistentClusterId, KeyNotFound, SparklogError
 from sparklog.core.records import AppendedByReference, AppliedCommand
 from sparklog.core.types import CommandId
-from sparklog.storage.keys import ENTRIES_PER_BLOCK, command_key, entry_block, entry_key, void_key
+from sparklog.storage.keys import command_key, entry_block, entry_key, void_key
 
 READ_WIDTH = 32  # entries asked for at once while there is a backlog
-ROUND_BYTES = 64 << 20  # a round of a backlog ends when its entries are this large together
+ROUND_ENTRIES = 2_048  # a round of a backlog ends after so many entries,
+ROUND_BYTES = 64 << 20  # or when they are this large together
 
 
 class Phase(StrEnum):
@@ -127,7 +128,7 @@ class CatchUp:
             if body is None:
                 return self._look(at_end=True)
             self._bodies.append(body)
-        if len(self._bodies) >= ENTRIES_PER_BLOCK // 2 or sum(map(len, self._bodies)) >= ROUND_BYTES:
+        if len(self._bodies) >= ROUND_ENTRIES or sum(map(len, self._bodies)) >= ROUND_BYTES:
             return self._look(at_end=False)
         return self._read()
 

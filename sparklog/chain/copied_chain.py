@@ -14,6 +14,7 @@ from sparklog.core.errors import ChainDamaged, Conflict, KeyNotFound
 from sparklog.storage.keys import (
     LOG,
     SNAPSHOTS,
+    VOID,
     entry_block,
     entry_block_prefix,
     entry_key,
@@ -39,6 +40,8 @@ class CopiedChain(CopyPlace):
     def get(self, key: str) -> memoryview:
         if key.startswith(LOG):
             return self._entry(key)
+        if key.startswith(VOID):
+            return self._mark(key)
         return self._first(key, lambda place: place.get(key))
 
     def size(self, key: str) -> int:
@@ -64,6 +67,13 @@ class CopiedChain(CopyPlace):
             except ChainDamaged as error:
                 damaged = error
         raise damaged or KeyNotFound(f"no copy of {key} at {self.url}")
+
+    def _mark(self, key: str) -> memoryview:
+        """A block is gone here only if it is gone from every store: one that still has it is enough."""
+        *others, last = self._places
+        for place in others:
+            place.get(key)
+        return last.get(key)
 
     def _first(self, key: str, read: Callable[[CopyPlace], T]) -> T:
         for place in self._places:

@@ -47,6 +47,9 @@ class CopyPlace:
     def delete(self, key: str) -> None:
         self.store.delete(self._key(key))
 
+    def delete_many(self, keys: Sequence[str]) -> None:
+        self.store.delete_many([self._key(key) for key in keys])
+
     def free_bytes(self) -> int | None:
         return self.store.free_bytes()
 

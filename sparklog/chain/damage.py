@@ -1,7 +1,7 @@
 """The errors of a damaged metadata chain: which object is damaged, what was wanted and found, and what to do.
 
-No job deletes entries, and the bodies that they name are deleted only when three snapshots cover them. A snapshot can
-be rebuilt as long as one of these three can be read, or all bodies still exist. An entry cannot be rebuilt.
+Entries, and the bodies that they name, are deleted only when three snapshots cover them. A snapshot can be rebuilt as
+long as one of these three can be read, or all entries and bodies still exist. An entry cannot be rebuilt.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from sparklog.chain.entry import Entry, hash_of
 from sparklog.chain.head import Head
 from sparklog.chain.read_entries import ReadEntries, results_in
 from sparklog.chain.requests import Copy, Get, GetMany, LoadSnapshot, Pause, Put, Reply, Request
+from sparklog.chain.stored_entries import deleted_blocks
 from sparklog.core.errors import ClusterNotFound, KeyNotFound, SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.core.result_table import AppliedBy
@@ -143,10 +144,15 @@ class Follower:
         if head.n < 0:
             return False
         try:
-            return hash_of(self.store.get(entry_key(head.n))) == head.entry_hash
+            if hash_of(self.store.get(entry_key(head.n))) == head.entry_hash:
+                return True
         except KeyNotFound:
-            newest = snapshot.newest(self.store)
-            return newest is not None and newest.chain_id == head.state.chain_id and newest.n >= head.n
+            pass
+        else:
+            if not deleted_blocks(self.store, [head.n]):  # there, a stalled writer may have put another entry
+                return False
+        newest = snapshot.newest(self.store)
+        return newest is not None and newest.chain_id == head.state.chain_id and newest.n >= head.n
 
     def perform(self, request: Request) -> Reply:
         """Perform a request of one of the chain's machines. An error of the store is a reply."""

@@ -83,17 +83,22 @@ def _found(store: ObjectStore, stored: StoredKey) -> FoundSnapshot:
     return FoundSnapshot(stored, frozenset(map(chunk_key, snapshot.known_chunks(manifest))), manifest.floor)
 
 
+def oldest_kept(found: Found) -> FoundSnapshot | None:
+    """The oldest of the KEPT newest whole snapshots: it stays, and so do all newer ones. None while there are fewer."""
+    existing = {chunk.key for chunk in found.chunks}
+    whole = [each for each in found.snapshots if each.chunks is not None and each.chunks <= existing]
+    return whole[KEPT - 1] if len(whole) >= KEPT else None
+
+
 def decide_old(found: Found) -> Old:
     """What may be deleted: nothing while there are fewer than KEPT whole snapshots.
 
     The body of a command may go once FLOOR has passed it in the oldest snapshot kept. Then no entry after that snapshot
     names it, so nobody who opens the chain reads it; and FLOOR refuses any new entry that would name it.
     """
-    existing = {chunk.key for chunk in found.chunks}
-    whole = [each for each in found.snapshots if each.chunks is not None and each.chunks <= existing]
-    if len(whole) < KEPT:
+    oldest = oldest_kept(found)
+    if oldest is None:
         return Old()
-    oldest = whole[KEPT - 1]
     kept = [each for each in found.snapshots if each.stored.key <= oldest.stored.key]
     manifests = tuple(each.stored for each in found.snapshots if each.stored.key > oldest.stored.key)
     bodies = tuple(each for each in found.bodies if _is_below(each.key, oldest.floor or EntryNumber(0)))

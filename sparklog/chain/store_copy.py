@@ -57,11 +57,22 @@ class StoreCopy:
         self.whole_to = n
 
     def copy_snapshot(self, n: int) -> None:
-        """Copy the snapshot of entry `n`: then a restore needs no older copies."""
+        """Copy the snapshot of entry `n`: then a restore needs no older copies.
+
+        Chunks are looked for again after the manifest is there. Before that, vacuum may take them for old ones.
+        """
         manifest = snapshot.read_manifest(self._source, snapshot_key(n))
+        self._put_chunks(manifest)
+        put(self._place, snapshot_key(n), bytes(self._source.get(snapshot_key(n))))
+        try:
+            self._put_chunks(manifest)
+        except KeyNotFound:  # the snapshot is old by now, and gone from its source
+            self._place.delete(snapshot_key(n))
+            raise
+
+    def _put_chunks(self, manifest: snapshot.Manifest) -> None:
         for key in snapshot.missing_chunks(self._place, manifest):
             put(self._place, key, bytes(self._source.get(key)))
-        put(self._place, snapshot_key(n), bytes(self._source.get(snapshot_key(n))))
 
     def _catch_up(self, copy: Copy) -> None:
         """Copy what the store lacks before the entry: the entries, if they are few, else a snapshot."""

@@ -1,14 +1,18 @@
-"""Entries as they are in the store, for inspecting the chain. No state is built from them."""
+"""Entries as they are in the store, for inspecting the chain. No state is built from them.
+
+A stalled writer may put an entry into a block that was deleted. So entries count only if the mark of their block is
+absent after they were read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.core.errors import KeyNotFound
-from sparklog.storage.keys import entry_key
+from sparklog.storage.keys import entry_block, entry_key, void_key
 from sparklog.storage.object_store import ObjectStore
 
 READ_WIDTH: Final = 16
@@ -22,7 +26,10 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
-    """Entry `n`, or None if its slot is empty: it was deleted as old. Raises ChainDamaged, UnsupportedVersion."""
+    """Entry `n`, or None if its slot is empty: it was deleted as old. Raises ChainDamaged, UnsupportedVersion.
+
+    The mark of its block is not looked for: see `deleted_blocks`.
+    """
     try:
         body = store.get(entry_key(n))
     except KeyNotFound:
@@ -33,6 +40,19 @@ def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
 def stored_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredEntry]:
     """Entries [first, end) that are still there, in order; READ_WIDTH are read in parallel. Raises ChainDamaged."""
     with ThreadPoolExecutor(READ_WIDTH) as pool:
-        for stored in pool.map(lambda n: stored_entry(store, n), range(first, end)):
-            if stored is not None:
-                yield stored
+        found = [stored for stored in pool.map(lambda n: stored_entry(store, n), range(first, end)) if stored]
+    deleted = deleted_blocks(store, (stored.entry.n for stored in found))
+    yield from (stored for stored in found if entry_block(stored.entry.n) not in deleted)
+
+
+def deleted_blocks(store: ObjectStore, entries: Iterable[int]) -> frozenset[int]:
+    """Those blocks of these entries that are marked as deleted. To be asked after reading: see above."""
+    return frozenset(block for block in {entry_block(n) for n in entries} if _is_marked(store, block))
+
+
+def _is_marked(store: ObjectStore, block: int) -> bool:
+    try:
+        store.get(void_key(block))
+    except KeyNotFound:
+        return False
+    return True

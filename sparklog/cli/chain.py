@@ -13,6 +13,7 @@ from sparklog.cli.output import (
     ending,
     print_json,
     print_values,
+    print_warning,
     show_document,
     table,
 )
@@ -54,6 +55,10 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
                     for shown in read.entries
                 ]
             )
+        )
+    if read.deleted_before is not None:
+        print_warning(
+            f"older entries were deleted, up to {read.deleted_before - 1}: FLOOR and snapshots have passed them"
         )
     if read.damaged:
         raise read.damaged[0]

@@ -240,11 +240,13 @@ def _orphans(state: ClusterState) -> dict[str, int] | None:
     if last is None:
         return None
     report = msgspec.json.decode(last.report)
+    none = {"objects": 0, "bytes": 0}
+    metadata, deleted = report.get("metadata", none), report.get("metadata_done", none)  # which are no orphans
     return {
         "at_ms": last.ended_ms,
-        "found": report["planned"]["objects"],
-        "found_bytes": report["planned"]["bytes"],
-        "deleted": report["done"]["objects"],
+        "found": report["planned"]["objects"] - metadata["objects"],
+        "found_bytes": report["planned"]["bytes"] - metadata["bytes"],
+        "deleted": report["done"]["objects"] - deleted["objects"],
     }
 
 

@@ -8,10 +8,11 @@ from functools import partial
 
 from sparklog.chain.entry import Entry
 from sparklog.chain.ignored_entries import ignored_entries
-from sparklog.chain.stored_entries import stored_entry
+from sparklog.chain.stored_entries import deleted_blocks, stored_entry
 from sparklog.core.errors import ChainDamaged
 from sparklog.core.record_summary import summary
 from sparklog.core.state import ClusterState
+from sparklog.storage.keys import block_entries, entry_block
 from sparklog.storage.object_store import ObjectStore
 
 
@@ -46,10 +47,14 @@ class TailEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChainTail:
-    """Entries in ascending order, and those that can't be read: a snapshot covers them."""
+    """Entries in ascending order, and those that can't be read: a snapshot covers them.
+
+    `deleted_before`: of the entries that were asked for, those before this one were deleted as old; None if none was.
+    """
 
     entries: list[TailEntry]
     damaged: list[ChainDamaged]
+    deleted_before: int | None = None
 
 
 def chain_tail(
@@ -62,7 +67,8 @@ def chain_tail(
     names: dict[int, str] = {topic.topic_id: topic.name for topic in state.topics.values()}
     entries: list[Entry] = []
     damaged: list[ChainDamaged] = []
-    for n in range(max(0, state.n - num + 1), state.n + 1):
+    numbers = range(max(0, state.n - num + 1), state.n + 1)
+    for n in numbers:
         try:
             entry = _entry(store, known or {}, n)
         except ChainDamaged as error:  # a snapshot covers the entry: the state was built without it
@@ -70,8 +76,13 @@ def chain_tail(
         else:
             if entry is not None:
                 entries.append(entry)
+    deleted = deleted_blocks(store, (n for n in numbers if n not in (known or {})))
+    entries = [entry for entry in entries if entry_block(entry.n) not in deleted]
+    deleted_before = block_entries(max(deleted)).stop if deleted else None
     ignored = ignored_entries(entries, state.coordinator, partial(_readable, store)) if entries else frozenset()
-    return ChainTail([TailEntry(entry, _records(entry, names), entry.n in ignored) for entry in entries], damaged)
+    return ChainTail(
+        [TailEntry(entry, _records(entry, names), entry.n in ignored) for entry in entries], damaged, deleted_before
+    )
 
 
 def _entry(store: ObjectStore, known: Mapping[int, Entry], n: int) -> Entry | None:

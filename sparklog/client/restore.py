@@ -45,8 +45,8 @@ from sparklog.log.incarnation import read_incarnation
 from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import (
-    ENTRIES_PER_BLOCK,
     LOG,
+    block_entries,
     copies_prefix,
     entry_block,
     entry_key,
@@ -320,7 +320,7 @@ def _first_entry(state: ClusterState) -> int:
     It leaves out a whole block of numbers: the lost chain may have gone on a little, with entries that nobody was told
     of. So no number stands for two entries, and no upload that was begun on the lost chain is above FLOOR.
     """
-    return (entry_block(state.n) + 2) * ENTRIES_PER_BLOCK
+    return block_entries(entry_block(state.n) + 2).start
 
 
 def _not_there(store: Store, address: str, found: str) -> StoreUnavailable:

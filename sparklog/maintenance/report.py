@@ -56,6 +56,7 @@ class PartitionResult(msgspec.Struct, frozen=True):
     done: Work = Work()
     outcome: Outcome = Outcome.PLANNED
     messages: tuple[str, ...] = ()
+    is_metadata: bool = False  # vacuum: it is about the chain itself, not about objects with records
 
 
 class DeletionResult(msgspec.Struct, frozen=True):
@@ -99,6 +100,8 @@ class JobReport(msgspec.Struct, frozen=True):
             "dry_run": self.dry_run,
             "now_ms": self.now_ms,
             "planned": self.planned,
+            "metadata": total(row.planned for row in self.partitions if row.is_metadata),
+            "metadata_done": total(row.done for row in self.partitions if row.is_metadata),
             "done": self.done,
             "failed": self.failed,
             "partitions": len(self.partitions),

@@ -1,8 +1,8 @@
-"""The vacuum job: deletes orphans below FLOOR (F-09), and what the chain no longer needs beside its entries.
+"""The vacuum job: deletes orphans below FLOOR (F-09), and what the chain no longer needs of itself.
 
-    raise FLOOR -> list append/ and topics/ of each store in tasks, count orphans -> find old snapshots -> print
+    raise FLOOR -> list append/ and topics/ of each store in tasks, count orphans -> find old metadata -> print
     -> (--dry-run stops here) -> list the prefixes with orphans again, deleting each orphan by its name -> drop
-    abandoned uploads -> delete old snapshots with their chunks, and bodies of large commands (`chain/old_snapshots.py`)
+    abandoned uploads -> delete old snapshots and old blocks of entries, also of copies (`old_metadata.py`)
 
 An orphan's name says when its writer began (n0). Below FLOOR no command can name it any more, so neither a wrong clock
 nor a slow writer can lead to a wrong deletion.
@@ -16,16 +16,15 @@ from typing import Unpack
 
 import msgspec
 
-from sparklog.chain.old_snapshots import Old, decide_old, delete_old, find
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError
 from sparklog.core.named_uploads import NamedUploads
-from sparklog.core.readable import counted
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, TopicId
 from sparklog.log.orphans import OrphanSearch, OrphansFound, search_orphans, topic_folders
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
+from sparklog.maintenance.old_metadata import delete_old_metadata, plan_old_metadata
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
 from sparklog.storage.keys import APPENDS, TOPICS
 from sparklog.storage.object_store import ObjectStore
@@ -47,12 +46,13 @@ class VacuumJob:
     """See `frame.Job`."""
 
     name = "vacuum"
-    unit = "orphans"
+    unit = "objects"
     notes = ()
 
     def __init__(self) -> None:
         self._due: list[tuple[PartitionResult, OrphanSearch]] = []
         self._failed: list[PartitionResult] = []
+        self._old: list[PartitionResult] = []
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The orphans, by the prefix of their keys. Raises FLOOR first; with --dry-run only computes it."""
@@ -64,7 +64,8 @@ class VacuumJob:
                 self._failed.append(_failed(row, found))
             elif found.orphans:
                 self._due.append((row, search))
-        return [*(row for row, _ in self._due), *self._failed, *_planned_old(frame)]
+        self._old = plan_old_metadata(frame) if frame.topics is None else []
+        return [*(row for row, _ in self._due), *self._failed, *self._old]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Delete the orphans, and what is left of uploads that were never published."""
@@ -74,7 +75,8 @@ class VacuumJob:
             done = Work(found.deleted, 0, found.deleted_bytes, found.deleted + _listings(found))
             done_row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
             rows.append(_failed(done_row, found) if found.failed else done_row)
-        return [*rows, *_remove_abandoned(frame), *_delete_old(frame)]
+        rows += _remove_abandoned(frame)
+        return rows if frame.topics is not None else [*rows, *delete_old_metadata(frame, self._old)]
 
 
 class _VacuumOrder(msgspec.Struct, frozen=True):
@@ -162,40 +164,6 @@ def _failed(row: PartitionResult, found: OrphansFound) -> PartitionResult:
 
 def _listings(found: OrphansFound) -> int:
     return 1 + found.keys // _KEYS_PER_LISTING
-
-
-def _planned_old(frame: JobFrame) -> list[PartitionResult]:
-    """What would go of old snapshots and large commands; nothing if only topics are asked for."""
-    if frame.topics is not None:
-        return []
-    row = _old_row(decide_old(find(frame.connection.follower.store)))
-    return [row] if row.planned.objects else []
-
-
-def _old_row(old: Old) -> PartitionResult:
-    text = f"{counted(len(old.manifests), 'snapshot')}, {counted(len(old.chunks), 'chunk')} and "
-    text += f"{counted(len(old.bodies), 'large command')} that nothing reads any more"
-    count = len(old.in_order())
-    planned = Work(count, 0, sum(block.size_bytes for block in old.in_order()), count)
-    return PartitionResult("metadata:old", None, None, text, planned)
-
-
-def _delete_old(frame: JobFrame) -> list[PartitionResult]:
-    """Look again, then delete: since the plan was made, a new snapshot may name what was old."""
-    if frame.topics is not None:
-        return []
-    store, row = frame.connection.follower.store, _old_row(Old())
-    try:
-        found = find(store)
-        old = decide_old(found)
-        row = _old_row(old)
-        deleted = delete_old(store, found, old)
-    except SparklogError as error:
-        return [msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=(str(error),))]
-    done = Work(deleted.objects, 0, deleted.size_bytes, deleted.objects)
-    outcome = Outcome.FAILED if deleted.failed else Outcome.DONE
-    row = msgspec.structs.replace(row, done=done, outcome=outcome, messages=deleted.errors)
-    return [row] if row.planned.objects else []
 
 
 def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:

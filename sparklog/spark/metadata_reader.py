@@ -21,14 +21,13 @@ from sparklog.chain.ignored_entries import ignored_entries
 from sparklog.chain.stored_entries import stored_entries, stored_entry
 from sparklog.client.connection import shared
 from sparklog.core.coordinators import Coordinator
-from sparklog.core.errors import KeyNotFound
 from sparklog.log.stores import StorePlaces, open_metadata
 from sparklog.options.typed import ReadOptions
 from sparklog.spark.metadata_tables import batch_of, entry_rows, metadata_schema, state_rows
 from sparklog.spark.metadata_writes import WritesToRead, plan_writes, rows_of_writes
 from sparklog.spark.schema import columns_of
 from sparklog.storage.config_file import settings_here
-from sparklog.storage.keys import ENTRIES_PER_BLOCK, void_key
+from sparklog.storage.keys import LOG, block_entries, entry_block, parse_entry_key
 from sparklog.storage.object_store import ObjectStore
 
 ROWS_PER_TASK: Final = 50_000
@@ -68,10 +67,10 @@ class MetadataReader(DataSourceReader):
             end, places, newest = state.n + 1, connection.places(state), state.coordinator
         store = connection.follower.store
         ranges = [
-            EntriesToRead(places, first, min(first + ENTRIES_PER_TASK, end), newest)
-            for block in range(0, end, ENTRIES_PER_BLOCK)
-            if not _is_void(store, block)
-            for first in range(block, min(block + ENTRIES_PER_BLOCK, end), ENTRIES_PER_TASK)
+            EntriesToRead(places, first, min(first + ENTRIES_PER_TASK, numbers.stop, end), newest)
+            for block in range(_oldest_block(store), entry_block(end - 1) + 1)
+            for numbers in [block_entries(block)]
+            for first in range(numbers.start, min(numbers.stop, end), ENTRIES_PER_TASK)
         ]
         return [InputPartition(msgspec.msgpack.encode(range_)) for range_ in ranges]
 
@@ -98,13 +97,10 @@ def _encoded(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _is_void(store: ObjectStore, first: int) -> bool:
-    """True if the block that begins at entry `first` is deleted or about to be."""
-    try:
-        store.get(void_key(first // ENTRIES_PER_BLOCK))
-    except KeyNotFound:
-        return False
-    return True
+def _oldest_block(store: ObjectStore) -> int:
+    """The block of the oldest entry that there is: those before it were deleted as old."""
+    first = store.first_key_after(LOG, LOG)
+    return 0 if first is None else entry_block(parse_entry_key(first))
 
 
 def _entries(wanted: EntriesToRead) -> pa.RecordBatch:

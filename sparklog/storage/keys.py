@@ -35,7 +35,7 @@ from sparklog.core.types import (
     UploadId,
 )
 
-ENTRIES_PER_BLOCK = 4096
+ENTRIES_PER_BLOCK = 4096  # read only in this file, so that tests can make blocks small by changing it here
 _META = "meta/"
 LOG = "meta/log/"
 SNAPSHOTS = "meta/snapshot/"
@@ -118,6 +118,11 @@ def is_key_part(name: str) -> bool:
 def entry_block(n: int) -> int:
     """The block that contains entry `n`."""
     return n // ENTRIES_PER_BLOCK
+
+
+def block_entries(block: int) -> range:
+    """The numbers of the entries that a block holds when it is complete."""
+    return range(block * ENTRIES_PER_BLOCK, (block + 1) * ENTRIES_PER_BLOCK)
 
 
 def entry_block_prefix(block: int) -> str:

@@ -120,6 +120,11 @@ class MemoryStore:
             if self._contents.objects.pop(key, None) is not None:
                 del self._contents.keys[bisect_left(self._contents.keys, key)]
 
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove objects by their exact keys. Absent keys are not an error."""
+        for key in [check_key(key) for key in keys]:
+            self.delete(key)
+
     def free_bytes(self) -> int | None:
         """None: the free memory is shared with the rest of the process."""
         return None

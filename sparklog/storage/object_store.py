@@ -109,6 +109,13 @@ class ObjectStore(Protocol):
         """Remove one object by its exact key. An absent key is not an error. Raises StoreUnavailable, StoreReadOnly."""
         ...
 
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove objects by their exact keys, with fewer requests or syncs than one `delete` each, where there are any.
+
+        Absent keys are not an error. Raises as `delete`; then some of the objects may be gone.
+        """
+        ...
+
     def free_bytes(self) -> int | None:
         """How many bytes can still be written, or None if the store does not say. Never raises."""
         ...

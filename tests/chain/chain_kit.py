@@ -46,7 +46,7 @@ TIMEOUT_MS = 10_000
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few entries, so that a test can delete one."""
     monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", SMALL_BLOCK)
-    monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", SMALL_BLOCK)
+    monkeypatch.setattr(catch_up, "ROUND_ENTRIES", SMALL_BLOCK // 2)
     monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
 
 

@@ -1,17 +1,17 @@
-"""The keeper of a simulated world: it reads, writes snapshots, and deletes old blocks and snapshots."""
+"""The keeper of a simulated world, which reads, writes snapshots and deletes old ones; and its deleter of blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from sparklog.chain import snapshot
+from sparklog.chain import old_entries, snapshot
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.head import Head
+from sparklog.chain.old_entries import PutMark
 from sparklog.chain.old_snapshots import decide_old, find
 from sparklog.chain.requests import Pause, Put, Request
 from sparklog.core.errors import KeyExists, SparklogError, StoreUnavailable
-from sparklog.storage.keys import entry_block, entry_key, void_key
 from tests.chain.simulated_store import URL
 
 if TYPE_CHECKING:
@@ -49,20 +49,8 @@ def _written_snapshot(world: World, head: Head) -> Generator[Request, object, bo
 
 
 def _deleted(world: World) -> Generator[Request, object, None]:
-    """Delete old blocks, and do what vacuum does: uploads below FLOOR that no state names go.
-
-    A block goes once the next block is complete and covered by a snapshot, and FLOOR has passed the block, so that
-    results can be read back. The mark is put first, then the entries are deleted.
-    """
+    """Do what vacuum does beside deleting entries: old snapshots go, and uploads below FLOOR that no state names."""
     keeper = world.keeper
-    while entry_block(min(keeper.snapshot_n - BLOCK, keeper.head.state.floor)) > world.deleted_blocks:
-        block = world.deleted_blocks
-        if not isinstance((yield Put(void_key(block), b"")), KeyExists | None):
-            return
-        world.deleted_blocks += 1
-        for n in range(block * BLOCK, (block + 1) * BLOCK):
-            world.store.bodies.pop(entry_key(n), None)
-            yield Pause(0)
     old = decide_old(find(world.store))  # type: ignore[arg-type]
     for each in old.in_order():
         world.store.bodies.pop(each.key, None)
@@ -72,3 +60,20 @@ def _deleted(world: World) -> Generator[Request, object, None]:
     for attempt in world.attempts:
         if attempt.uploaded_n0 < keeper.head.state.floor and attempt.upload_id not in named:
             world.vacuumed.add(attempt.upload_id)
+
+
+def deleting(world: World) -> Generator[Request, object, None]:
+    """Delete old blocks of entries as the real deleter says, one entry at a time."""
+    found = find(world.store)  # type: ignore[arg-type]
+    yield Pause(0)
+    for change in old_entries.deletion(world.store, old_entries.decide_blocks(found)):  # type: ignore[arg-type]
+        if isinstance(change, PutMark):
+            if not isinstance((yield Put(change.key, change.body)), KeyExists | None):
+                return
+            world.deleted_blocks.add(change.block)
+            world.note("mark", change.block)
+        else:
+            for stored in change.entries:
+                yield Pause(0)
+                world.note("deleted", stored.key)
+                world.store.bodies.pop(stored.key, None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.head import Head
 from sparklog.chain.requests import GetMany, Request
-from sparklog.core.errors import Landed, SparklogError
+from sparklog.core.errors import ChainDamaged, Landed, SparklogError
 from sparklog.core.invariants import check as check_invariants
 from sparklog.core.records import CommandResult
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition, UploadId
@@ -46,6 +46,7 @@ def check(world: World) -> None:
             starts[named.upload_id] = each.start
     for attempt in world.attempts:
         told = attempt.told
+        assert not isinstance(told, ChainDamaged), f"{attempt.upload_id}: {told}"
         if isinstance(told, CommandResult):
             start = told.ranges[0].start
             assert starts.get(attempt.upload_id) == start, f"{attempt.upload_id} was acknowledged at {start}"

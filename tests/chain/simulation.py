@@ -1,10 +1,10 @@
 """A seeded simulation of several processes at one chain, on the real state machines, in one thread.
 
-There are writers, readers, and a keeper that writes snapshots and deletes old blocks and snapshots. A request of a
-process is a call on its way: dice decide whether and when it reaches the store, when its reply comes back and what the
-reply says. A put whose sender has given up may land much later. Processes die, callers are interrupted, clocks jump.
-The same seed always gives the same run; `trace` says what happened. `check` in `simulated_promises.py` compares the
-answers that authors got with what is in the store.
+There are writers, readers, a keeper that writes snapshots and deletes old ones, and a deleter of old blocks, which may
+die anywhere and run again. A request of a process is a call on its way: dice decide whether and when it reaches the
+store, when its reply comes back and what the reply says. A put whose sender has given up may land much later. Processes
+die, callers are interrupted, clocks jump. The same seed always gives the same run; `trace` says what happened. `check`
+in `simulated_promises.py` compares the answers that authors got with what is in the store.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from sparklog.chain import snapshot
 from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.chunks import Chunk
 from sparklog.chain.group import Ticket
@@ -41,9 +42,9 @@ from sparklog.core.types import (
     StoreId,
     UploadId,
 )
-from sparklog.storage.keys import LOG, parse_entry_key
+from sparklog.storage.keys import LOG, block_entries, entry_block, entry_key, parse_entry_key, void_key
 from tests.chain.chain_kit import append
-from tests.chain.simulated_keeper import keeping
+from tests.chain.simulated_keeper import deleting, keeping
 from tests.chain.simulated_store import URL, SimulatedStore
 
 WRITERS = 3
@@ -124,11 +125,13 @@ class World:
         self.calls: list[Call] = []
         self.attempts: list[Attempt] = []
         self.vacuumed: set[UploadId] = set()
-        self.deleted_blocks = self.old_deleted = 0
+        self.deleted_blocks: set[int] = set()
+        self.old_deleted = 0
         self.drawn = 0
         self.writers = [self._writer(f"w{number}") for number in range(WRITERS)]
         self.readers = [Process(f"r{number}", self.start[1]) for number in range(READERS)]
         self.keeper = Process("k", self.start[1])
+        self.deleter = Process("d")
         self.asleep: Process | None = None
         self.wiped_at: int | None = None
 
@@ -158,7 +161,7 @@ class World:
 
     def _something_happens(self) -> None:
         at = self.dice.random()
-        if self.calls and at < 0.72:
+        if self.calls and at < 0.70:
             call = self.dice.choice(self.calls)
             if call.process is self.asleep:
                 return
@@ -166,19 +169,21 @@ class World:
                 self._reach(call)
             if call.answered and self.dice.random() < 0.7:
                 self._answer(call)
-        elif at < 0.86:
+        elif at < 0.84:
             self._somebody_writes()
-        elif at < 0.89:
+        elif at < 0.87:
             self._read(self.dice.choice(self.readers))
-        elif at < 0.93:
+        elif at < 0.91:
             self._keep()
         elif at < 0.94:
-            self._interrupt()
+            self._delete()
         elif at < 0.95:
+            self._interrupt()
+        elif at < 0.96:
             self._die(self.dice.randrange(WRITERS))
-        elif at < 0.97:
+        elif at < 0.975:
             self._sleep()
-        elif at < 0.975 and self.other is not None and self.wiped_at is None:
+        elif at < 0.98 and self.other is not None and self.wiped_at is None:
             self._wipe(self.other)
         elif self.store.late:
             self.note("late", *self.store.land())
@@ -257,8 +262,8 @@ class World:
         kind = self.dice.random()
         if open_ones and kind < 0.35:
             self._submit(self.dice.choice(open_ones), process)
-        elif kind < 0.40:
-            floor = EntryNumber(max(0, machine.head.n - self.dice.randrange(6)))
+        elif kind < 0.42:
+            floor = EntryNumber(max(0, machine.head.n - self.dice.choice((0, 0, 1, 5))))
             self._submit_floor(process, floor)
         else:
             n0 = EntryNumber(max(machine.head.n - self.dice.choice((0, 0, 3)), 0))  # uploaded then, begun now
@@ -337,10 +342,33 @@ class World:
         self.note(process.name, "read", process.head.n, _shown(step))
 
     def _keep(self) -> None:
-        """Start to read, write a snapshot and delete what is old, one after the other, unless that is under way."""
+        """Start to read, write a snapshot and delete what is old, one after the other; or go on with it."""
         if self.keeper.steps is None:
             self.keeper.steps = keeping(self)
             self._step(self.keeper, None)
+        else:
+            self._hurry(self.keeper)
+
+    def _delete(self) -> None:
+        """Start to delete old blocks. If that is under way, go on with it, or die."""
+        if self.deleter.steps is None:
+            self.deleter.steps = deleting(self)
+            self._step(self.deleter, None)
+        elif self.dice.random() < 0.9:
+            self._hurry(self.deleter)
+        else:
+            self.deleter.steps = None
+            self.calls = [each for each in self.calls if each.process is not self.deleter or self._left_behind(each)]
+            self.note("d", "dies")
+
+    def _hurry(self, process: Process) -> None:
+        """Let a process take a few steps while nothing else happens."""
+        for _ in range(self.dice.randrange(8)):
+            for call in [each for each in self.calls if each.process is process]:
+                if not call.answered:
+                    self._reach(call)
+                if call.answered:
+                    self._answer(call)
 
     def _step(self, process: Process, reply: object) -> None:
         assert process.steps is not None
@@ -364,7 +392,8 @@ class World:
         self.calls = [each for each in self.calls if each.process in self.readers]
         self.store.late.clear()
         self.attempts.clear()
-        self.deleted_blocks = 0
+        self.deleted_blocks.clear()
+        self.deleter.steps = None
         self.writers = [self._writer(each.name) for each in self.writers]
         self.keeper = Process("k", other[1])
 
@@ -380,7 +409,10 @@ def _shown(reply: object) -> str:
 
 
 def new_chain(entries: int = 7, chain_id: str = "c" * 32) -> tuple[dict[str, bytes], Head]:
-    """The objects and the head of a chain of this many entries, with topic 1 of two partitions; FLOOR is at 4."""
+    """The objects and the head of a chain of this many entries, with topic 1 of two partitions, and a snapshot.
+
+    FLOOR is 4, and the blocks before it are deleted.
+    """
     world = World(0, ({}, Head()))
     world.store.calm = True
     process = world.writers[0]
@@ -394,4 +426,11 @@ def new_chain(entries: int = 7, chain_id: str = "c" * 32) -> tuple[dict[str, byt
         world._go_on(process)
         world._settle()
         assert ticket.result is not None, ticket.error
-    return world.store.bodies, process.commits.head
+    head = process.commits.head
+    for key, body in snapshot.objects_of(snapshot.prepare(head.state.fork(), head.entry_hash, {})):
+        world.store.bodies[key] = body
+    for block in range(entry_block(4)):  # a deleter was at work before
+        world.store.bodies[void_key(block)] = b""
+        for n in block_entries(block):
+            del world.store.bodies[entry_key(n)]
+    return world.store.bodies, head

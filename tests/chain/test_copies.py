@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from sparklog.chain import copies as copies_module
+from sparklog.chain import snapshot
 from sparklog.chain.committer import Committer, new_command_id
 from sparklog.chain.copied_chain import CopiedChain, close, last_copied
 from sparklog.chain.copies import Copies
@@ -31,7 +32,7 @@ from sparklog.core.coordinators import Author
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
-from sparklog.storage.keys import copies_prefix, copy_key, entry_key
+from sparklog.storage.keys import SNAPSHOTS, chunk_key, copies_prefix, copy_key, entry_key
 from sparklog.storage.memory import MemoryStore
 from tests.faults.faulty_store import Fault, FaultyStore
 
@@ -317,3 +318,29 @@ def test_of_a_copy_and_the_mark_of_a_restore_one_is_first(puts: int) -> None:
             except InconsistentClusterId:
                 break
     assert acknowledged <= read[0] == world.whole("b")
+
+
+@pytest.mark.parametrize("is_at_source", [True, False])
+def test_a_copied_snapshot_is_whole_if_vacuum_takes_a_chunk_meanwhile(is_at_source: bool) -> None:
+    """The chunk is there, so it is not put; nothing names it, so it is deleted; then the manifest comes."""
+    world = World(metadata_copies="1")
+    process = world.process()
+    process.submit(AllocateProducer())
+    process.committer.snapshots.write()
+    process.submit(AllocateProducer())
+    place = CopyPlace(world.stores[StoreId("b")], CHAIN)
+    before = snapshot.newest(place)
+    assert before is not None
+    chunk = chunk_key(before.topics.sha256)  # which the next snapshot names again
+
+    def meanwhile() -> None:
+        world.stores[StoreId("b")].inner.delete(copy_key(CHAIN, chunk))
+        if not is_at_source:
+            world.meta.inner.delete(chunk)
+
+    world.stores[StoreId("b")].plan(meanwhile, "put_if_absent", copy_key(CHAIN, SNAPSHOTS))
+    process.committer.snapshots.write()
+    newest = snapshot.newest(place)
+    assert newest is not None
+    assert (newest.n > before.n) == is_at_source
+    assert is_at_source == (snapshot.missing_chunks(place, newest) == [])

@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 
 import sparklog as library
+from sparklog.client.bootstrap import init_cluster
 from sparklog.core.record_summary import summary
 from sparklog.core.records import Record
-from sparklog.storage.keys import entry_key
+from sparklog.storage import keys
+from sparklog.storage.keys import block_entries, entry_key, void_key
 from tests.chain.fenced_entry import write_fenced_entry
 from tests.cli.conftest import Cli
 from tests.core.every_record import EVERY_RECORD
@@ -40,6 +42,24 @@ def test_what_a_fenced_coordinator_wrote_is_shown_as_ignored(orders: Cli) -> Non
     assert lines[2].endswith("coordinator c1  ignored, its coordinator was fenced: FLOOR raised to 1")
     entries = orders("chain", "tail", "-n", "2", "--format", "json").lines
     assert [each["ignored"] for each in entries] == [False, True]
+
+
+def test_the_tail_says_up_to_where_entries_were_deleted(nowhere: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", 2)
+    init_cluster(nowhere.url)
+    with library.connect(nowhere.url) as cluster:
+        cluster.create_topic("orders")
+        for _ in range(3):
+            cluster.append("orders", pa.table({"value": ["x"]}))
+        cluster.connection.committer.snapshots.write()
+        store = cluster.connection.follower.store
+        for block in (0, 1):
+            store.put_if_absent(void_key(block), b"")
+            store.delete_many([entry_key(n) for n in block_entries(block)])
+    said = nowhere("chain", "tail", "-n", "5")
+    assert (said.code, len(said.out.splitlines())) == (0, 2)
+    assert said.err == "warning: older entries were deleted, up to 3: FLOOR and snapshots have passed them\n"
+    assert nowhere("chain", "tail", "-n", "1").err == ""
 
 
 def test_the_state_and_its_snapshot_are_told(orders: Cli) -> None:

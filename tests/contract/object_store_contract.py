@@ -270,6 +270,17 @@ class ObjectStoreContract:
             store.delete("dir/ab/below")
         assert [each.key for each in store.list_keys("")] == ["dir/a-b", "dir/ab"]
 
+    def test_many_are_deleted_by_their_exact_keys_whether_they_are_there_or_not(self, store: ObjectStore) -> None:
+        for key in ("dir/a", "dir/a-b", "dir/ab", "other/a"):
+            store.put_if_absent(key, b"body")
+        store.delete_many([])
+        for _ in range(2):
+            store.delete_many(["dir/a", "dir/never", "nowhere/a", "other/a", "dir/ab"])
+            assert [each.key for each in store.list_keys("")] == ["dir/a-b"]
+        with pytest.raises(InvalidInput):
+            store.delete_many(["dir/a-b", "../a"])
+        assert [each.key for each in store.list_keys("")] == ["dir/a-b"]
+
     def test_a_deleted_key_can_be_created_again(self, store: ObjectStore) -> None:
         for body in (b"first", b"second", b""):
             store.put_if_absent("a/b", body)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 
+from sparklog.chain.follower import Follower
 from sparklog.coordinator.metadata import KeptObjects, metadata_routes
 from sparklog.coordinator.reading import Reading
 from sparklog.core.config.storage import StorageSettings
@@ -23,9 +24,10 @@ from sparklog.storage.keys import entry_key, void_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.wire.errors import ErrorReply
 from sparklog.wire.metadata import CHAIN_HEADER, METADATA, POSITION_HEADER, MetadataKeys
-from tests.chain.chain_kit import Member, member, new_chain
+from tests.chain.chain_kit import Member, let_block_go, member, new_chain, small_blocks
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.served_coordinator import served_coordinator
+from tests.core.state_contents import contents
 
 ENTRY_1 = entry_key(1)
 
@@ -254,3 +256,24 @@ def test_it_follows_the_chain_of_its_own_cluster_only(stores: tuple[MemoryStore,
     with pytest.raises(InconsistentClusterId):
         HttpStore(other).get(ENTRY_1)
     assert member(store).follower.state.chain_id == "c" * 32
+
+
+# M: S-03 N-02
+def test_a_client_far_behind_goes_on_from_a_snapshot_where_entries_were_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small_blocks(monkeypatch)
+    writer = new_chain()
+    with served_coordinator(writer.store.url, leads=False) as coordinator:
+        coordinators = Coordinators(coordinator.address, Calls(StorageSettings))
+        coordinators.chain_id = "c" * 32
+        over_http = HttpStore(coordinators)
+        client = Follower(over_http)
+        client.open()
+        let_block_go(writer, 0)
+        let_block_go(writer, 1)
+        with pytest.raises(KeyNotFound):
+            over_http.get(entry_key(client.head.n + 1))
+        client.catch_up()
+    assert client.head.n == writer.follower.head.n
+    assert contents(client.state) == contents(writer.follower.state)

@@ -110,6 +110,10 @@ class FaultyStore:
         self._read("delete", key)
         self.inner.delete(key)
 
+    def delete_many(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self.delete(key)
+
     def upload(self, key: str) -> Upload:
         self._read("upload", key)
         return self.inner.upload(key)

@@ -310,8 +310,8 @@ GUARDS: Final = (
         "three-stay",
         "No snapshot, chunk or body goes before there are three whole snapshots.",
         "sparklog/chain/old_snapshots.py",
-        "    if len(whole) < KEPT:\n        return Old()\n    oldest = whole[KEPT - 1]",
-        "    if not whole:\n        return Old()\n    oldest = whole[: KEPT][-1]",
+        "    return whole[KEPT - 1] if len(whole) >= KEPT else None",
+        "    return whole[:KEPT][-1] if whole else None",
         ("tests/chain/test_old_snapshots.py::test_nothing_goes_before_there_are_three",),
     ),
     Guard(

@@ -146,6 +146,10 @@ class RawView:
     def delete(self, key: str) -> None:
         self._do("delete", key)
 
+    def delete_many(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self.delete(key)
+
     def free_bytes(self) -> int | None:
         return None
 

@@ -361,7 +361,7 @@ def prepare(patch: Any) -> None:
     from tests.faults.inline_pool import Inline
 
     patch.setattr(keys, "ENTRIES_PER_BLOCK", 8)
-    patch.setattr(catch_up, "ENTRIES_PER_BLOCK", 8)
+    patch.setattr(catch_up, "ROUND_ENTRIES", 4)
     patch.setattr(catch_up, "READ_WIDTH", 4)
     patch.setattr(old_snapshots, "KEPT", 1)
     patch.setattr(snapshot, "ThreadPoolExecutor", Inline)

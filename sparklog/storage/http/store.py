@@ -8,6 +8,7 @@ from typing import NoReturn
 import msgspec
 
 from sparklog.core.errors import Damaged, InvalidInput, OffsetOutOfRange, StoreReadOnly
+from sparklog.core.readable import counted
 from sparklog.storage.http.calls import NoCoordinator
 from sparklog.storage.http.coordinators import Coordinators
 from sparklog.storage.keys import check_key, check_prefix
@@ -84,6 +85,10 @@ class HttpStore:
     def delete(self, key: str) -> None:
         """Raises StoreReadOnly."""
         self._refuse("delete", key)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Raises StoreReadOnly."""
+        self._refuse("delete", counted(len(keys), "object"))
 
     def remove_abandoned(self, before_ms: int) -> int:
         """Raises StoreReadOnly."""

@@ -168,6 +168,23 @@ class LocalStore:
         except OSError as error:
             raise write_error(f"delete {path}", error) from error
 
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove objects by their exact keys; each directory is synced once, at the end. Errors: see the port."""
+        folders = set()
+        for path in [self._path(key) for key in keys]:
+            try:
+                os.unlink(path)
+            except (*ABSENT, IsADirectoryError):
+                continue
+            except OSError as error:
+                raise write_error(f"delete {path}", error) from error
+            folders.add(os.path.dirname(path))
+        for folder in sorted(folders):
+            try:
+                sync_folder(folder)
+            except OSError as error:
+                raise write_error(f"sync {folder}", error) from error
+
     def free_bytes(self) -> int | None:
         """How much this user may still write to the disk; None if the directory is absent or can't be queried."""
         try:

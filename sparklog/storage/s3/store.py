@@ -15,9 +15,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.readable import counted
+from sparklog.storage.deletion import delete_each, in_parallel
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.storage.s3.answers import Failed
@@ -26,6 +29,7 @@ from sparklog.storage.s3.reads import read_ranges, read_size, read_whole
 from sparklog.storage.s3.settings import parse_s3_url, read_s3_settings
 from sparklog.storage.s3.upload import PART_BYTES, S3Upload, put_whole
 
+_DELETED_AT_ONCE = 1_000  # the most keys that S3 takes in one request
 _KEY_BYTES = 1024  # the longest key of S3, with the prefix
 
 
@@ -116,6 +120,28 @@ class S3Store:
             self._bucket.harmless(f"delete {key}", "delete_object", writing=True, absent=True, Key=self._full(key))
         except Failed:
             return  # the key was absent: some servers say so, S3 itself does not
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove objects by their exact keys, 1,000 a request. Errors: see the port.
+
+        Keys that the answer does not name as deleted are deleted one by one, so a server without bulk deletion is slow.
+        """
+        keys = [check_key(key) for key in keys]
+        batches = [keys[at : at + _DELETED_AT_ONCE] for at in range(0, len(keys), _DELETED_AT_ONCE)]
+        in_parallel(self._delete_batch, batches)
+
+    def _delete_batch(self, keys: Sequence[str]) -> None:
+        wanted = [{"Key": self._full(key)} for key in keys]
+        deleted: set[str] = set()
+        with suppress(SparklogError):
+            answer = self._bucket.harmless(
+                f"delete {counted(len(keys), 'object')}",
+                "delete_objects",
+                writing=True,
+                Delete={"Objects": wanted, "Quiet": False},
+            )
+            deleted = {str(entry["Key"]) for entry in answer.get("Deleted", ())}
+        delete_each(self, [key for key in keys if self._full(key) not in deleted])
 
     def free_bytes(self) -> int | None:
         """None: a bucket has no limit."""

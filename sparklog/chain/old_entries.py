@@ -1,0 +1,143 @@
+"""Deleting old blocks of entries, behind marks (DESIGN 3, "Void marks").
+
+    decide which blocks go (pure) -> for each block, oldest first: is its snapshot still there? -> put the mark
+    -> list the block -> delete its entries by name
+
+A block goes once FLOOR has passed all of it, and the oldest snapshot that stays covers it and the whole block after it.
+So whoever opens the chain reads no entry of it, and no command in doubt needs one for its result. Everybody who still
+reads or writes there finds the mark, because it is put before the first entry goes, and starts again at the newest
+snapshot.
+
+A run that is killed leaves a mark, and some of the entries. The next run finds them: it begins at the oldest entry that
+exists. So it also finds what a stalled writer has put into a block that was gone already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from sparklog.chain.old_snapshots import Found, oldest_kept
+from sparklog.chain.store_copy import put
+from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.storage.keys import (
+    LOG,
+    block_entries,
+    entry_block,
+    entry_block_prefix,
+    entry_key,
+    parse_entry_key,
+    parse_snapshot_key,
+    void_key,
+)
+from sparklog.storage.object_store import ObjectStore, StoredKey
+
+DELETED_AT_ONCE = 4_096  # entries
+KEYS_PER_REQUEST = 1_000
+
+
+class OldBlocks(msgspec.Struct, frozen=True):
+    """The blocks before block `end` may be deleted while the snapshot under the key `covered_by` exists."""
+
+    end: int = 0
+    covered_by: str = ""
+
+
+class OldEntries(msgspec.Struct, frozen=True):
+    """Entries of a block that may be deleted: all that it still has, or some of them."""
+
+    block: int
+    entries: tuple[StoredKey, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all of them."""
+        return sum(stored.size_bytes for stored in self.entries)
+
+    @property
+    def requests(self) -> int:
+        """About how many requests deleting them takes where 1,000 can be listed, or deleted, at once."""
+        return 4 + 2 * -(-len(self.entries) // KEYS_PER_REQUEST)
+
+
+class PutMark(msgspec.Struct, frozen=True):
+    """A change to make: put the mark of `block` if it is absent. It must be there before the next change."""
+
+    block: int
+
+    @property
+    def key(self) -> str:
+        """Key of the mark."""
+        return void_key(self.block)
+
+    @property
+    def body(self) -> bytes:
+        """Text for people: a mark counts whatever it contains."""
+        numbers = block_entries(self.block)
+        return f"entries {numbers.start} to {numbers[-1]} are being deleted, or are gone\n".encode()
+
+
+def decide_blocks(found: Found) -> OldBlocks:
+    """Which blocks may go, by the snapshots that there are. None while there are fewer than `KEPT` whole ones."""
+    oldest = oldest_kept(found)
+    if oldest is None or oldest.floor is None:
+        return OldBlocks()
+    n = parse_snapshot_key(oldest.stored.key)
+    complete = entry_block(n + 1)  # the first block that the snapshot does not cover whole
+    return OldBlocks(max(0, min(entry_block(oldest.floor), complete - 1)), oldest.stored.key)
+
+
+def blocks_found(store: ObjectStore, end: int) -> Iterator[OldEntries]:
+    """The blocks before `end` that still have entries, oldest first. Raises ChainDamaged, StoreUnavailable."""
+    after: str | None = LOG
+    while after is not None:
+        first = store.first_key_after(LOG, after)
+        if first is None or (block := entry_block(parse_entry_key(first))) >= end:
+            return
+        yield OldEntries(block, tuple(filter(_is_entry, store.list_keys(entry_block_prefix(block)))))
+        after = entry_key(block_entries(block)[-1])
+
+
+def deletion(
+    store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None
+) -> Iterator[PutMark | OldEntries]:
+    """The changes that delete `old`: marks to put, and entries to delete by name. Make each before asking for the next.
+
+    `check` is called before each block, and raises if there must be no deletion any more. Ends early if the snapshot
+    is gone: a faster run has kept newer ones, and goes on itself; or the place was cleared. Raises the store's errors.
+    """
+    for found in blocks_found(store, old.end):
+        check()
+        if not _exists(store, old.covered_by):
+            return
+        yield PutMark(found.block)
+        for at in range(0, len(found.entries), DELETED_AT_ONCE):
+            yield OldEntries(found.block, found.entries[at : at + DELETED_AT_ONCE])
+
+
+def delete_blocks(store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None) -> Iterator[OldEntries]:
+    """Delete the blocks of `old`. Yields what was deleted, as it goes on. Raises the store's errors."""
+    for change in deletion(store, old, check):
+        match change:
+            case PutMark():
+                put(store, change.key, change.body)
+            case OldEntries():
+                store.delete_many([stored.key for stored in change.entries])
+                yield change
+
+
+def _is_entry(stored: StoredKey) -> bool:
+    try:
+        parse_entry_key(stored.key)
+    except ChainDamaged:  # it is not sparklog's
+        return False
+    return True
+
+
+def _exists(store: ObjectStore, key: str) -> bool:
+    try:
+        store.size(key)
+    except KeyNotFound:
+        return False
+    return True

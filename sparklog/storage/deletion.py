@@ -1,0 +1,30 @@
+"""Deleting many objects of a store that has no request for it: several at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from sparklog.storage.object_store import ObjectStore
+
+AT_ONCE: Final = 8
+
+T = TypeVar("T")
+
+
+def delete_each(store: ObjectStore, keys: Sequence[str]) -> None:
+    """Delete every one of `keys`. After an error the others are tried all the same; then the first error is raised."""
+    in_parallel(store.delete, keys)
+
+
+def in_parallel(work: Callable[[T], None], items: Sequence[T]) -> None:
+    """Do `work` on all items, AT_ONCE at a time. Raises the first error once all have ended."""
+    if len(items) < 2:
+        for item in items:
+            work(item)
+        return
+    with ThreadPoolExecutor(min(AT_ONCE, len(items))) as pool:
+        running = [pool.submit(work, item) for item in items]
+    for ended in running:
+        ended.result()
