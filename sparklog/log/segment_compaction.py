@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 import numpy as np
@@ -52,6 +52,9 @@ def compact(
     """
     place = f"{target.topic}-{target.partition}"
     start, end = slices[0].slice.start, slices[-1].slice.end
+    for before, after in pairwise(slices):
+        if before.slice.end != after.slice.start:  # what an election gave up must stay visible
+            raise InvalidInput(f"{place}: wanted slices without a gap, found one at offset {before.slice.end}")
     if not len(kept) or kept[0] < start or kept[-1] >= end:
         shown = f"from {kept[0]} to {kept[-1]}" if len(kept) else "none"
         raise InvalidInput(f"{place}: wanted offsets to keep in [{start}, {end}), at least one, found {shown}")

@@ -284,7 +284,7 @@ def _topic_rows(state: ClusterState, chosen: Sequence[Topic]) -> list[TopicRow]:
                 topic.name,
                 len(partitions),
                 len(partitions[0].replication.replicas),
-                sum(partition.records for partition in partitions),
+                state.readable_records(partitions),
                 sum(partition.size_bytes for partition in partitions),
                 worst,
             )
