@@ -278,7 +278,7 @@ GUARDS: Final = (
         "time-slice-too-old",
         "A look-up by time does not read a slice whose records are all older.",
         "sparklog/log/time_lookup.py",
-        "    if slice.max_timestamp_us < timestamp_us:\n        return None\n",
+        "    if newest_us < timestamp_us:\n        return None\n",
         "",
         ("tests/log/test_time_lookup.py::test_what_a_slice_can_not_hold_is_known_without_reading",),
     ),

@@ -17,12 +17,14 @@ from sparklog.core.errors import Damaged, InvalidInput, StoreUnavailable
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import LeaderEpoch, Offset, StoreId, TimestampSource
 from sparklog.log import object_reader, ranged_reads
+from sparklog.log.index import decode_index, rebuild_index
 from sparklog.log.object_reader import read_index
 from sparklog.log.records_schema import COMPACTED_SCHEMA, READ_SCHEMA
 from sparklog.log.scan import scan
 from sparklog.log.segment_compaction import compact
 from sparklog.log.segments_writer import Origin, SegmentsWriter
 from sparklog.log.time_lookup import first_in
+from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
 from tests.log.compacted_log import compacted, held_by, named, rewritten, target
 from tests.log.failing_store import WatchedStore
@@ -66,6 +68,10 @@ def test_every_range_of_a_compacted_log_has_what_was_kept(data: st.DataObject) -
     sparse = compacted(log, kept, data.draw(st.sampled_from([700, 2_000, 1 << 30])))
     assert [each.start for each in sparse.slices] == [0, *(each.end for each in sparse.slices[:-1])]
     assert sparse.slices[-1].end == end
+    for each in sparse.slices:
+        object_ = sparse.objects[each.object_number].object
+        body, index = (sparse.store.get(key) for key in (sparse.key(each), index_key(sparse.key(each))))
+        assert rebuild_index("o", body, object_) == decode_index("i", index, object_)
     columns = data.draw(st.permutations(READ_SCHEMA.names).map(lambda names: names[: len(names) // 2 + 1]))
     low, high = sorted(data.draw(st.tuples(st.integers(0, end), st.integers(0, end))))
     inside = [offset for offset in kept if low <= offset < high]
