@@ -40,8 +40,10 @@ def compact(
 ) -> Rewritten:
     """Upload the records at the offsets `kept` as sealed segments, to the holders of `target` by `lanes`.
 
-    `slices` adjoin one another (at least one); each offset of `kept` is that of a record in them, ascending, and at
-    least one is kept, because a slice holds a record: of a range without any, keep the last one. The segments cover the
+    `slices` adjoin one another (at least one); each offset of `kept` is that of a record in them, ascending. At least
+    one is kept, because a slice holds a record: a range without any is rewritten together with a neighbour, and only if
+    nothing is left of all that is compacted, its very last record is kept. (A record that something further on replaced
+    must not stay in this way: if that is a tombstone and is dropped, the record would be back.) The segments cover the
     same offsets as the slices, without a gap. A segment holds at most `segment_bytes` of stored batches, or a single
     batch of one record; its records are of one leader epoch and one kind of timestamp. The holders of an uploaded
     segment are the stores that took it.
