@@ -20,7 +20,8 @@ from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import EntryNumber, Holder, OffsetRange, StoreId, TopicPartition, UploadId
 from sparklog.host.dice import new_id
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
-from sparklog.log.segment_roll import Rewritten, SegmentTarget, reads_of, rewrite
+from sparklog.log.segment_roll import reads_of, rewrite
+from sparklog.log.segments_writer import Rewritten, SegmentTarget
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
@@ -275,7 +276,6 @@ def _target(state: ClusterState, segment: SegmentToRoll) -> SegmentTarget:
         key.topic_id,
         segment.topic,
         key.partition,
-        segment.leader_epoch,
         EntryNumber(state.n),
         tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].replication.isr),
         config.segment_bytes,
