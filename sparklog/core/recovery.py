@@ -1,0 +1,163 @@
+"""The recovery point of a store (F-03), and which of the objects that it holds lie above it.
+
+Objects are numbered by the chain in order, and an object is named only once it is durable on its holders: the store has
+synced the file and its folder, or has answered the PUT. So a process that dies leaves no half-written object that the
+chain names, and every end of a process is a clean one. Only the store itself can lose or damage what it had. Kafka's
+recovery point says what was flushed; this one says what was read since, and found whole:
+
+    recovery point = P  <=>  each object that the store holds with a number below P was read and is whole
+
+A store that was fenced, lost something, or came back has a new registration. That was no clean end: what was known of it
+counts no more, P = 0. Under the same registration, only objects from P on have to be read: if there are none, nothing.
+What a store gets with a small number, because it got a replica of older records, sets P back to that number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from sparklog.core.column_blocks import Column
+from sparklog.core.held_slices import Holding
+from sparklog.core.partition_change import PartitionChange
+from sparklog.core.records import At
+from sparklog.core.slice_table import SliceColumns
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.types import (
+    NamedObject,
+    ObjectNumber,
+    Offset,
+    OffsetRange,
+    PartitionIndex,
+    Slice,
+    StoreId,
+    TopicPartition,
+)
+
+Numbers = npt.NDArray[np.int64]
+
+
+class ReplicaToCheck(msgspec.Struct, frozen=True):
+    """Objects of a replica that are to be read, ascending. An object of several partitions is listed with the first."""
+
+    topic_partition: TopicPartition
+    topic: str
+    numbers: tuple[ObjectNumber, ...]
+    records: int
+    size_bytes: int
+
+
+def replicas_to_check(
+    state: ClusterState, store: StoreId, topics: Iterable[Topic], *, everything: bool
+) -> Iterator[ReplicaToCheck]:
+    """What is to be read of each replica on the store: from its recovery point on, or everything."""
+    start = 0 if everything else state.stores[store].recovery_point
+    taken: Numbers = np.zeros(0, dtype=np.int64)
+    for topic in topics:
+        for partition in state.partitions_of(topic):
+            if store not in partition.replication.replicas:
+                continue
+            slices, held = _slices_of(state, store, partition)
+            chosen = held & (slices["object_number"] >= start)
+            numbers = np.setdiff1d(slices["object_number"][chosen], taken)
+            if not len(numbers):
+                continue
+            taken = np.union1d(taken, numbers)
+            yield ReplicaToCheck(
+                TopicPartition(topic.topic_id, partition.partition),
+                topic.name,
+                tuple(map(ObjectNumber, numbers.tolist())),
+                int(slices["records"][chosen].sum()),
+                int(slices["length"][chosen].sum()),
+            )
+
+
+def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
+    """How far the recovery point of the store can rise if the objects `whole` were read, and are whole.
+
+    That is up to the first object that is not among them, held or not: what a replica lacks will still be copied.
+    """
+    point = state.stores[store].recovery_point
+    read = np.fromiter(whole, dtype=np.int64, count=len(whole))
+    to = int(state.next_object_number)
+    for partition in state.partitions.values():
+        if store in partition.replication.replicas:
+            numbers = _slices_of(state, store, partition)[0]["object_number"]
+            unread = np.setdiff1d(numbers[numbers >= point], read)
+            to = min(to, int(unread[0])) if len(unread) else to
+    return ObjectNumber(max(to, point))
+
+
+def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> Offset:
+    """The offset up to which a replica is known to be whole, as Kafka counts its recovery point."""
+    slices, held = _slices_of(state, store, partition)
+    unread = np.flatnonzero(~held | (slices["object_number"] >= state.stores[store].recovery_point))
+    if not len(unread):
+        return partition.replication.log_end(store)
+    return max(partition.log_start, Offset(slices["start"].item(unread[0])))
+
+
+def slices_in(state: ClusterState, named: NamedObject) -> list[Slice]:
+    """The slices that lie in an object."""
+    topic = state.topics.get(named.object.topic_id)
+    indexes = () if topic is None else range(topic.partitions)
+    if named.object.partition is not None and topic is not None:
+        indexes = (named.object.partition,)
+    found: list[Slice] = []
+    for index in indexes:
+        key = TopicPartition(named.object.topic_id, PartitionIndex(index))
+        slices = state.slices.find(key, _whole_log(state.partitions[key]))
+        for row in np.flatnonzero(slices.columns["object_number"] == named.number).tolist():
+            found += slices.rows(row, row + 1)
+    return found
+
+
+def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:
+    """Set back the recovery points of stores that get a replica with these changes: its objects will be copied there.
+
+    To be called before the changes are applied.
+    """
+    for change in changes:
+        if change.replicas is msgspec.UNSET:
+            continue
+        partition = state.partitions[change.topic_partition]
+        new = [store for store in change.replicas if store not in partition.replication.replicas]
+        if not new:
+            continue
+        slices = state.slices.find(change.topic_partition, _whole_log(partition)).columns
+        if not len(slices["object_number"]):
+            continue
+        first = ObjectNumber(int(slices["object_number"].min()))
+        for store in new:
+            known = state.stores[store]
+            point = min(known.recovery_point, first)
+            state.stores[store] = msgspec.structs.replace(known, recovery_point=point, grew_at=at.n)
+
+
+def _slices_of(
+    state: ClusterState, store: StoreId, partition: Partition
+) -> tuple[dict[str, Column], npt.NDArray[np.bool_]]:
+    """The slices of a partition, and which of them its replica on the store holds."""
+    key = TopicPartition(partition.topic_id, partition.partition)
+    slices = state.slices.find(key, _whole_log(partition))
+    held = slices.columns["end"] <= partition.replication.log_end(store)
+    above = np.flatnonzero(~held)
+    if len(above):
+        held[above] = _held_by_name(state, store, partition, slices.rows(int(above[0]), len(slices)))
+    return dict(slices.columns), held
+
+
+def _held_by_name(state: ClusterState, store: StoreId, partition: Partition, slices: SliceColumns) -> list[bool]:
+    holding = Holding(state, partition)
+    held = []
+    for slice_ in slices:
+        object_ = state.objects.get(slice_.object_number)
+        held.append(object_ is not None and store in holding.of(slice_.end, object_.holders))
+    return held
+
+
+def _whole_log(partition: Partition) -> OffsetRange:
+    return OffsetRange(partition.log_start, partition.next_offset)
