@@ -7,9 +7,9 @@ recovery point says what was flushed; this one says what was read since, and fou
 
     recovery point = P  <=>  each object that the store holds with a number below P was read and is whole
 
-A store that was fenced, lost something, or came back has a new registration. That was no clean end: what was known of it
-counts no more, P = 0. Under the same registration, only objects from P on have to be read: if there are none, nothing.
-What a store gets with a small number, because it got a replica of older records, sets P back to that number.
+A store that was fenced, lost something, or came back has a new registration. That was no clean end: what was known of
+it counts no more, P = 0. Under the same registration, only objects from P on have to be read: if there are none,
+nothing. What a store gets with a small number, because it got a replica of older records, sets P back to that number.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record
 
     changes = of_store(state, store.store, lost)
     if command.harmless:
-        _check_harmless(state, store.store, changes)
+        _check_harmless(state, store.store, held, changes)
     again = StoreRegistered(store.store, state.next_registration, store.url, command.incarnation, store.zone)
     return (again, *changes)
 
@@ -193,9 +193,13 @@ def registered_store(state: ClusterState, store: StoreId) -> Store:
     return known
 
 
-def _check_harmless(state: ClusterState, store: StoreId, changes: Collection[PartitionsChanged]) -> None:
+def _check_harmless(
+    state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], changes: Collection[PartitionsChanged]
+) -> None:
     """Refuse a loss that can wait if it takes a leader from a partition, or records that only this store has."""
     for change in (change for record in changes for change in record.changes):
+        if change.topic_partition not in damaged:
+            continue
         before = state.partitions[change.topic_partition].replication
         held = before.log_end(store)
         others = [
