@@ -23,6 +23,7 @@ import numpy.typing as npt
 from sparklog.core.column_blocks import Column
 from sparklog.core.held_slices import Holding
 from sparklog.core.partition_change import PartitionChange
+from sparklog.core.plan import named_object
 from sparklog.core.records import At
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
@@ -103,7 +104,7 @@ def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> 
 def slices_in(state: ClusterState, named: NamedObject) -> list[Slice]:
     """The slices that lie in an object."""
     topic = state.topics.get(named.object.topic_id)
-    indexes = () if topic is None else range(topic.partitions)
+    indexes: Iterable[int] = () if topic is None else range(topic.partitions)
     if named.object.partition is not None and topic is not None:
         indexes = (named.object.partition,)
     found: list[Slice] = []
@@ -113,6 +114,25 @@ def slices_in(state: ClusterState, named: NamedObject) -> list[Slice]:
         for row in np.flatnonzero(slices.columns["object_number"] == named.number).tolist():
             found += slices.rows(row, row + 1)
     return found
+
+
+def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
+    """The stores that hold a slice of the state, in the order in which a reader tries them."""
+    partition = state.partitions[TopicPartition(slice_.topic_id, slice_.partition)]
+    return Holding(state, partition).of(slice_.end, named_object(state, slice_).object.holders)
+
+
+def held_slices(state: ClusterState, store: StoreId, number: ObjectNumber) -> list[Slice]:
+    """The slices in an object of which the chain says that the store holds them; none if it is not named any more."""
+    object_ = state.objects.get(number)
+    if object_ is None or number in state.retired:
+        return []
+    return [slice_ for slice_ in slices_in(state, NamedObject(number, object_)) if store in holders_of(state, slice_)]
+
+
+def partitions_of(slices: Iterable[Slice]) -> list[TopicPartition]:
+    """The partitions of these slices, each once."""
+    return sorted({TopicPartition(slice_.topic_id, slice_.partition) for slice_ in slices})
 
 
 def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:
