@@ -27,6 +27,7 @@ from sparklog.core.recovery import (
     replicas_to_check,
 )
 from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicPartition
+from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
@@ -107,6 +108,10 @@ class RecoveryJob:
         for store in self._due:
             self._whole[store] |= repair.repaired.get(store, set())
             self._raise_point(frame, store, repair.registrations)
+        with frame.connection.follower.current() as state:
+            stores = frame.connection.stores(state)
+        for store, reason in CheckpointFiles().write(state, stores).items():
+            self._note(store, [], None, f"its checkpoints were not written: {reason}")
         return [
             msgspec.structs.replace(row, outcome=Outcome.DONE) if row.outcome is Outcome.PLANNED else row
             for row in self._rows.values()
