@@ -42,11 +42,16 @@ Numbers = npt.NDArray[np.int64]
 
 
 class ReplicaToCheck(msgspec.Struct, frozen=True):
-    """Objects of a replica that are to be read, ascending. An object of several partitions is listed with the first."""
+    """Objects of a replica that are to be read, ascending. An object of several partitions is listed with the first.
+
+    `lacking` are those that the replica does not hold: what is left of them there may be damaged, and would be taken
+    for a copy.
+    """
 
     topic_partition: TopicPartition
     topic: str
     numbers: tuple[ObjectNumber, ...]
+    lacking: tuple[ObjectNumber, ...]
     records: int
     size_bytes: int
 
@@ -54,7 +59,7 @@ class ReplicaToCheck(msgspec.Struct, frozen=True):
 def replicas_to_check(
     state: ClusterState, store: StoreId, topics: Iterable[Topic], *, everything: bool
 ) -> Iterator[ReplicaToCheck]:
-    """What is to be read of each replica on the store: from its recovery point on, or everything."""
+    """What is to be read of each replica on the store: from its recovery point on, or everything; and what it lacks."""
     start = 0 if everything else state.stores[store].recovery_point
     taken: Numbers = np.zeros(0, dtype=np.int64)
     for topic in topics:
@@ -62,15 +67,17 @@ def replicas_to_check(
             if store not in partition.replication.replicas:
                 continue
             slices, held = _slices_of(state, store, partition)
-            chosen = held & (slices["object_number"] >= start)
-            numbers = np.setdiff1d(slices["object_number"][chosen], taken)
-            if not len(numbers):
+            chosen = ~held | (slices["object_number"] >= start)
+            numbers = np.setdiff1d(slices["object_number"][chosen & held], taken)
+            lacking = np.setdiff1d(slices["object_number"][~held], [*taken, *numbers])
+            if not len(numbers) and not len(lacking):
                 continue
-            taken = np.union1d(taken, numbers)
+            taken = np.union1d(taken, [*numbers, *lacking])
             yield ReplicaToCheck(
                 TopicPartition(topic.topic_id, partition.partition),
                 topic.name,
                 tuple(map(ObjectNumber, numbers.tolist())),
+                tuple(map(ObjectNumber, lacking.tolist())),
                 int(slices["records"][chosen].sum()),
                 int(slices["length"][chosen].sum()),
             )

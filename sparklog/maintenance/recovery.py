@@ -19,12 +19,14 @@ import msgspec
 from sparklog.core.commands import MoveRecoveryPoint
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import SparklogError
+from sparklog.core.readable import counted
 from sparklog.core.recovery import (
     ReplicaToCheck,
     held_slices,
     partitions_of,
     recovery_point_after,
     replicas_to_check,
+    slices_in,
 )
 from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicPartition
 from sparklog.log.checkpoint_files import CheckpointFiles
@@ -105,6 +107,11 @@ class RecoveryJob:
                 self._fail(store, str(error))
         repair = Repair(frame, self._note, accept_loss=self._accept_loss)
         repair.run(damages)
+        for store, due in self._due.items():
+            try:
+                self._fill(frame, store, due, repair)
+            except SparklogError as error:
+                self._fail(store, f"it could not be filled: {error}")
         for store in self._due:
             self._whole[store] |= repair.repaired.get(store, set())
             self._raise_point(frame, store, repair.registrations)
@@ -130,7 +137,7 @@ class RecoveryJob:
             for round_ in chunks(list(packed(self._objects(frame, replica))), frame.tasks.tasks_at_once):
                 for object_, outcome in checked(frame, store, round_, mend=True):
                     read += 1
-                    self._count(store, replica.topic_partition, object_)
+                    self._count(store, [replica.topic_partition], object_)
                     if outcome.is_whole:
                         self._whole[store].add(object_.named.number)
                         if outcome.mended:
@@ -173,6 +180,22 @@ class RecoveryJob:
                 else:
                     yield Damage(store, object_, outcome.check)
 
+    def _fill(self, frame: JobFrame, store: StoreId, due: Sequence[ReplicaToCheck], repair: Repair) -> None:
+        """Fetch what the store lacked when the run was planned, and lacks still."""
+        objects = []
+        with frame.connection.follower.current() as state:
+            for number in dict.fromkeys(number for replica in due for number in replica.lacking):
+                named = state.objects.get(number)
+                if named is not None and number not in state.retired and not held_slices(state, store, number):
+                    slices = slices_in(state, NamedObject(number, named))
+                    topic = state.topics[named.topic_id].name
+                    objects.append(ObjectToCheck(NamedObject(number, named), topic, tuple(slices)))
+        if objects:
+            repair.fill(store, objects)
+            for object_ in objects:
+                if object_.named.number in repair.repaired.get(store, ()):
+                    self._count(store, partitions_of(object_.slices), object_)
+
     # ---- the recovery point ---------------------------------------------------------------------
 
     def _raise_point(self, frame: JobFrame, store: StoreId, registrations: Mapping[StoreId, int]) -> None:
@@ -193,7 +216,10 @@ class RecoveryJob:
 
     # ---- rows -----------------------------------------------------------------------------------
 
-    def _count(self, store: StoreId, key: TopicPartition, object_: ObjectToCheck) -> None:
+    def _count(self, store: StoreId, keys: Sequence[TopicPartition], object_: ObjectToCheck) -> None:
+        key = next((key for key in keys if (store, key) in self._rows), None)
+        if key is None:
+            return
         row = self._rows[store, key]
         done = Work(1, 0, object_.size_bytes, object_.requests)
         self._rows[store, key] = msgspec.structs.replace(row, done=row.done + done)
@@ -212,8 +238,10 @@ class RecoveryJob:
 
 
 def _planned(store: StoreId, replica: ReplicaToCheck) -> PartitionResult:
-    key, objects = replica.topic_partition, len(replica.numbers)
+    key, objects = replica.topic_partition, len(replica.numbers) + len(replica.lacking)
     requests = _REQUESTS_PER_OBJECT * objects + max(objects, -(-replica.size_bytes // RANGED_READ_BYTES))
     work = Work(objects, replica.records, replica.size_bytes, requests)
-    reason = f"from object number {replica.numbers[0]} on"
-    return PartitionResult(f"{replica.topic}-{key.partition} on {store}", replica.topic, key.partition, reason, work)
+    reasons = [f"from object number {replica.numbers[0]} on"] if replica.numbers else []
+    reasons += [f"it lacks {counted(len(replica.lacking), 'object')}"] if replica.lacking else []
+    place = f"{replica.topic}-{key.partition} on {store}"
+    return PartitionResult(place, replica.topic, key.partition, ", ".join(reasons), work)

@@ -25,7 +25,7 @@ from sparklog.core.recovery import held_slices, holders_of, partitions_of
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation
-from sparklog.log.object_check import ObjectCheck, check_object
+from sparklog.log.object_check import ObjectCheck
 from sparklog.maintenance.frame import JobFrame, chunks
 from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
 from sparklog.maintenance.replication import ReplicationJob, check_registered
@@ -115,6 +115,21 @@ class Repair:
                         by_object[number].append(Damage(store, object_, outcome.check))
         return whole, silent
 
+    def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
+        """Fetch objects that the store lacks, after what is left of them there was read, and deleted if it is damaged.
+
+        That may be what a run that died has left: a copy takes an object of the right length for the right one.
+        """
+        lacking = [Damage(store, object_, ObjectCheck((), 0, 0)) for object_ in objects]
+        self._take_away(store, lacking)
+        problem = self._fill(store)
+        left = self._still_damaged(store, lacking, said="it was missing, and was fetched")
+        if problem:
+            for damage in left:
+                self._fail(damage, f"store {store} lacks it: {problem}")
+        elif left:
+            self._repair(store, left)
+
     # ---- one store ------------------------------------------------------------------------------
 
     def _repair(self, store: StoreId, damages: Sequence[Damage]) -> None:
@@ -150,20 +165,27 @@ class Repair:
             self.registrations[store] = state.stores[store].registration
 
     def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Delete what is damaged, by its exact name, unless it has been repaired meanwhile."""
+        """Delete by its exact name what is damaged there, if the chain does not count on it now.
+
+        If somebody filled the store meanwhile, the chain does: then the object is read once more, and counts.
+        """
         with self._frame.connection.follower.current() as state:
             stores, incarnation = self._frame.connection.stores(state), state.stores[store].incarnation
-            held = {damage.number for damage in damages if held_slices(state, store, damage.number)}
         target = stores.get(store)
         stores.check_owner(store)
         check_incarnation(target, incarnation)
-        for damage in damages:
-            key = damage.object.key
-            if damage.number in held:
-                continue  # somebody filled the store meanwhile: it is read below, and counted on until then
-            if not check_object(target, key, damage.object.named).object_is_whole:
-                target.delete(key)
-                target.delete(index_key(key))
+        objects = {damage.number: damage.object for damage in damages}
+        for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
+            for object_, outcome in checked(self._frame, store, round_, mend=False):
+                with self._frame.connection.follower.current() as state:
+                    if held_slices(state, store, object_.named.number):
+                        continue
+                check = outcome.check
+                if check is None or check.is_whole:
+                    continue
+                if not check.object_is_whole:
+                    target.delete(object_.key)
+                target.delete(index_key(object_.key))
 
     def _fill(self, store: StoreId) -> str:
         """Fill the store. Returns what failed."""
@@ -174,7 +196,9 @@ class Repair:
             dict.fromkeys(message for row in rows if row.outcome is Outcome.FAILED for message in row.messages)
         )
 
-    def _still_damaged(self, store: StoreId, damages: Sequence[Damage]) -> list[Damage]:
+    def _still_damaged(
+        self, store: StoreId, damages: Sequence[Damage], said: str = "it was damaged, and was fetched again"
+    ) -> list[Damage]:
         """Read the objects again. Returns those that the store lacks or has damaged, and notes the others."""
         objects = {damage.number: damage.object for damage in damages}
         left: list[Damage] = []
@@ -185,9 +209,7 @@ class Repair:
                     is_named = bool(state.objects.present([object_.named.number]))
                 if outcome.is_whole and is_held:
                     self.repaired.setdefault(store, set()).add(object_.named.number)
-                    self._note(
-                        store, partitions_of(object_.slices), None, f"{object_.key}: it was damaged, and fetched again"
-                    )
+                    self._note(store, partitions_of(object_.slices), None, f"{object_.key}: {said}")
                 elif outcome.check is None:
                     raise StoreUnavailable(outcome.error)
                 elif is_named:

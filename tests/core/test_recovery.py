@@ -36,7 +36,7 @@ def world() -> Iterator[ReplicatedCluster]:
 def to_check(world: ReplicatedCluster, store: StoreId, *, everything: bool = False) -> list[tuple[int, list[int]]]:
     state = world.state
     found = replicas_to_check(state, store, state.topics.values(), everything=everything)
-    return [(each.topic_partition.partition, list(each.numbers)) for each in found]
+    return [(each.topic_partition.partition, [*each.numbers, *(-number for number in each.lacking)]) for each in found]
 
 
 def moved(world: ReplicatedCluster, store: StoreId, to: int, n: int | None = None) -> int:
@@ -60,7 +60,7 @@ def test_only_what_lies_above_the_point_is_to_be_read(world: ReplicatedCluster) 
 
 
 def test_a_replica_that_lags_is_read_as_far_as_it_holds_objects(world: ReplicatedCluster) -> None:
-    assert to_check(world, C) == [(0, [0]), (1, [1, 4])]
+    assert to_check(world, C) == [(0, [0, -2, -3]), (1, [1, 4])], "what it lacks counts from below"
 
 
 # M: F-03

@@ -113,7 +113,7 @@ def test_an_object_that_is_damaged_on_one_store_is_repaired_from_another(log: Da
     log.damage(store, 2, way)
     report = run(log)
     assert (report.exit_code, report.failed) == (0, 0), messages(report)
-    assert f"{log.key(2)}: it was damaged, and fetched again" in messages(report)
+    assert f"{log.key(2)}: it was damaged, and was fetched again" in messages(report)
     log.check()
     assert log.world.value(0).isr == ("a", "b", "c")
     assert log.point(store) == LAST + 1
