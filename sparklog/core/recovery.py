@@ -28,11 +28,9 @@ from sparklog.core.records import At
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import (
-    NamedObject,
     ObjectNumber,
     Offset,
     OffsetRange,
-    PartitionIndex,
     Slice,
     StoreId,
     TopicPartition,
@@ -108,18 +106,19 @@ def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> 
     return max(partition.log_start, Offset(slices["start"].item(unread[0])))
 
 
-def slices_in(state: ClusterState, named: NamedObject) -> list[Slice]:
-    """The slices that lie in an object."""
-    topic = state.topics.get(named.object.topic_id)
-    indexes: Iterable[int] = () if topic is None else range(topic.partitions)
-    if named.object.partition is not None and topic is not None:
-        indexes = (named.object.partition,)
-    found: list[Slice] = []
-    for index in indexes:
-        key = TopicPartition(named.object.topic_id, PartitionIndex(index))
-        slices = state.slices.find(key, _whole_log(state.partitions[key]))
-        for row in np.flatnonzero(slices.columns["object_number"] == named.number).tolist():
-            found += slices.rows(row, row + 1)
+def slices_by_object(state: ClusterState, numbers: Collection[ObjectNumber]) -> dict[ObjectNumber, list[Slice]]:
+    """The slices that lie in each of these objects, in one pass over the partitions of their topics."""
+    found: dict[ObjectNumber, list[Slice]] = {number: [] for number in numbers}
+    wanted = np.fromiter(found, dtype=np.int64, count=len(found))
+    objects = (state.objects.get(number) for number in found)
+    for topic_id in sorted({object_.topic_id for object_ in objects if object_ is not None}):
+        topic = state.topics.get(topic_id)
+        for partition in () if topic is None else state.partitions_of(topic):
+            key = TopicPartition(partition.topic_id, partition.partition)
+            slices = state.slices.find(key, _whole_log(partition))
+            for row in np.flatnonzero(np.isin(slices.columns["object_number"], wanted)).tolist():
+                (slice_,) = slices.rows(row, row + 1)
+                found[slice_.object_number].append(slice_)
     return found
 
 
@@ -129,12 +128,15 @@ def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
     return Holding(state, partition).of(slice_.end, named_object(state, slice_).object.holders)
 
 
-def held_slices(state: ClusterState, store: StoreId, number: ObjectNumber) -> list[Slice]:
-    """The slices in an object of which the chain says that the store holds them; none if it is not named any more."""
-    object_ = state.objects.get(number)
-    if object_ is None or number in state.retired:
-        return []
-    return [slice_ for slice_ in slices_in(state, NamedObject(number, object_)) if store in holders_of(state, slice_)]
+def held_slices(
+    state: ClusterState, store: StoreId, numbers: Collection[ObjectNumber]
+) -> dict[ObjectNumber, list[Slice]]:
+    """The slices in each of these objects of which the chain says that the store holds them, if there are any."""
+    found = {
+        number: [slice_ for slice_ in slices if store in holders_of(state, slice_)]
+        for number, slices in slices_by_object(state, numbers).items()
+    }
+    return {number: slices for number, slices in found.items() if slices}
 
 
 def partitions_of(slices: Iterable[Slice]) -> list[TopicPartition]:

@@ -26,7 +26,7 @@ from sparklog.core.recovery import (
     partitions_of,
     recovery_point_after,
     replicas_to_check,
-    slices_in,
+    slices_by_object,
 )
 from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicPartition
 from sparklog.log.checkpoint_files import CheckpointFiles
@@ -163,10 +163,9 @@ class RecoveryJob:
         """Read damaged objects again, on the newest state: a read may fail once, or retention was quicker."""
         objects = {}
         with frame.connection.follower.current() as state:
-            for number in damaged:
-                slices = held_slices(state, store, number)
+            for number, slices in held_slices(state, store, damaged).items():
                 named = state.objects.get(number)
-                if named is not None and slices:
+                if named is not None:
                     topic = state.topics[named.topic_id].name
                     objects[number] = ObjectToCheck(NamedObject(number, named), topic, tuple(slices))
         for round_ in chunks(list(packed(objects.values())), frame.tasks.tasks_at_once):
@@ -184,10 +183,11 @@ class RecoveryJob:
         """Fetch what the store lacked when the run was planned, and lacks still."""
         objects = []
         with frame.connection.follower.current() as state:
-            for number in dict.fromkeys(number for replica in due for number in replica.lacking):
+            lacking = [number for replica in due for number in replica.lacking]
+            held = held_slices(state, store, lacking)
+            for number, slices in slices_by_object(state, lacking).items():
                 named = state.objects.get(number)
-                if named is not None and number not in state.retired and not held_slices(state, store, number):
-                    slices = slices_in(state, NamedObject(number, named))
+                if named is not None and slices and number not in held:
                     topic = state.topics[named.topic_id].name
                     objects.append(ObjectToCheck(NamedObject(number, named), topic, tuple(slices)))
         if objects:

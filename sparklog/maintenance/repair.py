@@ -177,12 +177,12 @@ class Repair:
         objects = {damage.number: damage.object for damage in damages}
         for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
             for object_, outcome in checked(self._frame, store, round_, mend=False):
-                with self._frame.connection.follower.current() as state:
-                    if held_slices(state, store, object_.named.number):
-                        continue
                 check = outcome.check
                 if check is None or check.is_whole:
                     continue
+                with self._frame.connection.follower.current() as state:
+                    if held_slices(state, store, [object_.named.number]):
+                        continue
                 if not check.object_is_whole:
                     target.delete(object_.key)
                 target.delete(index_key(object_.key))
@@ -203,11 +203,12 @@ class Repair:
         objects = {damage.number: damage.object for damage in damages}
         left: list[Damage] = []
         for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
-            for object_, outcome in checked(self._frame, store, round_, mend=True):
-                with self._frame.connection.follower.current() as state:
-                    is_held = bool(held_slices(state, store, object_.named.number))
-                    is_named = bool(state.objects.present([object_.named.number]))
-                if outcome.is_whole and is_held:
+            outcomes = checked(self._frame, store, round_, mend=True)
+            with self._frame.connection.follower.current() as state:
+                held = held_slices(state, store, [object_.named.number for object_, _ in outcomes])
+            for object_, outcome in outcomes:
+                is_named = bool(state.objects.present([object_.named.number]))
+                if outcome.is_whole and object_.named.number in held:
                     self.repaired.setdefault(store, set()).add(object_.named.number)
                     self._note(store, partitions_of(object_.slices), None, f"{object_.key}: {said}")
                 elif outcome.check is None:
@@ -232,16 +233,17 @@ def _holders(state: ClusterState, damages: Iterable[Damage]) -> set[StoreId]:
     registered = state.registrations()
     holders: set[StoreId] = set()
     for damage in damages:
-        for slice_ in held_slices(state, damage.store, damage.number):
-            holders.update(store for store in holders_of(state, slice_) if store in registered)
+        for slices in held_slices(state, damage.store, [damage.number]).values():
+            for slice_ in slices:
+                holders.update(store for store in holders_of(state, slice_) if store in registered)
     return holders
 
 
 def _held_ends(state: ClusterState, store: StoreId, damages: Sequence[Damage]) -> tuple[HeldEnd, ...]:
     """Where the log of each damaged replica ends now: before the first slice in a damaged object."""
     ends: dict[TopicPartition, Offset] = {}
-    for damage in damages:
-        for slice_ in held_slices(state, store, damage.number):
+    for slices in held_slices(state, store, [damage.number for damage in damages]).values():
+        for slice_ in slices:
             key = TopicPartition(slice_.topic_id, slice_.partition)
             ends[key] = min(ends.get(key, slice_.start), slice_.start)
     return tuple(HeldEnd(key.topic_id, key.partition, end) for key, end in sorted(ends.items()))

@@ -10,9 +10,9 @@ import pytest
 from sparklog.core.commands import HeldEnd, Move, MoveRecoveryPoint, MoveReplicas, ReportLoss
 from sparklog.core.errors import Conflict, InvalidInput, NotEnoughReplicas, StaleBrokerEpoch
 from sparklog.core.invariants import check
-from sparklog.core.recovery import recovered_end, recovery_point_after, replicas_to_check, slices_in
+from sparklog.core.recovery import recovered_end, recovery_point_after, replicas_to_check, slices_by_object
 from sparklog.core.replication.append import Acks
-from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
+from sparklog.core.types import EntryNumber, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
 from sparklog.maintenance.replication import run_replication
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
 
@@ -133,9 +133,7 @@ def test_a_replica_of_older_records_sets_the_point_back_and_refuses_what_was_rea
 
 def test_all_slices_of_an_object_are_found(world: ReplicatedCluster) -> None:
     state = world.state
-    object_ = state.objects.get(ObjectNumber(4))
-    assert object_ is not None
-    (slice_,) = slices_in(state, NamedObject(ObjectNumber(4), object_))
+    (slice_,) = slices_by_object(state, [ObjectNumber(4)])[ObjectNumber(4)]
     assert (slice_.partition, slice_.start, slice_.end) == (1, 1, 2)
 
 

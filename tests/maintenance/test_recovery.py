@@ -11,7 +11,7 @@ from rich.console import Console
 
 from sparklog.core.errors import BrokerIdNotRegistered, DataLoss, SparklogError, StoreUnavailable
 from sparklog.core.invariants import check
-from sparklog.core.recovery import slices_in
+from sparklog.core.recovery import slices_by_object
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import NamedObject, ObjectNumber, Slice
 from sparklog.log.index import SliceIndex, cut_to_slice
@@ -374,7 +374,7 @@ def batches(log: DamagedLog) -> tuple[Slice, SliceIndex, str]:
     log.write_batches(4, 1)
     state, number = log.world.state, ObjectNumber(LAST + 1)
     named = NamedObject(number, state.objects.get(number))  # type: ignore[arg-type]
-    (slice_,) = slices_in(state, named)
+    (slice_,) = slices_by_object(state, [number])[number]
     key = log.key(number)
     index = cut_to_slice(read_index(log.world.store("a"), key, named), slice_, key)
     assert slice_.batches >= 4
