@@ -185,8 +185,8 @@ class Service:
             self.schedule.begin()
             self.checkpoints.begin()
         elif led and not self.leads:
-            self.schedule.end()
             self.checkpoints.end()
+            self.schedule.end()
             self.waits.end_all()
 
     async def _perform(self, step: Step) -> object:

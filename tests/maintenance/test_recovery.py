@@ -13,7 +13,7 @@ from sparklog.core.errors import BrokerIdNotRegistered, DataLoss, SparklogError,
 from sparklog.core.invariants import check
 from sparklog.core.recovery import slices_by_object
 from sparklog.core.replication.append import Acks
-from sparklog.core.types import NamedObject, ObjectNumber, Slice
+from sparklog.core.types import NamedObject, ObjectNumber, Slice, StoreId
 from sparklog.log.index import SliceIndex, cut_to_slice
 from sparklog.log.object_reader import read_index
 from sparklog.maintenance.recovery import run_recovery
@@ -249,7 +249,7 @@ def test_nothing_is_deleted_while_the_chain_counts_on_it(log: DamagedLog, monkey
 
     def checked(store: MemoryStore, name: str) -> None:
         if name == key:
-            deleted.append(log.world.value(0).log_end("a"))  # type: ignore[arg-type]
+            deleted.append(log.world.value(0).log_end(StoreId("a")))
         delete(store, name)
 
     monkeypatch.setattr(MemoryStore, "delete", checked)
@@ -272,10 +272,17 @@ def test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair(
         if not times:
             times.append(1)
             agent.run()
-            assert log.world.value(0).log_end("b") == 9  # type: ignore[arg-type]
+            assert log.world.value(0).log_end(StoreId("b")) == 9
         take_away(self, *arguments)  # type: ignore[arg-type]
 
     log.damage("b", 2, "flipped")
+    delete, key = MemoryStore.delete, log.key(2)
+
+    def checked(store: MemoryStore, name: str) -> None:
+        assert name != key or log.world.value(0).log_end(StoreId("b")) == 3, "the chain counts on it"
+        delete(store, name)
+
+    monkeypatch.setattr(MemoryStore, "delete", checked)
     monkeypatch.setattr(repair.Repair, "_take_away", late)
     report = run(log)
     assert report.exit_code == 0, messages(report)

@@ -112,7 +112,9 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
             or not rewritten.start < rewritten.end <= command.end
             or rewritten.new.records > most
         ):
-            raise InvalidInput(f"rewritten slices cover [{command.start}, {command.end}) in order, found {rewritten}")
+            raise InvalidInput(
+                f"rewritten slices cover [{command.start}, {command.end}) in order and without a gap, found {rewritten}"
+            )
         ours = (rewritten.new.topic_id, rewritten.new.partition) == (command.topic_id, command.partition)
         known_epoch = 0 <= rewritten.leader_epoch <= partition.replication.leader_epoch
         if not ours or not known_epoch or not 0 <= rewritten.append_time_ms < 1 << 53:
@@ -122,8 +124,9 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
         gaps.append(OffsetRange(before, command.end))
     if gaps != list(command.lost):
         raise InvalidInput(
-            f"rewritten slices cover [{command.start}, {command.end}) but for what is lost, {list(command.lost)}, "
-            f"found the gaps {gaps}"
+            f"rewritten slices cover [{command.start}, {command.end}) without a gap but for what is lost, "
+            f"{[(range_.start, range_.end) for range_ in command.lost]}, found the gaps "
+            f"{[(range_.start, range_.end) for range_ in gaps]}"
         )
 
 
