@@ -21,7 +21,8 @@ from sparklog.maintenance.replication import run_replication
 from sparklog.maintenance.report import JobReport, Outcome
 from sparklog.maintenance.roll import run_roll
 from sparklog.maintenance.tasks import LocalTasks, Task
-from sparklog.storage.keys import index_key
+from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.storage.keys import append_key, index_key
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import DrivenAgent
 from tests.maintenance.damaged_log import WAYS, DamagedLog, damaged_log, rewrite_file
@@ -160,6 +161,17 @@ def test_an_index_that_this_arrow_writes_in_another_way_is_copied(
     assert report.exit_code == 1
     assert "index missing" in messages(report)
     assert log.world.values(1) == log.model[1], "readers rebuild it in memory"
+
+
+# M: F-05
+def test_an_index_without_an_object_goes_with_vacuum(log: DamagedLog) -> None:
+    orphan = index_key(append_key(0, "ab" * 16))
+    log.world.store("b").put_if_absent(orphan, b"index")
+    assert run(log).exit_code == 0
+    assert orphan in log.world.objects("b")
+    assert run_vacuum(log.url, now_ms=2**41, console=Console(file=io.StringIO())).exit_code == 0
+    assert orphan not in log.world.objects("b")
+    log.check()
 
 
 def test_object_and_index_can_both_be_damaged(log: DamagedLog) -> None:
