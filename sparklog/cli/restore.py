@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import typer
 
-from sparklog.cli.output import done, ending, status
+from sparklog.cli.output import done, ending, print_warning, status
 from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.core.readable import counted
 from sparklog.options.key_value import key_values
@@ -47,6 +47,11 @@ def restore(
     fenced = f"; fenced: {', '.join(restored.fenced)}" if restored.fenced else ""
     what = f"cluster {restored.previous} at {url}, as it was after entry {restored.last:,}, with "
     what += f"{counted(restored.topics, 'topic')} (of the metadata, {copies}; stores: {stores}{fenced})"
+    if restored.checkpoint > restored.last:
+        print_warning(
+            f"the lost chain had at least entry {restored.checkpoint:,}, says a checkpoint on a store: what came after "
+            f"entry {restored.last:,} is in none of these copies"
+        )
     done(
         f"would restore {what}" if dry_run else f"restored {what}; its chain id is {restored.chain_id} now",
         {**msgspec.to_builtins(restored), "dry_run": dry_run},

@@ -23,6 +23,7 @@ from sparklog.chain.owner import Owner, put_owner, read_owner
 from sparklog.chain.requests import Copy
 from sparklog.chain.store_copy import put
 from sparklog.client.connection import Connection
+from sparklog.core.checkpoints import HIGH_WATERMARKS
 from sparklog.core.commands import FenceStore
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.coordinators import Author
@@ -41,6 +42,7 @@ from sparklog.core.records import AppliedCommand, At, ClusterRestored, Record
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import CommandId, EntryNumber, StoreId
 from sparklog.host.dice import new_id
+from sparklog.log.checkpoint_files import newest_checkpoint
 from sparklog.log.incarnation import read_incarnation
 from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
@@ -63,6 +65,7 @@ class Restored(msgspec.Struct, frozen=True):
 
     `copies`: the entry up to which each store that was read has the lost chain; `last`: up to which they have it
     together. `first`: the first entry of the new chain, whose id is None in a dry run. `fenced`: the stores left out.
+    `checkpoint`: the newest entry as of which a store has checkpoints, or -1. The lost chain had at least that one.
     """
 
     cluster: str
@@ -75,6 +78,7 @@ class Restored(msgspec.Struct, frozen=True):
     fenced: tuple[StoreId, ...]
     topics: int
     copied: bool = False
+    checkpoint: int = -1
 
 
 def restore_cluster(
@@ -224,6 +228,7 @@ class _Restore:
             {store: target.url for store, target in targets.items()},
             tuple(sorted(self._without)),
             len(state.topics),
+            checkpoint=max((_newest_checkpoint(target, previous) for target in targets.values()), default=-1),
         )
 
     # ---- what is done ---------------------------------------------------------------------------
@@ -312,6 +317,11 @@ def _newest_owner(store: StoreId, target: ObjectStore) -> tuple[str, Owner | Non
     while (newer := read_owner(target, number)) is not None:
         owner, number = newer, number + 1
     return (mark.chain_id if owner is None else owner.chain_id), owner, target
+
+
+def _newest_checkpoint(target: ObjectStore, chain_id: str) -> int:
+    found = newest_checkpoint(target, chain_id, HIGH_WATERMARKS)
+    return -1 if found is None else found[0]
 
 
 def _first_entry(state: ClusterState) -> int:

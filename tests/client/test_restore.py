@@ -19,6 +19,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.restore import Restored, restore_cluster
 from sparklog.client.stores import add_store
+from sparklog.core.checkpoints import HIGH_WATERMARKS
 from sparklog.core.commands import AlterTopic
 from sparklog.core.errors import (
     ClusterAlreadyExists,
@@ -31,9 +32,10 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import check
 from sparklog.core.types import EntryNumber, ObjectNumber, StoreId
+from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.object_deletion import ObjectToDelete, delete_objects
 from sparklog.log.orphans import OrphanSearch, search_orphans
-from sparklog.storage.keys import ENTRIES_PER_BLOCK
+from sparklog.storage.keys import ENTRIES_PER_BLOCK, checkpoint_key
 
 STORES = "abc"
 PARTITIONS = 2
@@ -244,6 +246,23 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(lost: Lost) -> None:
     assert (planned.copies["a"], planned.copies["c"], planned.last) == (2, -1, 2)
     assert (planned.chain_id, planned.topics, set(planned.stores)) == (None, 1, set(STORES))
     assert sorted(lost.folder.rglob("*")) == before
+
+
+# M: F-07
+def test_a_checkpoint_shows_how_far_the_lost_chain_had_come(lost: Lost) -> None:
+    lost.append("1")
+    with sparklog.connect(lost.url) as cluster:
+        state = cluster.connection.follower.catch_up().state
+        stores = cluster.connection.stores(state)
+        assert CheckpointFiles().write(state, stores) == {}
+        shutil.rmtree(lost.url)
+        planned = lost.restore("a", dry_run=True)
+        assert (planned.checkpoint, planned.last) == (state.n, state.n)
+        later = checkpoint_key(state.chain_id, HIGH_WATERMARKS, state.n + 5)  # of entries that have no copy
+        stores.get(StoreId("b")).put_if_absent(later, b"0\n0\n")
+    planned = lost.restore("a", dry_run=True)
+    assert (planned.checkpoint, planned.last) == (state.n + 5, state.n)
+    assert lost.restore("a").checkpoint == state.n + 5
 
 
 def test_a_store_that_is_lost_too_is_left_out_by_name_and_comes_back(lost: Lost) -> None:
