@@ -85,7 +85,7 @@ class _Walk:
 
     def run(self, progress: Progress) -> None:
         first = self._void_blocks() * ENTRIES_PER_BLOCK
-        manifests = {manifest.n: manifest for manifest in read_manifests(self._store, self._differs)}
+        manifests = {int(manifest.n): manifest for manifest in read_manifests(self._store, self._differs)}
         self._check_covered(first, manifests)
         newest = sorted(manifests, reverse=True)[:KEPT_SNAPSHOTS]
         self._deleted_below = manifests[newest[-1]].floor if len(newest) == KEPT_SNAPSHOTS else 0

@@ -1,4 +1,4 @@
-"""Whether the snapshots of a chain can be read: manifests, chunks by name and checksum, and the states that they hold."""
+"""Whether the snapshots of a chain can be read: manifests, chunks by name and checksum, and the states in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparklog.chain.snapshot import Manifest
 from sparklog.core.differences import DifferenceKind
 from sparklog.core.errors import ChainDamaged, KeyNotFound
 from sparklog.core.state import ClusterState
-from sparklog.storage.keys import SNAPSHOTS, chunk_key
+from sparklog.storage.keys import SNAPSHOTS, chunk_key, snapshot_key
 from sparklog.storage.object_store import ObjectStore
 
 Differs = Callable[[DifferenceKind, str, str, str], None]  # kind, key, wanted, found
@@ -46,7 +46,7 @@ def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> Clus
         try:
             state = snapshot.load(store, manifest)
         except ChainDamaged as error:
-            damaged.append((snapshot.snapshot_key(manifest.n), "a snapshot that can be loaded", error.message))
+            damaged.append((snapshot_key(manifest.n), "a snapshot that can be loaded", error.message))
     if damaged and not _is_there(store, manifest):
         return None
     for key, wanted, text in damaged:
@@ -57,7 +57,7 @@ def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> Clus
 def _is_there(store: ObjectStore, manifest: Manifest) -> bool:
     """Whether the snapshot is there: its manifest is deleted before its chunks."""
     try:
-        store.size(snapshot.snapshot_key(manifest.n))
+        store.size(snapshot_key(manifest.n))
     except KeyNotFound:
         return False
     return True

@@ -28,6 +28,7 @@ class DifferenceKind(StrEnum):
     INDEX_CONTENT = "index-content"
     SLICE = "slice"
     UNREADABLE = "unreadable"
+    INCARNATION = "incarnation"
 
     ENTRY_MISSING = "entry-missing"
     ENTRY_DAMAGED = "entry-damaged"
@@ -77,8 +78,8 @@ class Difference(msgspec.Struct, frozen=True):
 _BACKUP: Final = "put it back from a backup, or from an older version of it in the store"
 _OF_METADATA: Final[Mapping[DifferenceKind, str]] = {
     DifferenceKind.SNAPSHOT_DAMAGED: "move it away, then run 'sparklog chain snapshot': it is written again",
-    DifferenceKind.SNAPSHOT_STATE: "move it away, then run 'sparklog chain snapshot', and report it: this is a fault of "
-    "sparklog",
+    DifferenceKind.SNAPSHOT_STATE: "report it: this is a fault of sparklog; move it away, and run "
+    "'sparklog chain snapshot'",
     DifferenceKind.VOID_MARK: "look who deletes under meta/: nothing but sparklog may",
     DifferenceKind.INVARIANT: "report it, with the output of 'sparklog chain tail': this is a fault of sparklog",
     DifferenceKind.COPY_DAMAGED: "move it away: with the next snapshot the store has a whole copy again",
@@ -97,6 +98,8 @@ def advice_for_metadata(kind: DifferenceKind, *, copied: bool) -> str:
 def advice_for_object(difference: Difference) -> str:
     """What to do about a difference of a data object."""
     on = f"--store {difference.store}"
+    if difference.kind is DifferenceKind.INCARNATION:
+        return f"run 'sparklog agent {on} --once': it reports the loss and fills the store again"
     if difference.kind is DifferenceKind.UNREADABLE:
         return f"bring the store back, then run 'sparklog job verify {on}'"
     if difference.repairable is False:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sparklog.core.state import ClusterState
 
 UNKNOWN: Final = -1
 Columns = Mapping[str, Column]
+H = TypeVar("H", bound=Hashable)
 
 
 def differing_parts(one: ClusterState, other: ClusterState) -> list[str]:
@@ -83,7 +84,7 @@ def _rows(blocks: Sequence[Block], order: Sequence[str]) -> Columns:
     return make_block({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, order).columns
 
 
-def _numbered(values: Sequence[Hashable], numbers: Mapping[Hashable, int]) -> Column:
+def _numbered(values: Sequence[H], numbers: Mapping[H, int]) -> Column:
     """For each row of a table of values its number; the last one is for -1, which stays."""
     return np.array([*(numbers[value] for value in values), UNKNOWN], dtype=np.int64)
 
