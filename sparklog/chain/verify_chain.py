@@ -89,11 +89,12 @@ class _Walk:
         self._check_covered(first, manifests)
         newest = sorted(manifests, reverse=True)[:KEPT_SNAPSHOTS]
         self._deleted_below = manifests[newest[-1]].floor if len(newest) == KEPT_SNAPSHOTS else 0
-        if first:
-            self._draft = self._hash = None
         for n in sorted(manifests):
             if n < first:
+                self._draft = self._hash = None  # the entries before it are gone
                 self._at_snapshot(manifests[n])
+        if first and first - 1 not in manifests:
+            self._draft = self._hash = None
         for n, body in self._bodies(first):
             if body is None:
                 if not self._is_void(n):

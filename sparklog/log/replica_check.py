@@ -32,7 +32,10 @@ _WRITTEN_SO = (Problem.CONTENT, Problem.SLICE)  # the same on every store
 
 
 class ReplicaCheck(msgspec.Struct, frozen=True, array_like=True):
-    """An object on one store. If the store could not be asked, `check` is None and `error` says why."""
+    """An object on one store. If the store did not answer, `check` is None and `error` says why.
+
+    `error` is empty if the store was not asked, because it had not answered before.
+    """
 
     store: StoreId
     check: ObjectCheck | None
@@ -45,7 +48,7 @@ def check_replicas(object_: ObjectToVerify, stores: Stores, silent: Collection[S
     checks = []
     for store in object_.stores:
         if store in silent:
-            checks.append(ReplicaCheck(store, None, "it did not answer before"))
+            checks.append(ReplicaCheck(store, None))
             continue
         try:
             checks.append(

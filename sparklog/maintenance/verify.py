@@ -200,8 +200,8 @@ class VerifyJob:
             return
         if replica.check is None:
             place = replica.store, object_.topic
-            objects, error = self._unanswered.get(place, (0, replica.error))
-            self._unanswered[place] = objects + 1, error
+            objects, error = self._unanswered.get(place, (0, ""))
+            self._unanswered[place] = objects + 1, error or replica.error
             return
         repairable = is_repairable(object_, checks, replica)
         for row in differences_of(object_, replica.store, replica.check.findings, slices, repairable):
