@@ -25,6 +25,7 @@ GROUPS: Final = {
     ),
     "HDFS": (
         "tests/faults/test_maintenance_sigkill.py",
+        "tests/faults/test_verify_on_stores.py",
         "tests/contract/test_hdfs_store.py",
         "tests/faults/test_hdfs_faults.py",
         "tests/faults/test_sigkill_commit.py",
