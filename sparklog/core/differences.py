@@ -25,7 +25,6 @@ class DifferenceKind(StrEnum):
     INDEX_MISSING = "index-missing"
     INDEX_SIZE = "index-size"
     INDEX_CHECKSUM = "index-checksum"
-    INDEX_CONTENT = "index-content"
     SLICE = "slice"
     UNREADABLE = "unreadable"
     INCARNATION = "incarnation"

@@ -37,7 +37,7 @@ def content_of(message: pa.Buffer) -> BatchContent | None:
         batch, metadata = stream.read_next_batch_with_custom_metadata()
         batch.validate()
         partition = int(metadata[PARTITION_KEY])
-    except (pa.ArrowInvalid, OSError, StopIteration, KeyError, TypeError, ValueError):
+    except (pa.ArrowException, OSError, StopIteration, LookupError, TypeError, ValueError):
         return None
     if not batch.num_rows:
         return None

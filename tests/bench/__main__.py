@@ -38,6 +38,7 @@ from tests.bench.s3_clients import clients
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
+from tests.bench.verify import verify_speed
 from tests.bench.waiting import waits
 
 PARTS = (
@@ -50,6 +51,7 @@ PARTS = (
     "soak",
     "replication",
     "replicas",
+    "verify",
     "small",
     "shuffled",
     "bulk",
@@ -100,6 +102,8 @@ def main() -> int:
             comparisons += catch_up(folder)
         if "replicas" in parts:
             figures += deaths(folder)
+        if "verify" in parts:
+            comparisons += verify_speed(folder)
         spark_parts = [part for part in (replicas, small, shuffled, bulk) if part.__name__ in parts]
         if spark_parts:
             spark = _session(folder, {})

@@ -28,6 +28,7 @@ from tests.guards import (
     storage,
     stores,
     three_stores,
+    verify,
     waiting,
     writes,
 )
@@ -55,4 +56,5 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *storage.GUARDS,
     *spark.GUARDS,
     *three_stores.GUARDS,
+    *verify.GUARDS,
 )
