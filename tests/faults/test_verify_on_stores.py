@@ -17,7 +17,7 @@ from sparklog.maintenance.verify import run_verify
 from sparklog.storage.keys import CHUNKS, TOPICS, entry_key
 from sparklog.storage.open_store import open_store
 from tests.faults.crash_places import Place
-from tests.maintenance.damaged_log import KINDS, OBJECT_DAMAGE, Damager
+from tests.maintenance.damager import KINDS, OBJECT_DAMAGE, Damager
 
 SOME = ("flip", "cut", "lose", "flip index")  # a server is slow, and it is the same code
 

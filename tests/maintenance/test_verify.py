@@ -22,7 +22,7 @@ from sparklog.maintenance.verify import VerifyReport, run_verify
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
-from tests.maintenance.damaged_log import KINDS, OBJECT_DAMAGE, Damager
+from tests.maintenance.damager import KINDS, OBJECT_DAMAGE, Damager
 
 SEEDS = 12
 
