@@ -119,6 +119,42 @@ def verify(
 
 
 @app.command(
+    epilog=ending(
+        "sparklog job recovery --dry-run", "sparklog job recovery --full --store zone-b --report recovery.json"
+    )
+)
+def recovery(
+    topic: list[str] = TOPICS,
+    store: list[str] = typer.Option(
+        [], "--store", metavar="ID", help="Only objects on this store; may be given several times. Default: all."
+    ),
+    full: bool = typer.Option(False, "--full", help="Read all objects, also those below the recovery point."),
+    accept_loss: bool = typer.Option(
+        False,
+        "--accept-loss",
+        help="Give up records that no store can provide any more: they become a gap, where a read is DATA_LOSS.",
+    ),
+    now: str | None = NOW,
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
+) -> None:
+    """Read what was stored since the last recovery, and verify every checksum.
+
+    What is damaged is repaired from other stores. What can't be repaired is reported by name, and never served.
+    """
+    from sparklog.maintenance.recovery import run_recovery
+
+    _run(
+        "recovery",
+        lambda **given: run_recovery(stores=store, full=full, accept_loss=accept_loss, **given),
+        topic,
+        now,
+        dry_run,
+        report,
+    )
+
+
+@app.command(
     "run-all",
     epilog=ending(
         "sparklog job run-all", "sparklog job run-all --every 300", "sparklog job run-all --every 60 --job replication"

@@ -17,6 +17,7 @@ from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.chain.group import Ticket
 from sparklog.coordinator.activity import Activity
+from sparklog.coordinator.checkpointing import Checkpointing
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Say, Step, Steps
 from sparklog.coordinator.leadership import Leadership
@@ -77,6 +78,7 @@ class Service:
         self.activity = Activity()
         self._clock = clock or SystemClock()
         self.schedule = Scheduling(follower, jobs, say, self._clock)
+        self.checkpoints = Checkpointing(follower, self.stores, say)
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
         self._commits: CommitLoop | None = None  # of the newest epoch that this process has claimed
         self._stopping = asyncio.Event()
@@ -153,6 +155,7 @@ class Service:
         """Stop cleanly. To be called in the event loop."""
         self.control.stop()
         self.schedule.end()
+        self.checkpoints.end()
         self._stopping.set()
 
     # ---- what the control asks for --------------------------------------------------------------
@@ -180,7 +183,9 @@ class Service:
         """Begin or end what only the one that leads does."""
         if self.leads and not led:
             self.schedule.begin()
+            self.checkpoints.begin()
         elif led and not self.leads:
+            self.checkpoints.end()
             self.schedule.end()
             self.waits.end_all()
 

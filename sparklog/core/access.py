@@ -32,6 +32,7 @@ from sparklog.core.commands import (
     FenceStore,
     ForgetApplications,
     MoveLogStart,
+    MoveRecoveryPoint,
     MoveReplicas,
     RaiseFloor,
     RegisterStore,
@@ -152,7 +153,7 @@ def need_of(command: Command) -> Need:
             return Need(Verb.MAINTAIN, any_topic=True)
         case ConfirmDeleted() | RaiseFloor() | ForgetApplications():
             return Need(Verb.MAINTAIN)
-        case AgentUp() | AgentDown() | ReportLoss() | ReportReplicas() | DropLagging():
+        case AgentUp() | AgentDown() | ReportLoss() | ReportReplicas() | DropLagging() | MoveRecoveryPoint():
             return Need(Verb.MAINTAIN)
         case RegisterStore() | FenceStore() | RemoveStore() | ElectLeaders() | MoveReplicas():
             return Need(Verb.ALTER)

@@ -35,6 +35,7 @@ from sparklog.core.records import (
     PartitionsChanged,
     ProducerAllocated,
     Record,
+    RecoveryPointMoved,
     SlicesSwapped,
     StoreFenced,
     StoreRegistered,
@@ -43,6 +44,7 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
+from sparklog.core.recovery import note_new_replicas
 from sparklog.core.replication.append import at_end
 from sparklog.core.replication.partition import created
 from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere
@@ -172,7 +174,11 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
         case AgentChanged():
             store = state.stores[record.store]
             state.stores[record.store] = msgspec.structs.replace(store, agent_up=record.up)
+        case RecoveryPointMoved():
+            store = state.stores[record.store]
+            state.stores[record.store] = msgspec.structs.replace(store, recovery_point=record.to)
         case PartitionsChanged():
+            note_new_replicas(state, record.changes, at)
             _change_partitions(state, record)
         case CoordinationClaimed():
             state.coordinator = Coordinator(record.epoch, record.name, record.address, at.n)

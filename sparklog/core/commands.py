@@ -17,6 +17,7 @@ from sparklog.core.types import (
     NewSlice,
     ObjectNumber,
     Offset,
+    OffsetRange,
     PartitionIndex,
     StoreId,
     TimestampSource,
@@ -136,6 +137,9 @@ class Swap(msgspec.Struct, frozen=True, tag="swap"):
 
     `digest` identifies the slices that were rewritten (`slice_table.digest`). If other slices are in their place by
     now, the swap is refused.
+
+    `lost`, ascending: the parts of the range that no slice covers any more. An operator accepts that no store can
+    provide these records, and that a read there is DATA_LOSS.
     """
 
     topic_id: TopicId
@@ -145,6 +149,7 @@ class Swap(msgspec.Struct, frozen=True, tag="swap"):
     digest: str
     objects: tuple[NewObject, ...]
     slices: tuple[RewrittenSlice, ...]
+    lost: tuple[OffsetRange, ...] = ()
 
 
 class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
@@ -220,12 +225,25 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
 
     `incarnation` is what its INCARNATION says now. If it has not changed, partitions that are not in `held` lost
     nothing. If it has changed, the store was wiped or swapped, and partitions that are not in `held` lost everything.
+
+    With `harmless`, it is refused unless other replicas have everything that the store is said to hold now: a repair
+    can wait, so it must not cost a partition its leader, or records that only this store has.
     """
 
     store: StoreId
     registration: int
     incarnation: str
     held: tuple[HeldEnd, ...] = ()
+    harmless: bool = False
+
+
+class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
+    """Every object that the store holds with a number below `to` was read and is whole, as of entry `n` (F-03)."""
+
+    store: StoreId
+    registration: int
+    to: ObjectNumber
+    n: EntryNumber
 
 
 class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
@@ -356,6 +374,7 @@ Command = (
     | MoveReplicas
     | ClaimCoordination
     | ResignCoordination
+    | MoveRecoveryPoint
 )
 
 

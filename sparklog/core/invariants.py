@@ -7,7 +7,7 @@
  5. The replicas of each partition are as `replication/invariants.py` says, whose number comes after this one.
  6. No LEO lies inside a slice, and none at a gap: what a replica lacks begins at its LEO.
  7. The slices of a partition ascend, disjoint, from the log start to the next offset; a gap ends where a leader epoch
-    begins. None lies wholly below the log start.
+    begins, or lost records end. None lies wholly below the log start.
  8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists.
  9. A slice names a live object of its topic (and of its partition, if the object is sealed) and lies inside its size.
 10. An object that no slice names is retired, and one that a slice names is not. The slices released and the slices
@@ -97,8 +97,11 @@ def _partition(state: ClusterState, partition: Partition) -> Iterator[str]:
 
 def _slices(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]:
     keys, starts, ends = columns["partition_key"], columns["start"], columns["end"]
-    epoch_starts = {
-        partition_key(key): {start for _, start in partition.replication.epochs}
+    gap_ends = {
+        partition_key(key): {
+            *(start for _, start in partition.replication.epochs),
+            *(range_.end for range_ in partition.replication.lost),
+        }
         for key, partition in state.partitions.items()
     }
     wrong = (columns["records"] < 1) | (columns["records"] > ends - starts)
@@ -107,8 +110,8 @@ def _slices(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]
     same = keys[1:] == keys[:-1]
     torn = np.zeros(len(keys), dtype=np.bool_)
     torn[1:] = same & (starts[1:] != ends[:-1])
-    for row in np.flatnonzero(torn[1:] & (starts[1:] > ends[:-1])) + 1:  # a gap ends where an epoch begins
-        torn[row] = starts.item(row) not in epoch_starts.get(keys.item(row), ())
+    for row in np.flatnonzero(torn[1:] & (starts[1:] > ends[:-1])) + 1:
+        torn[row] = starts.item(row) not in gap_ends.get(keys.item(row), ())
     if torn.any():
         yield f"7: slices {_shown(columns, torn)} do not begin where the one before ends"
     for topic_partition, partition in state.partitions.items():
@@ -130,15 +133,15 @@ def _slices(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]
         if partition.size_bytes != sums.get(key, 0):
             yield f"11: {topic_partition} says {partition.size_bytes} bytes, its slices have {sums.get(key, 0)}"
         if first is None or last is None:
-            if partition.log_start != partition.next_offset and partition.next_offset not in epoch_starts[key]:
+            if partition.log_start != partition.next_offset and partition.next_offset not in gap_ends[key]:
                 yield (
                     f"7: {topic_partition} has no slice, log start {partition.log_start}, "
                     f"next offset {partition.next_offset}"
                 )
         elif not (
             partition.log_start < ends[first]
-            and (starts[first] <= partition.log_start or int(starts[first]) in epoch_starts[key])
-            and (ends[last] == partition.next_offset or partition.next_offset in epoch_starts[key])
+            and (starts[first] <= partition.log_start or int(starts[first]) in gap_ends[key])
+            and (ends[last] == partition.next_offset or partition.next_offset in gap_ends[key])
         ):
             yield (
                 f"7: {topic_partition} has slices from [{starts[first]}, {ends[first]}) to {ends[last]}, "

@@ -68,6 +68,8 @@ def summary(record: records.Record, names: Mapping[int, str]) -> str:
             return f"producer {record.producer_id} allocated, epoch {record.producer_epoch}"
         case records.CoordinationClaimed():
             return f"coordinated by {record.name} at {record.address}, epoch {record.epoch}"
+        case records.RecoveryPointMoved():
+            return f"objects below number {record.to} on store {record.store} are whole"
         case records.CoordinationResigned():
             return f"the coordinator of epoch {record.epoch} resigned"
         case records.JobRan():

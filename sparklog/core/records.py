@@ -222,6 +222,13 @@ class LossReported(msgspec.Struct, frozen=True, tag="loss-reported"):
     lost: LostVersion
 
 
+class RecoveryPointMoved(msgspec.Struct, frozen=True, tag="recovery-point-moved"):
+    """Every object that the store holds with a number below `to` was read and is whole (F-03)."""
+
+    store: StoreId
+    to: ObjectNumber
+
+
 class ProducerAllocated(msgspec.Struct, frozen=True, tag="producer-allocated"):
     """From now on the producer id is valid, with this epoch and no sequences yet."""
 
@@ -289,6 +296,7 @@ Record = (
     | PartitionsChanged
     | CoordinationClaimed
     | CoordinationResigned
+    | RecoveryPointMoved
 )
 
 

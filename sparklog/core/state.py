@@ -36,7 +36,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 
-FORMAT = 3  # version of entries and snapshots; older ones are read, a newer one is refused by name
+FORMAT = 4  # version of entries and snapshots; older ones are read, a newer one is refused by name
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -44,6 +44,9 @@ class Store(msgspec.Struct, frozen=True):
 
     A `fenced` one takes part in nothing until it is registered again. `agent_up`: None if no agent says whether
     it can be reached: it has none, or its agent is silent and a write has reached the store since.
+
+    Every object that it holds with a number below `recovery_point` was read and is whole (F-03). A new registration
+    sets it back to 0. `grew_at`: the last entry that gave the store a replica of records that were there before.
     """
 
     store: StoreId
@@ -53,6 +56,8 @@ class Store(msgspec.Struct, frozen=True):
     zone: str
     fenced: bool = False
     agent_up: bool | None = None
+    recovery_point: ObjectNumber = ObjectNumber(0)
+    grew_at: EntryNumber = EntryNumber(0)
 
     @property
     def reachable(self) -> bool:

@@ -99,18 +99,25 @@ class ObjectCheck(msgspec.Struct, frozen=True, array_like=True):
 
 
 def check_object(
-    store: ObjectStore, key: str, named: NamedObject, slices: Sequence[Slice] = (), *, content: bool = False
+    store: ObjectStore,
+    key: str,
+    named: NamedObject,
+    slices: Sequence[Slice] = (),
+    another: Index | None = None,
+    *,
+    content: bool = False,
 ) -> ObjectCheck:
     """Read the object under `key` and its index, and check everything about them.
 
     `slices`: the slices that the chain has in this object, if they should be compared, too. The object is read once, in
-    ranged reads of about 8 MiB. If it is damaged, whole batches of it are told from damaged ones as far as its index
-    can be read. With `content` each whole batch is also decoded, and compared with what an index built anew would say:
-    records, partition, timestamps.
+    ranged reads of about 8 MiB. If it is damaged, its index says which batches are, or `another`, the same index from
+    another store, if this one is damaged, too. With `content` each whole batch is also decoded, and compared with what
+    an index built anew would say: records, partition, timestamps.
 
     Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
     """
     index, findings, index_bytes = _checked_index(store, key, named)
+    index = another if index is None else index
     wanted_bytes = named.object.size_bytes
     try:
         size_bytes = store.size(key)

@@ -159,7 +159,7 @@ def _read(
 def _lost(plan: RangeToRead) -> DataLoss:
     shown = ", ".join(f"[{range_.start}, {range_.end})" for range_ in plan.lost)
     return DataLoss(
-        f"{plan.topic}-{plan.partition}: records {shown} were lost in an unclean election; "
+        f"{plan.topic}-{plan.partition}: records {shown} were lost in an unclean election or given up as damaged; "
         "set failOnDataLoss=false to go on with those that are left"
     )
 

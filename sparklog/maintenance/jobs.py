@@ -12,7 +12,7 @@ from sparklog.core.schedule import Task
 from sparklog.core.state import ClusterState
 from sparklog.maintenance.report import JobReport
 
-JOBS: Final = ("roll", "retention", "replication", "verify", "vacuum")
+JOBS: Final = ("roll", "retention", "replication", "recovery", "verify", "vacuum")
 SCHEDULED: Final = ("roll", "retention", "vacuum")  # agents do the work of replication, bit by bit
 
 

@@ -61,9 +61,9 @@ class JobOutput:
         self._console.print(table)
 
     def end(self, report: JobReport) -> None:
-        """Print each failure, and what was done."""
+        """Print what is to be said of each partition, above all failures, and what was done."""
         for row in report.partitions:
-            if row.outcome in (Outcome.FAILED, Outcome.OVERTAKEN, Outcome.POSTPONED):
+            if row.messages and row.outcome is not Outcome.PLANNED:
                 self._say(f"{row.place}: {row.outcome}: {'; '.join(row.messages)}")
         for message in (*report.deletion.messages, *(note for note in report.notes if note not in self._said)):
             self._say(message)

@@ -98,7 +98,7 @@ class ReplicationJob:
             if not wanted and not at.joinable:
                 self._fail(store, at.behind, "no store that can be asked holds what is missing")
                 return
-            _check_store(frame, state, store)
+            check_registered(frame, state, store)
             checked = self._copied(frame, state, store, wanted, failing)
             vain = 0 if self._reported(frame, state, store, checked) else vain + 1
             if vain == MOST_VAIN_REPORTS:
@@ -143,7 +143,7 @@ class ReplicationJob:
         INCARNATION is read after the copies, which proves that they are in this life of the store.
         """
         with frame.connection.follower.current() as state:
-            registration = _check_store(frame, state, store)
+            registration = check_registered(frame, state, store)
         if registration != before.stores[store].registration:
             raise StaleBrokerEpoch(f"store {store} was registered again as {registration} while it was filled")
         at = self._standing(frame, state, store, but=())  # what came before a failure counts
@@ -255,7 +255,7 @@ def _packed(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ..
 # ---- what is there, and what is not -------------------------------------------------------------------
 
 
-def _check_store(frame: JobFrame, state: ClusterState, store: StoreId) -> int:
+def check_registered(frame: JobFrame, state: ClusterState, store: StoreId) -> int:
     """The store's registration. Raises StaleBrokerEpoch if it is fenced, or is not the store that was registered."""
     registered = registered_store(state, store)
     if registered.fenced:

@@ -8,6 +8,7 @@
     INCARNATION                                  the uuid of this store's current life
     OWNER/<number>                               the chain that owns the store since the restore of this number
     copies/<chain id>/…                          on other stores: copies of what is under meta/, under the same names
+    copies/checkpoints/<chain id>/<name>/<n>     on the stores: checkpoints as of entry n
     append/<2 hex>/<n0>-<upload id>.arrow        what one writer task uploaded, and its .index
     topics/<topic id>-<topic>/<partition>/<base offset>-<leader epoch>-<n0>-<upload id>.arrow    a sealed segment
     probe/<id>-…                                 what a probe of the store writes, then removes
@@ -45,6 +46,7 @@ VOID = "meta/void/"
 INCARNATION = "INCARNATION"
 OWNERS = "OWNER/"
 COPIES = "copies/"
+CHECKPOINTS = "copies/checkpoints/"
 APPENDS = "append/"
 TOPICS = "topics/"
 PROBES = "probe/"
@@ -62,6 +64,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ENTRY = re.compile(r"meta/log/([0-9]{16})/([0-9]{20})")
 _SNAPSHOT = re.compile(r"meta/snapshot/([0-9]{20})")
 _COMMAND = re.compile(r"meta/commands/([0-9]{20})-([0-9a-f]{32})(?:-([1-9][0-9]{0,8}))?")
+_CHECKPOINT = re.compile(r"copies/checkpoints/([A-Za-z0-9_-]{1,64})/([a-z][a-z-]{0,63})/([0-9]{20})")
 _APPEND = re.compile(r"append/([0-9a-f]{2})/([0-9]{20})-(\1[0-9a-f]{30})\.(arrow|index)")
 _SEGMENT = re.compile(
     r"topics/(0|[1-9][0-9]*)-([A-Za-z0-9._-]{1,249})/(0|[1-9][0-9]*)/"
@@ -199,6 +202,27 @@ def copy_key(chain_id: str, key: str) -> str:
 def original_key(chain_id: str, key: str) -> str:
     """The inverse of `copy_key`."""
     return _META + key.removeprefix(copies_prefix(chain_id))
+
+
+def checkpoints_prefix(chain_id: str) -> str:
+    """The prefix of the checkpoints of a chain on a store. No chain id is `checkpoints`, so it is not one of copies."""
+    if not is_key_part(chain_id):
+        raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
+    return f"{CHECKPOINTS}{chain_id}/"
+
+
+def checkpoint_key(chain_id: str, name: str, n: int) -> str:
+    """Key of the checkpoint `name` as of entry `n`. A later one has a greater key."""
+    key = f"{checkpoints_prefix(chain_id)}{name}/{_digits(n, 'an entry number')}"
+    if _CHECKPOINT.fullmatch(key) is None:
+        raise InvalidInput(f"a checkpoint has a name of a-z and -, and a chain id, not {key!r}")
+    return key
+
+
+def parse_checkpoint_key(key: str) -> tuple[str, str, EntryNumber] | None:
+    """(chain id, name, entry number) of a checkpoint's key, or None if it isn't one."""
+    match = _CHECKPOINT.fullmatch(key)
+    return None if match is None else (match[1], match[2], EntryNumber(int(match[3])))
 
 
 def owner_key(number: int) -> str:

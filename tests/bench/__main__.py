@@ -32,6 +32,7 @@ from tests.bench.metadata_copies import copies_rates
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
 from tests.bench.queries import query_rates, served_rates
+from tests.bench.recovery import recovery
 from tests.bench.replicas import deaths, replicas
 from tests.bench.replication import catch_up
 from tests.bench.s3_clients import clients
@@ -50,6 +51,7 @@ PARTS = (
     "state",
     "soak",
     "replication",
+    "recovery",
     "replicas",
     "verify",
     "small",
@@ -100,6 +102,8 @@ def main() -> int:
             figures += _alone("soak", "100,000 commits, maintained")
         if "replication" in parts:
             comparisons += catch_up(folder)
+        if "recovery" in parts:
+            comparisons += recovery(folder)
         if "replicas" in parts:
             figures += deaths(folder)
         if "verify" in parts:

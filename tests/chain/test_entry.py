@@ -12,6 +12,7 @@ from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, encode_entry,
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import ChainDamaged, UnsupportedVersion
 from sparklog.core.records import AppliedCommand, FloorRaised
+from sparklog.core.state import FORMAT
 from sparklog.core.types import CommandId, EntryNumber
 from tests.chain.chain_kit import new_chain
 from tests.core.every_record import EVERY_RECORD
@@ -76,23 +77,23 @@ def in_format(number: int, monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 
 def test_an_entry_of_a_newer_format_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnsupportedVersion, match="reads formats up to 3, found format 4"):
-        decode_entry(7, in_format(4, monkeypatch))
+    with pytest.raises(UnsupportedVersion, match=f"reads formats up to {FORMAT}, found format {FORMAT + 1}"):
+        decode_entry(7, in_format(FORMAT + 1, monkeypatch))
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", range(1, FORMAT))
 def test_an_entry_of_an_older_format_is_read(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     assert decode_entry(7, in_format(number, monkeypatch)) == ENTRY
 
 
 def test_there_was_no_format_before_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ChainDamaged, match="wanted a format from 1 to 3, found '0'"):
+    with pytest.raises(ChainDamaged, match=f"wanted a format from 1 to {FORMAT}, found '0'"):
         decode_entry(7, in_format(0, monkeypatch))
 
 
-@pytest.mark.parametrize("other", [b"1", b"2"])
+@pytest.mark.parametrize("other", [b"%d" % number for number in range(1, FORMAT)])
 def test_an_entry_is_not_taken_for_one_of_another_format(other: bytes) -> None:
-    body = encode_entry(ENTRY).replace(b"sparklog-entry 3 ", b"sparklog-entry %s " % other, 1)
+    body = encode_entry(ENTRY).replace(b"sparklog-entry %d " % FORMAT, b"sparklog-entry %s " % other, 1)
     with pytest.raises(ChainDamaged, match=r"wanted .* bytes with CRC32C"):
         decode_entry(7, body)
 

@@ -24,6 +24,7 @@ from sparklog.core.commands import (
     FenceStore,
     ForgetApplications,
     MoveLogStart,
+    MoveRecoveryPoint,
     MoveReplicas,
     NewStore,
     PartitionEpoch,
@@ -36,7 +37,7 @@ from sparklog.core.commands import (
     ResignCoordination,
     Swap,
 )
-from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, StoreId, TopicId
+from sparklog.core.types import EntryNumber, LeaderEpoch, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
 
 ORDERS, UNKNOWN = TopicId(1), TopicId(77)
 CLUSTER, ANY = "cluster", "any topic"
@@ -74,6 +75,7 @@ OF_NO_TOPIC: Final[list[tuple[Command, Verb | None, str]]] = [
     (ReportLoss(_A, 0, "i"), Verb.MAINTAIN, CLUSTER),
     (ReportReplicas(_A, 0, ()), Verb.MAINTAIN, CLUSTER),
     (DropLagging(()), Verb.MAINTAIN, CLUSTER),
+    (MoveRecoveryPoint(_A, 0, ObjectNumber(0), EntryNumber(0)), Verb.MAINTAIN, CLUSTER),
     (RegisterStore(NewStore(_A, ".", "i")), Verb.ALTER, CLUSTER),
     (FenceStore(StoreId("b")), Verb.ALTER, CLUSTER),
     (RemoveStore(StoreId("b")), Verb.ALTER, CLUSTER),

@@ -27,6 +27,7 @@ from sparklog.core.records import (
     PartitionsChanged,
     ProducerAllocated,
     Record,
+    RecoveryPointMoved,
     SlicesSwapped,
     StoreFenced,
     StoreRegistered,
@@ -140,6 +141,7 @@ EVERY_RECORD: tuple[Record, ...] = (
     AgentChanged(_STORE, up=False),
     CoordinationClaimed(2, "host:1-ab", "http://host:7400"),
     CoordinationResigned(2),
+    RecoveryPointMoved(_STORE, ObjectNumber(9)),
     PartitionsChanged((_CHANGE, PartitionChange(_TOPIC, _PARTITION))),
 )
 

@@ -106,7 +106,7 @@ def test_what_the_source_has_otherwise_is_not_copied(pair: tuple[ObjectStore, Ob
     """Where stores copy by themselves only the length is compared: nobody sees the bytes."""
     source, target = pair
     if how != "missing":
-        fill(source, BODY[:-1] if how == "cut" else b"x" + BODY[1:])
+        fill(source, BODY[:-1] if how == "cut" else bytes([BODY[0] ^ 1]) + BODY[1:])
     if how == "changed" and type(source) is type(target):
         copy_object(source, target, KEY, NAMED)
         assert not holds_all(target)

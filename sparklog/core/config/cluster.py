@@ -18,7 +18,10 @@ from sparklog.core.errors import InvalidConfig
 
 _DAY_MS: Final = 86_400_000
 _INT, _LONG = ValueType.INT, ValueType.LONG
-_IN_THE_CHAIN: Final = "Without effect: every entry of the chain says it, so there is no checkpoint to write."
+_IN_THE_CHAIN: Final = (
+    "Without effect: every entry of the chain says it, and `log.flush.offset.checkpoint.interval.ms` is for all "
+    "checkpoints."
+)
 
 # Cluster key -> the topic key that it is the default of.
 TOPIC_DEFAULT_KEYS: Final[Mapping[str, str]] = {
@@ -74,9 +77,9 @@ _OWN: Final = (
         "log.flush.offset.checkpoint.interval.ms",
         _INT,
         60_000,
-        f"How often the recovery point is written down. {_IN_THE_CHAIN}",
+        "How often the coordinator that leads writes checkpoints to the stores, if anything has changed: recovery "
+        "points, high watermarks, log starts and leader epochs. 0: never.",
         minimum=0,
-        effect=False,
     ),
     ConfigKey(
         "log.flush.scheduler.interval.ms",
@@ -218,6 +221,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     broker_session_timeout_ms: int
     default_replication_factor: int
     floor_delay_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
     metadata_copies: int
     num_partitions: int
@@ -274,6 +278,7 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         broker_session_timeout_ms=_integer(values, "broker.session.timeout.ms"),
         default_replication_factor=_integer(values, "default.replication.factor"),
         floor_delay_ms=_integer(values, "floor.delay.ms"),
+        log_flush_offset_checkpoint_interval_ms=_integer(values, "log.flush.offset.checkpoint.interval.ms"),
         log_retention_check_interval_ms=_integer(values, "log.retention.check.interval.ms"),
         metadata_copies=_copies(values),
         num_partitions=_integer(values, "num.partitions"),

@@ -28,6 +28,7 @@ from sparklog.core.commands import (
     FenceStore,
     ForgetApplications,
     MoveLogStart,
+    MoveRecoveryPoint,
     MoveReplicas,
     RaiseFloor,
     RegisterStore,
@@ -57,6 +58,7 @@ from sparklog.core.decide.stores import (
     decide_agent_down,
     decide_agent_up,
     decide_fence_store,
+    decide_move_recovery_point,
     decide_register_store,
     decide_remove_store,
     decide_report_loss,
@@ -174,6 +176,8 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             return (decide_claim(state.coordinator, command),)
         case ResignCoordination() as command:
             return (decide_resign(state.coordinator, command),)
+        case MoveRecoveryPoint() as command:
+            return decide_move_recovery_point(state, command)
         case _:
             assert_never(submission.command)
 

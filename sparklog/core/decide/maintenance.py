@@ -10,7 +10,7 @@ from sparklog.core.errors import InvalidInput, OffsetOutOfRange, SwapRefused
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import change_from
 from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
-from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere, swap
+from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere, swap, without
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
@@ -48,14 +48,15 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     for object_ in command.objects:
         for holder in object_.holders:
             check_holder(state, holder)
-    holders = frozenset.intersection(
+    holders = frozenset(partition.replication.replicas).intersection(
         *(frozenset(holder.store for holder in object_.holders) for object_ in command.objects)
     )
     topic = state.topics[command.topic_id]
+    begin = command.slices[0].start if command.slices else command.end
     with placed(place):
         after = swap(
-            partition.replication,
-            OffsetRange(command.start, held_end(state, key, command.end)),
+            without(partition.replication, OffsetRange(command.start, begin), command.lost),
+            OffsetRange(begin, held_end(state, key, command.end)),
             holders,
             state.topic_config(topic).min_insync_replicas,
         )
@@ -93,14 +94,18 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
 
 
 def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition) -> None:
-    """Check that whole slices are replaced, by slices of their partition that cover the same offsets without a gap."""
+    """Check that whole slices are replaced, by slices of their partition that cover the same offsets but for `lost`."""
     starts, ends = replaced.columns["start"], replaced.columns["end"]
     if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
         found = f"[{starts[0]}, {ends[-1]})" if len(replaced) else "nothing"
         raise InvalidInput(f"a rewrite replaces whole slices: wanted [{command.start}, {command.end}), found {found}")
     check_uploads(command.objects, [rewritten.new for rewritten in command.slices], ObjectKind.SEGMENT)
     before = command.start
+    gaps = []
     for rewritten in command.slices:
+        if before < rewritten.start:
+            gaps.append(OffsetRange(before, rewritten.start))
+            before = rewritten.start
         most = records_between(rewritten.start, rewritten.end)
         if (
             rewritten.start != before
@@ -115,8 +120,14 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
         if not ours or not known_epoch or not 0 <= rewritten.append_time_ms < 1 << 53:
             raise InvalidInput(f"a rewritten slice is one of its partition, found {rewritten}")
         before = rewritten.end
-    if before != command.end:
-        raise InvalidInput(f"rewritten slices cover [{command.start}, {command.end}), found that they end at {before}")
+    if before < command.end:
+        gaps.append(OffsetRange(before, command.end))
+    if gaps != list(command.lost):
+        raise InvalidInput(
+            f"rewritten slices cover [{command.start}, {command.end}) without a gap but for what is lost, "
+            f"{[(range_.start, range_.end) for range_ in command.lost]}, found the gaps "
+            f"{[(range_.start, range_.end) for range_ in gaps]}"
+        )
 
 
 def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[Record, ...]:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sparklog.core.commands import AgentDown, AgentUp, Append, FenceStore, RegisterStore, RemoveStore, ReportLoss
+from msgspec import UNSET
+
+from sparklog.core.commands import (
+    AgentDown,
+    AgentUp,
+    Append,
+    FenceStore,
+    MoveRecoveryPoint,
+    RegisterStore,
+    RemoveStore,
+    ReportLoss,
+)
 from sparklog.core.config.topic import TopicConfig
-from sparklog.core.decide.append import existing_partition
+from sparklog.core.decide.append import existing_partition, where
 from sparklog.core.decide.changes import Transition, empty_end, held_end, of_each, of_store, reachable_stores
 from sparklog.core.errors import (
     BrokerIdNotRegistered,
     Conflict,
     DuplicateBrokerRegistration,
+    InvalidInput,
+    NotEnoughReplicas,
     OffsetOutOfRange,
     StaleBrokerEpoch,
 )
@@ -20,6 +33,7 @@ from sparklog.core.records import (
     AgentChanged,
     PartitionsChanged,
     Record,
+    RecoveryPointMoved,
     StoreFenced,
     StoreRegistered,
     StoreRemoved,
@@ -106,8 +120,30 @@ def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record
         return lose(before, store.store, end, reachable, min_isr, unclean=unclean)
 
     changes = of_store(state, store.store, lost)
+    if command.harmless:
+        _check_harmless(state, store.store, held, changes)
     again = StoreRegistered(store.store, state.next_registration, store.url, command.incarnation, store.zone)
     return (again, *changes)
+
+
+def decide_move_recovery_point(state: ClusterState, command: MoveRecoveryPoint) -> tuple[Record, ...]:
+    """Raise the recovery point of a store. It only ever rises under one registration, unless the store gets a replica.
+
+    Refused if the store got one since the objects were read: what was copied to it was not among them.
+    """
+    store = registered_store(state, command.store)
+    _check_registration(store, command.registration)
+    if not 0 <= command.to <= state.next_object_number:
+        raise InvalidInput(
+            f"the recovery point of store {store.store} can rise to {state.next_object_number}, the number of the next "
+            f"object, wanted {command.to}"
+        )
+    if not store.grew_at <= command.n <= state.n:
+        raise Conflict(
+            f"store {store.store} got a replica with entry {store.grew_at}, its objects were read as of entry "
+            f"{command.n}: read the new ones first"
+        )
+    return (RecoveryPointMoved(store.store, command.to),) if command.to > store.recovery_point else ()
 
 
 def decide_agent_up(state: ClusterState, command: AgentUp) -> tuple[Record, ...]:
@@ -155,6 +191,28 @@ def registered_store(state: ClusterState, store: StoreId) -> Store:
     if known is None:
         raise BrokerIdNotRegistered(f"wanted store {store!r}, the cluster has {', '.join(sorted(state.stores))}")
     return known
+
+
+def _check_harmless(
+    state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], changes: Collection[PartitionsChanged]
+) -> None:
+    """Refuse a loss that can wait if it takes a leader from a partition, or records that only this store has."""
+    for change in (change for record in changes for change in record.changes):
+        if change.topic_partition not in damaged:
+            continue
+        before = state.partitions[change.topic_partition].replication
+        held = before.log_end(store)
+        others = [
+            other
+            for other in before.replicas
+            if other != store and state.stores[other].reachable and before.log_end(other) >= held
+        ]
+        if not others or change.leader is None or change.forgotten_from is not UNSET:
+            raise NotEnoughReplicas(
+                f"{where(state, change.topic_partition)} needs a replica beside store {store} that has everything up "
+                f"to offset {held}, as long as store {store} is repaired: the replicas end at "
+                f"{dict(zip(before.replicas, before.log_ends, strict=True))}"
+            )
 
 
 def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:

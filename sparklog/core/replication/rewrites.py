@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -56,6 +56,22 @@ def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId
         for store, end in zip(value.replicas, value.log_ends, strict=True)
     )
     return settled(value, msgspec.structs.replace(value, isr=isr, log_ends=log_ends), min_isr, rewritten=True)
+
+
+def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange]) -> Replication:
+    """No store can provide the records of `lost` any more, and an operator accepted that: a read there is DATA_LOSS.
+
+    `first`: the part of that which a rewrite begins with, maybe nothing. A replica that ends inside it ends behind it
+    from now on, because nobody lacks records that nobody has.
+    """
+    ranges: list[OffsetRange] = []
+    for range_ in sorted((*value.lost, *lost)):
+        if ranges and range_.start <= ranges[-1].end:
+            ranges[-1] = OffsetRange(ranges[-1].start, max(ranges[-1].end, range_.end))
+        else:
+            ranges.append(range_)
+    log_ends = tuple(first.end if first.start <= end < first.end else end for end in value.log_ends)
+    return msgspec.structs.replace(value, lost=tuple(ranges), log_ends=log_ends)
 
 
 def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:

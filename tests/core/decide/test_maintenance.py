@@ -27,6 +27,7 @@ from sparklog.core.types import (
     Holder,
     ObjectNumber,
     Offset,
+    OffsetRange,
     PartitionIndex,
     TimestampSource,
     TopicId,
@@ -139,7 +140,7 @@ def twice(swap: Swap, first: RewrittenSlice, second: RewrittenSlice) -> Swap:
     ("change", "kind", "text"),
     [
         (lambda swap: rewritten(swap, start=Offset(1)), InvalidInput, "without a gap"),
-        (lambda swap: rewritten(swap, end=Offset(29), new_records=29), InvalidInput, "they end at 29"),
+        (lambda swap: rewritten(swap, end=Offset(29), new_records=29), InvalidInput, "without a gap"),
         (lambda swap: rewritten(swap, end=Offset(31)), InvalidInput, "without a gap"),
         (lambda swap: rewritten(swap, end=Offset(0)), InvalidInput, "without a gap"),
         (lambda swap: rewritten(swap, new_records=31), InvalidInput, "without a gap"),
@@ -151,7 +152,7 @@ def twice(swap: Swap, first: RewrittenSlice, second: RewrittenSlice) -> Swap:
         (lambda swap: rewritten(swap, append_time_ms=1 << 53), InvalidInput, "one of its partition"),
         (lambda swap: rewritten(swap, append_time_ms=-1), InvalidInput, "one of its partition"),
         (lambda swap: msgspec.structs.replace(swap, slices=()), InvalidInput, "slices of only 0"),
-        (lambda swap: msgspec.structs.replace(swap, objects=(), slices=()), InvalidInput, "they end at 0"),
+        (lambda swap: msgspec.structs.replace(swap, objects=(), slices=()), InvalidInput, "without a gap"),
         (lambda swap: held_by(swap, Holder(A, 7)), StaleBrokerEpoch, "names store a as 7, the store is registered as"),
         (lambda swap: held_by(swap, Holder(A, 0), Holder("c", 2)), StaleBrokerEpoch, "not registered"),
         (lambda swap: held_by(swap, Holder(B, 1)), NotLeaderOrFollower, "on the leader's store a, it is not"),
@@ -221,6 +222,27 @@ def test_a_rewrite_holds_at_most_a_record_per_offset_wherever_it_starts(log: Dec
 def test_any_append_time_that_an_entry_may_have_is_kept(log: DecidedLog, append_time_ms: int) -> None:
     log.submit(rewritten(log.swap_of(0, 30), append_time_ms=append_time_ms))
     assert next(iter(log.slices())).append_time_ms == append_time_ms
+
+
+# M: S-03
+def test_a_rewrite_with_a_gap_that_it_does_not_name_is_refused(log: DecidedLog) -> None:
+    """Lost records are named exactly: neither more nor less."""
+    swap = log.swap_of(20, 30)
+    gone = msgspec.structs.replace(swap, objects=(), slices=())
+    whole, part = OffsetRange(Offset(20), Offset(30)), OffsetRange(Offset(20), Offset(25))
+    for wrong in (
+        gone,
+        msgspec.structs.replace(gone, lost=(part,)),
+        msgspec.structs.replace(swap, lost=(whole,)),
+        msgspec.structs.replace(gone, lost=(whole, whole)),
+    ):
+        with pytest.raises(InvalidInput, match="without a gap but for what is lost"):
+            log.decide(wrong)
+    log.submit(msgspec.structs.replace(gone, lost=(whole,)))
+    assert log.partition().replication.lost == (whole,)
+    assert log.bounds() == [(0, 20), (30, 50)]
+    log.submit(move_to(30))
+    assert log.partition().replication.lost == ()
 
 
 def test_a_rewrite_into_several_segments_gives_each_a_number(log: DecidedLog) -> None:

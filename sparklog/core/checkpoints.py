@@ -1,0 +1,72 @@
+"""Checkpoints as text, in the format of Kafka's checkpoint files: for people, and to compare after a restore (F-07).
+
+    0                      the version
+    2                      how many lines follow
+    orders 0 1200          topic, partition, offset; in the file of leader epochs: topic, partition, epoch, start offset
+    orders 1 1187
+
+The chain is the truth, a checkpoint is a copy of a part of it as of one entry, on the store that it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from sparklog.core.errors import InvalidInput
+from sparklog.core.recovery import recovered_end
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import Offset, StoreId
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+
+_VERSION: Final = "0"
+
+# Files with an offset per partition. Compaction adds the cleaner's position here, as `cleaner-offset-checkpoint`.
+_OFFSETS: Final[Mapping[str, Callable[[ClusterState, StoreId, Partition], Offset]]] = {
+    RECOVERY_POINTS: recovered_end,
+    HIGH_WATERMARKS: lambda state, store, partition: partition.high_watermark,
+    LOG_STARTS: lambda state, store, partition: partition.log_start,
+}
+CHECKPOINTS: Final = (*_OFFSETS, LEADER_EPOCHS)
+
+
+def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
+    """The text of each file for one store: a line for each of its replicas, by topic and partition."""
+    replicas = list(_replicas(state, store))
+    files = {
+        name: _file([f"{topic} {of.partition} {offset(state, store, of)}" for topic, of in replicas])
+        for name, offset in _OFFSETS.items()
+    }
+    epochs = [
+        f"{topic} {of.partition} {epoch} {start}" for topic, of in replicas for epoch, start in of.replication.epochs
+    ]
+    return files | {LEADER_EPOCHS: _file(epochs)}
+
+
+def parse_checkpoint(text: str) -> list[tuple[str, tuple[int, ...]]]:
+    """The lines of a file: topics, each with its numbers. Raises InvalidInput for what is not a whole checkpoint."""
+    lines = text.split("\n")
+    if len(lines) < 3 or lines[0] != _VERSION or lines[1] != str(len(lines) - 3) or lines[-1]:
+        raise InvalidInput(f"wanted a checkpoint of version {_VERSION} with as many lines as it says, found {text!r}")
+    entries = []
+    for line in lines[2:-1]:
+        topic, *numbers = line.split(" ")
+        if not numbers or not all(number.isdecimal() and number.isascii() for number in numbers):
+            raise InvalidInput(f"wanted a topic and numbers, found {line!r} in a checkpoint")
+        entries.append((topic, tuple(map(int, numbers))))
+    return entries
+
+
+def _replicas(state: ClusterState, store: StoreId) -> Iterator[tuple[str, Partition]]:
+    for name in sorted(state.topic_ids):
+        for partition in state.partitions_of(state.topics[state.topic_ids[name]]):
+            if store in partition.replication.replicas:
+                yield name, partition
+
+
+def _file(lines: list[str]) -> str:
+    return "\n".join([_VERSION, str(len(lines)), *lines, ""])

@@ -1,0 +1,85 @@
+"""Write the checkpoints of a state to the stores that they are about (F-07).
+
+    copies/checkpoints/<chain id>/<name>/<n, 20 digits>      as of entry n; the newest three of each name stay
+
+Each is a new object that appears whole or not at all. Nothing is written if nothing has changed since.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from sparklog.core.checkpoints import checkpoints_of
+from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError
+from sparklog.core.state import ClusterState, Store
+from sparklog.core.types import StoreId
+from sparklog.log.incarnation import check_incarnation
+from sparklog.log.stores import Stores
+from sparklog.storage.keys import checkpoint_key, checkpoints_prefix, parse_checkpoint_key
+from sparklog.storage.object_store import ObjectStore
+
+KEPT: Final = 3
+
+
+class CheckpointFiles:
+    """The checkpoints that one process writes. It remembers what it wrote, so that it looks at a store only once."""
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, StoreId, int], dict[str, str]] = {}  # by chain, store and registration
+
+    def write(self, state: ClusterState, stores: Stores) -> dict[StoreId, str]:
+        """Write what has changed, to each store that is not fenced. Returns why it failed, by store."""
+        failed = {}
+        for store in sorted(state.stores.values(), key=lambda store: store.store):
+            if not store.fenced:
+                try:
+                    self._write(state, store, stores)
+                except SparklogError as error:
+                    failed[store.store] = str(error)
+        return failed
+
+    def _write(self, state: ClusterState, store: Store, stores: Stores) -> None:
+        files = checkpoints_of(state, store.store)
+        of = state.chain_id, store.store, store.registration
+        if self._newest.get(of) == files:
+            return
+        target = stores.get(store.store)
+        check_incarnation(target, store.incarnation)
+        there = _listed(target, state.chain_id)
+        before = self._newest.get(of) or {name: _read(target, keys[-1]) for name, keys in there.items()}
+        stores.check_owner(store.store)
+        for name, text in files.items():
+            if before.get(name) == text:
+                continue
+            key = checkpoint_key(state.chain_id, name, state.n)
+            with suppress(KeyExists, OutcomeUnknown):  # another process wrote the same; or the next one will come
+                target.put_if_absent(key, text.encode())
+            keys = sorted({*there.get(name, ()), key})
+            for old in keys[:-KEPT]:
+                target.delete(old)
+        self._newest = {known: texts for known, texts in self._newest.items() if known[:2] != of[:2]} | {of: files}
+
+
+def newest_checkpoint(target: ObjectStore, chain_id: str, name: str) -> tuple[int, str] | None:
+    """The newest checkpoint of this name on a store: its entry number and text. None if there is none."""
+    keys = _listed(target, chain_id).get(name)
+    if not keys:
+        return None
+    parsed = parse_checkpoint_key(keys[-1])
+    assert parsed is not None
+    return parsed[2], _read(target, keys[-1])
+
+
+def _listed(target: ObjectStore, chain_id: str) -> dict[str, list[str]]:
+    """The keys of the checkpoints of a chain by name, each ascending."""
+    found: dict[str, list[str]] = {}
+    for stored in target.list_keys(checkpoints_prefix(chain_id)):
+        parsed = parse_checkpoint_key(stored.key)
+        if parsed is not None and parsed[0] == chain_id:
+            found.setdefault(parsed[1], []).append(stored.key)
+    return found
+
+
+def _read(target: ObjectStore, key: str) -> str:
+    return bytes(target.get(key)).decode(errors="replace")

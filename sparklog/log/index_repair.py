@@ -1,0 +1,67 @@
+"""Put the index of an object again if it is missing or damaged (F-05).
+
+It must be, byte for byte, what the chain names: rebuilt from the object if this Arrow writes it in the same way, else
+copied from another store. While it is away, readers rebuild it in memory from the whole object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import pyarrow as pa
+
+from sparklog.core.errors import KeyExists, KeyNotFound, OutcomeUnknown, SparklogError
+from sparklog.core.types import NewObject
+from sparklog.log.batch import crc32c
+from sparklog.log.index import encode_index, rebuild_index
+from sparklog.storage.keys import index_key
+from sparklog.storage.object_store import Bytes, ObjectStore
+
+
+def rebuilt_index(store: ObjectStore, key: str, named: NewObject) -> pa.Buffer | None:
+    """The bytes of the index, rebuilt from the whole object; None if Arrow of another version wrote it in another way.
+
+    Raises KeyNotFound, Damaged if the object is not what the chain names.
+    """
+    body = encode_index(rebuild_index(key, store.get(key), named))
+    return body if _is_named(body, named) else None
+
+
+def mend_index(store: ObjectStore, key: str, named: NewObject, others: Iterable[ObjectStore]) -> bool:
+    """Put the index of a whole object again, from the object or from `others`. Returns False if neither is possible.
+
+    A damaged index is deleted by its exact name first. If this process dies in between, the index is missing, and the
+    next run puts it. Raises the store's errors.
+    """
+    body: Bytes | pa.Buffer | None = rebuilt_index(store, key, named)
+    if body is None:
+        body = _copied(key, named, others)
+    if body is None:
+        return False
+    index = index_key(key)
+    if not _is_there(store, index, named):
+        store.delete(index)
+        with suppress(KeyExists, OutcomeUnknown):
+            store.put_if_absent(index, memoryview(body))
+    return _is_there(store, index, named)
+
+
+def _copied(key: str, named: NewObject, others: Iterable[ObjectStore]) -> memoryview | None:
+    for other in others:
+        with suppress(SparklogError):  # then the next one may have it
+            body = other.get(index_key(key))
+            if _is_named(pa.py_buffer(body), named):
+                return body
+    return None
+
+
+def _is_there(store: ObjectStore, index: str, named: NewObject) -> bool:
+    try:
+        return _is_named(pa.py_buffer(store.get(index)), named)
+    except KeyNotFound:
+        return False
+
+
+def _is_named(body: pa.Buffer, named: NewObject) -> bool:
+    return body.size == named.index_size_bytes and crc32c(body) == named.index_crc32c

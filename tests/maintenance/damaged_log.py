@@ -1,0 +1,110 @@
+"""Stores that damage what they hold, one object at a time: for recovery, and for whoever compares stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from sparklog.core.plan import partition_of, plan_range, topic_of
+from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, StoreId
+from sparklog.log.object_reader import _cache
+from sparklog.log.scan import scan
+from sparklog.storage.keys import data_key, index_key
+from sparklog.storage.object_store import ObjectStore
+from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
+
+
+def flip(body: bytes) -> bytes:
+    """One bit in the middle, inside a batch."""
+    at = len(body) // 2
+    return body[:at] + bytes([body[at] ^ 0x10]) + body[at + 1 :]
+
+
+# How a file can be damaged: its bytes before -> its bytes after, or None if it is gone.
+WAYS: Final[dict[str, Callable[[bytes], bytes | None]]] = {
+    "flipped": flip,
+    "cut": lambda body: body[: len(body) * 2 // 3],
+    "empty": lambda body: b"",
+    "longer": lambda body: body + b"more",
+    "lost": lambda body: None,
+}
+
+
+def rewrite_file(store: ObjectStore, key: str, change: Callable[[bytes], bytes | None]) -> None:
+    """Change a stored file behind sparklog's back."""
+    body = change(bytes(store.get(key)))
+    store.delete(key)
+    if body is not None:
+        store.put_if_absent(key, body)
+    _cache._indexes.clear()  # as in another process
+
+
+@dataclass
+class DamagedLog:
+    """Topic "t" on three stores, and what was written to each partition."""
+
+    world: ReplicatedCluster
+    model: dict[int, list[str]] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.world.cluster.connection.url
+
+    def write(self, count: int, partition: int = 0, on: str = "abc", **more: object) -> None:
+        """Records of some size, so that an object has several batches."""
+        before = self.model.setdefault(partition, [])
+        values = [f"{partition}-{len(before) + number}".ljust(4_000, ".") for number in range(count)]
+        self.world.write(*values, on=on, partition=partition, **more)  # type: ignore[arg-type]
+        before += values
+
+    def write_batches(self, batches: int, partition: int) -> None:
+        """One object with so many batches: records of 400 KB that don't compress, two to a batch or three."""
+        before = self.model.setdefault(partition, [])
+        values = [Random(number).randbytes(200_000).hex() for number in range(batches * 3)]
+        self.world.cluster.alter("t", config={"compression.type": "uncompressed"})
+        self.world.write(*values, partition=partition)
+        before += values
+
+    def left(self, partition: int) -> list[str]:
+        """The records that a reader gets with failOnDataLoss=false."""
+        connection = self.world.cluster.connection
+        with connection.follower.current() as state:
+            topic, stores = topic_of(state, "t"), connection.stores(state)
+            of = partition_of(state, topic, partition)
+            plan = plan_range(state, topic, partition, OffsetRange(of.log_start, of.high_watermark))
+        found = scan(plan, stores, ["value"], connection.replan, fail_on_data_loss=False)
+        return [value.decode() for batch in found for value in batch.column(0).to_pylist()]
+
+    def key(self, number: int) -> str:
+        """The key of the object with this number."""
+        state = self.world.state
+        object_ = state.objects.get(ObjectNumber(number))
+        assert object_ is not None
+        named = NamedObject(ObjectNumber(number), object_)
+        return data_key(named.object, state.topics[named.object.topic_id].name)
+
+    def damage(self, store: str, number: int, way: str, *, index: bool = False) -> None:
+        """Damage an object, or its index, on one store."""
+        key = self.key(number)
+        rewrite_file(self.world.store(store), index_key(key) if index else key, WAYS[way])
+
+    def check(self) -> None:
+        """Everything that was written is readable, and no store differs from the others."""
+        for partition, values in self.model.items():
+            assert self.world.values(partition) == values
+        bodies = [{key: bytes(self.world.store(name).get(key)) for key in self.world.objects(name)} for name in "abc"]
+        assert bodies[0] == bodies[1] == bodies[2]
+
+    def point(self, store: str) -> int:
+        """The recovery point of a store."""
+        return self.world.state.stores[StoreId(store)].recovery_point
+
+
+def damaged_log(url: str | None = None, **config: object) -> DamagedLog:
+    """Objects 0 to 4: two partitions, everything in sync."""
+    log = DamagedLog(replicated_cluster(url, partitions=2, **config))
+    for count, partition in ((3, 0), (2, 1), (3, 0), (3, 0), (1, 1)):
+        log.write(count, partition)
+    return log
