@@ -91,6 +91,33 @@ def replication(
     _run("replication", lambda **given: run_replication(stores=store, **given), topic, now, dry_run, report)
 
 
+@app.command(epilog=ending("sparklog job verify --share 7", "sparklog job verify --topic orders --report verify.json"))
+def verify(
+    topic: list[str] = TOPICS,
+    store: list[str] = typer.Option(
+        [], "--store", metavar="ID", help="Only objects on this store; may be given several times. Default: all."
+    ),
+    share: int = typer.Option(
+        1,
+        "--share",
+        metavar="N",
+        min=1,
+        help="Read one of N parts of the objects, another one each day: N daily runs read everything.",
+    ),
+    now: str | None = NOW,
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
+) -> None:
+    """Compare all that is stored with the chain, byte for byte, and the chain with itself. Changes nothing.
+
+    Without --topic and --store also the metadata and its copies. Exit 1 if anything differs, or could not be read. The
+    report lists each difference with the offsets that it affects, and what to do.
+    """
+    from sparklog.maintenance.verify import run_verify
+
+    _run("verify", lambda **given: run_verify(stores=store, share=share, **given), topic, now, dry_run, report)
+
+
 @app.command(
     epilog=ending(
         "sparklog job recovery --dry-run", "sparklog job recovery --full --store zone-b --report recovery.json"

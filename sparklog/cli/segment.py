@@ -114,6 +114,37 @@ def dump(
                 sys.stdout.buffer.write(lines.of(batch))
 
 
+@app.command(
+    epilog=ending("sparklog segment verify orders", "sparklog segment verify orders -p 0 --store zone-b --format json")
+)
+def verify(
+    topic: str = NAME,
+    partition: list[int] = typer.Option(
+        [], "--partition", "-p", metavar="P", help="Only this partition; may be given several times. Default: all."
+    ),
+    store: list[str] = typer.Option(
+        [], "--store", metavar="ID", help="Only objects on this store; may be given several times. Default: all."
+    ),
+) -> None:
+    """Compare each object of a topic with the chain, byte for byte, on each of its stores; here, without Spark.
+
+    A row for each object and store: ok, or what differs. `sparklog job verify` does the same for a whole cluster in
+    many tasks, and keeps a report. Exit 5 if anything differs, or could not be read.
+    """
+    from sparklog.cli.segment_verify import verified_rows
+    from sparklog.core.plan import chosen_partitions, topic_of
+
+    rows = []
+    with connect() as cluster:
+        with cluster.connection.follower.current() as state:
+            of = topic_of(state, topic)
+            chosen = chosen_partitions(state, of, partition)
+        rows = list(verified_rows(cluster, of.topic_id, {part.partition for part in chosen}, store))
+    show_rows(rows, empty=f"topic {topic} has no objects there")
+    if any(row["result"] != "ok" for row in rows):
+        raise typer.Exit(5)
+
+
 def _shown(rows: list[dict[str, Any]]) -> str:
     """A table in which the checksum is one word, followed by a line for each bad batch that says what is wrong."""
     words = [{**row, "checksum": "ok" if row["checksum"] == "ok" else "FAILED"} for row in rows]

@@ -21,7 +21,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import islice, pairwise
+from typing import Final
 
 import numpy as np
 
@@ -32,6 +33,8 @@ from sparklog.core.replication.invariants import broken
 from sparklog.core.slice_table import partition_key
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import NewObject, ObjectKind, ObjectNumber, PartitionIndex, TopicPartition
+
+OBJECTS_AT_ONCE: Final = 16_384
 
 
 def check(state: ClusterState) -> None:
@@ -48,8 +51,9 @@ def violations(state: ClusterState) -> Iterator[str]:
     yield from _topics(state)
     for partition in state.partitions.values():
         yield from _partition(state, partition)
-    yield from _slices(state)
-    yield from _objects(state)
+    slices = state.slices.everything().columns
+    yield from _slices(state, slices)
+    yield from _objects(state, slices)
     yield from _producers(state)
 
 
@@ -92,8 +96,7 @@ def _partition(state: ClusterState, partition: Partition) -> Iterator[str]:
             yield f"5.{line} in {place}"
 
 
-def _slices(state: ClusterState) -> Iterator[str]:
-    columns = state.slices.everything().columns
+def _slices(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]:
     keys, starts, ends = columns["partition_key"], columns["start"], columns["end"]
     gap_ends = {
         partition_key(key): {
@@ -106,11 +109,10 @@ def _slices(state: ClusterState) -> Iterator[str]:
     if wrong.any():
         yield f"8: slices {_shown(columns, wrong)} have too many or too few records"
     same = keys[1:] == keys[:-1]
-    begun = np.zeros(len(keys), dtype=np.bool_)  # where a gap may end
-    for row, (key, start) in enumerate(zip(keys.tolist(), starts.tolist(), strict=True)):
-        begun[row] = start in gap_ends.get(key, ())
     torn = np.zeros(len(keys), dtype=np.bool_)
-    torn[1:] = same & (starts[1:] != ends[:-1]) & ((starts[1:] < ends[:-1]) | ~begun[1:])
+    torn[1:] = same & (starts[1:] != ends[:-1])
+    for row in np.flatnonzero(torn[1:] & (starts[1:] > ends[:-1])) + 1:
+        torn[row] = starts.item(row) not in gap_ends.get(keys.item(row), ())
     if torn.any():
         yield f"7: slices {_shown(columns, torn)} do not begin where the one before ends"
     for topic_partition, partition in state.partitions.items():
@@ -121,11 +123,11 @@ def _slices(state: ClusterState) -> Iterator[str]:
                 yield f"6: the LEO {log_end} of {store} in {topic_partition} lies inside a slice"
             if log_end < partition.next_offset and not ((starts[of] <= log_end) & (log_end < ends[of])).any():
                 yield f"6: no slice begins at the LEO {log_end} of {store} in {topic_partition}, a gap does"
-    firsts = {int(key): row for row, key in reversed(list(enumerate(keys.tolist())))} if len(keys) else {}
-    lasts = {int(key): row for row, key in enumerate(keys.tolist())}
-    sums = {int(key): 0 for key in firsts}
-    for key, length in zip(keys.tolist(), columns["length"].tolist(), strict=True):
-        sums[key] += length
+    present, begins = np.unique(keys, return_index=True)
+    lengths = np.add.reduceat(columns["length"], begins) if len(keys) else columns["length"]
+    firsts = dict(zip(present.tolist(), begins.tolist(), strict=True))
+    lasts = dict(zip(present.tolist(), [*(begins[1:] - 1).tolist(), len(keys) - 1], strict=False))
+    sums = dict(zip(present.tolist(), lengths.tolist(), strict=True))
     for topic_partition, partition in state.partitions.items():
         key = partition_key(topic_partition)
         first, last = firsts.pop(key, None), lasts.get(key)
@@ -150,41 +152,65 @@ def _slices(state: ClusterState) -> Iterator[str]:
         yield f"8: slices of partitions {sorted(firsts)} that are not there"
 
 
-def _objects(state: ClusterState) -> Iterator[str]:
-    columns = state.slices.everything().columns
-    objects: dict[ObjectNumber, NewObject] = {}
-    for named in state.objects:
-        objects[named.number] = named.object
-        known = all(holder.registration < state.next_registration for holder in named.object.holders)
-        if not 0 <= named.number < state.next_object_number or not known:
-            yield f"12: object {named} of {state.next_object_number}"
-    if len(objects) != len(state.objects):
-        yield f"10: {len(state.objects)} objects, {len(objects)} numbers"
-    named_by = dict(
-        zip(*(column.tolist() for column in np.unique(columns["object_number"], return_counts=True)), strict=True)
-    )
-    rows = zip(
-        *(columns[name].tolist() for name in ("partition_key", "object_number", "position", "length")), strict=True
-    )
-    for key, number, position, length in rows:
-        owner = objects.get(number)
-        if owner is None:
-            yield f"9: a slice of {key >> 32}-{key & 0xFFFFFFFF} names object {number}, which is not there"
-            continue
-        sealed_elsewhere = owner.kind is ObjectKind.SEGMENT and owner.partition != key & 0xFFFFFFFF
-        if owner.topic_id != key >> 32 or sealed_elsewhere or position < 0 or position + length > owner.size_bytes:
-            yield f"9: a slice of {key >> 32}-{key & 0xFFFFFFFF} at {position} + {length} does not lie in {owner}"
-    appended = state.objects.kinds(columns["object_number"]) == ObjectKind.APPEND
+def _objects(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]:
+    """Looks at OBJECTS_AT_ONCE objects at a time, with the slices that name them: there may be ten million."""
+    seen = 0
+    present: list[Column] = []
+    numbers = columns["object_number"]
+    objects = iter(state.objects)
+    while part := {named.number: named.object for named in islice(objects, OBJECTS_AT_ONCE)}:
+        of = np.fromiter(part, dtype=np.int64, count=len(part))
+        present.append(of)
+        seen += len(part)
+        rows = np.flatnonzero((numbers >= of.min()) & (numbers <= of.max()))
+        rows = rows[np.isin(numbers[rows], of)]
+        yield from _objects_alone(state, part)
+        yield from _named_objects(part, columns, rows)
+        yield from _slices_of_objects(state, part, numbers[rows])
+    known = np.concatenate([np.zeros(0, dtype=np.int64), *present])
+    if seen != len(state.objects) or seen != len(np.unique(known)):
+        yield f"10: {len(state.objects)} objects, {len(np.unique(known))} numbers"
+    unnamed = ~np.isin(numbers, known)
+    for key, number in zip(columns["partition_key"][unnamed].tolist(), numbers[unnamed].tolist(), strict=True):
+        yield f"9: a slice of {key >> 32}-{key & 0xFFFFFFFF} names object {number}, which is not there"
+    appended = state.objects.kinds(numbers) == ObjectKind.APPEND
     thinned = appended & (columns["records"] != columns["end"] - columns["start"])
     if thinned.any():
         yield f"8: slices {_shown(columns, thinned)} of append objects have other numbers of records than of offsets"
-    for number in objects:
-        retired, released, names = number in state.retired, state.released.get(number, 0), named_by.get(number, 0)
-        first = state.objects.slices(number)
-        if retired != (names == 0) or (released and retired) or (not retired and released + names != first):
-            yield f"10: object {number}: first {first} slices, {released} released, {names} live, retired {retired}"
-    for number in {*state.released, *(object_.number for object_ in state.retired)} - set(objects):
+    gone = [block.columns["number"][block.live(0, block.rows)] for block in state.retired.in_blocks().blocks]
+    gone.append(np.fromiter(state.released, dtype=np.int64, count=len(state.released)))
+    for number in np.setdiff1d(np.concatenate(gone), known).tolist():
         yield f"10: object {number} is released or retired, and not there"
+
+
+def _objects_alone(state: ClusterState, objects: Mapping[ObjectNumber, NewObject]) -> Iterator[str]:
+    for number, object_ in objects.items():
+        known = all(holder.registration < state.next_registration for holder in object_.holders)
+        if not 0 <= number < state.next_object_number or not known:
+            yield f"12: object {number}, {object_}, of {state.next_object_number}"
+
+
+def _named_objects(
+    objects: Mapping[ObjectNumber, NewObject], columns: Mapping[str, Column], rows: Column
+) -> Iterator[str]:
+    fields = (columns[name][rows].tolist() for name in ("partition_key", "object_number", "position", "length"))
+    for key, number, position, length in zip(*fields, strict=True):
+        owner = objects[number]
+        sealed_elsewhere = owner.kind is ObjectKind.SEGMENT and owner.partition != key & 0xFFFFFFFF
+        if owner.topic_id != key >> 32 or sealed_elsewhere or position < 0 or position + length > owner.size_bytes:
+            yield f"9: a slice of {key >> 32}-{key & 0xFFFFFFFF} at {position} + {length} does not lie in {owner}"
+
+
+def _slices_of_objects(
+    state: ClusterState, objects: Mapping[ObjectNumber, NewObject], named_by: Column
+) -> Iterator[str]:
+    """`named_by`: the object of each live slice that names one of them."""
+    names = dict(zip(*(column.tolist() for column in np.unique(named_by, return_counts=True)), strict=True))
+    firsts = state.objects.slice_counts(np.fromiter(objects, dtype=np.int64, count=len(objects))).tolist()
+    for number, first in zip(objects, firsts, strict=True):
+        retired, released, live = number in state.retired, state.released.get(number, 0), names.get(number, 0)
+        if retired != (live == 0) or (released and retired) or (not retired and released + live != first):
+            yield f"10: object {number}: first {first} slices, {released} released, {live} live, retired {retired}"
 
 
 def _producers(state: ClusterState) -> Iterator[str]:

@@ -212,7 +212,7 @@ def decode(
         verify(body.slice(start, length), crc, "record batch", key, position + start)
         try:
             if stream is None:
-                stream = pa.ipc.open_stream(pa.PythonFile(_Joined(_schema_message(schema), body), "r"), options=options)
+                stream = pa.ipc.open_stream(joined_with_schema(body, schema), options=options)
             batch = stream.read_next_batch()
         except (pa.ArrowInvalid, OSError, StopIteration) as error:
             raise Damaged(
@@ -220,6 +220,11 @@ def decode(
             ) from error
         yield batch
         start += length
+
+
+def joined_with_schema(messages: pa.Buffer, schema: pa.Schema) -> pa.PythonFile:
+    """An IPC stream of `schema` with these messages, for Arrow to read."""
+    return pa.PythonFile(_Joined(_schema_message(schema), messages), "r")
 
 
 @functools.lru_cache(maxsize=4)

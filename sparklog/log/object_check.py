@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged, KeyNotFound
-from sparklog.core.numbering import is_dense, offset_behind
+from sparklog.core.numbering import Int64Array, is_dense, offset_behind
 from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import NamedObject, Offset, PartitionIndex, Slice, TimestampSource
 from sparklog.log.batch import crc32c
+from sparklog.log.batch_content import BatchContent, content_in_index, content_of
 from sparklog.log.index import Index, decode_index
 from sparklog.log.ranged_reads import RANGED_READ_BYTES, ranged_reads
 from sparklog.log.read_ahead import bodies
@@ -39,13 +40,18 @@ class Part(StrEnum):
 
 
 class Problem(StrEnum):
-    """What is wrong. BATCH says where in the object; SLICE is a whole index that does not fit a slice of the chain."""
+    """What is wrong. BATCH says where in the object the bytes are others.
+
+    CONTENT is a batch with the right bytes that its row of the index does not fit; SLICE is a whole index that does not
+    fit a slice of the chain. Both were written that way.
+    """
 
     MISSING = "missing"
     SHORT = "short"
     LONG = "long"
     CRC = "crc"
     BATCH = "batch"
+    CONTENT = "content"
     SLICE = "slice"
 
 
@@ -93,13 +99,22 @@ class ObjectCheck(msgspec.Struct, frozen=True, array_like=True):
 
 
 def check_object(
-    store: ObjectStore, key: str, named: NamedObject, slices: Sequence[Slice] = (), another: Index | None = None
+    store: ObjectStore,
+    key: str,
+    named: NamedObject,
+    slices: Sequence[Slice] = (),
+    another: Index | None = None,
+    *,
+    content: bool = False,
 ) -> ObjectCheck:
     """Read the object under `key` and its index, and check everything about them.
 
     `slices`: the slices that the chain has in this object, if they should be compared, too. The object is read once, in
     ranged reads of about 8 MiB. If it is damaged, its index says which batches are, or `another`, the same index from
-    another store, if this one is damaged, too. Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
+    another store, if this one is damaged, too. With `content` each whole batch is also decoded, and compared with what
+    an index built anew would say: records, partition, timestamps.
+
+    Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
     """
     index, findings, index_bytes = _checked_index(store, key, named)
     index = another if index is None else index
@@ -113,6 +128,7 @@ def check_object(
     readable_bytes = min(size_bytes, wanted_bytes)
     ranges = _ranges(index, readable_bytes)
     damaged: list[int] = []
+    others: list[tuple[int, BatchContent | None]] = []
     seen = 0
     try:
         for (start, end), body in zip(ranges, bodies(store, key, ranges), strict=True):
@@ -120,8 +136,12 @@ def check_object(
             for low, high, batch in _pieces(index, start, end):
                 piece = buffer.slice(low - start, high - low)
                 seen = google_crc32c.extend(seen, piece)
-                if index is not None and batch is not None and crc32c(piece) != index.crc32c[batch]:
+                if index is None or batch is None:
+                    continue
+                if crc32c(piece) != index.crc32c[batch]:
                     damaged.append(batch)
+                elif content and (stored := content_of(piece, index.object_schema)) != content_in_index(index, batch):
+                    others.append((batch, stored))
     except KeyNotFound:
         return ObjectCheck((*findings, _missing(wanted_bytes)), index_bytes, 1 + _LOOK_REQUESTS)
     except Damaged as error:  # it was cut since its length was asked for
@@ -133,6 +153,7 @@ def check_object(
         cut_off = np.flatnonzero(index.position + index.length > readable_bytes).tolist()
         places = [(slice_, _rows(index, slice_)) for slice_ in slices]
         findings += [_damaged_batch(index, batch, places, cut=batch in cut_off) for batch in [*damaged, *cut_off]]
+        findings += [_other_content(index, batch, stored, places) for batch, stored in others]
         findings += [finding for slice_, rows in places if (finding := _compared(index, slice_, rows)) is not None]
     return ObjectCheck(tuple(findings), index_bytes + readable_bytes, 1 + _LOOK_REQUESTS + len(ranges))
 
@@ -211,19 +232,32 @@ def _hex(checksum: int) -> str:
 
 def _rows(index: Index, slice_: Slice) -> Index:
     """The rows of the index for the batches of a slice."""
-    rows = np.s_[slice_.first_batch : slice_.first_batch + slice_.batches]
-    return Index(**{name: getattr(index, name)[rows] for name in Index.__slots__})
+    return index.rows(slice_.first_batch, slice_.first_batch + slice_.batches)
 
 
 def _damaged_batch(index: Index, batch: int, places: Sequence[tuple[Slice, Index]], *, cut: bool) -> Finding:
-    wanted = _hex(int(index.crc32c[batch]))
-    found = Finding(
-        Part.OBJECT, Problem.BATCH, wanted, "it is cut off" if cut else "another", int(index.position[batch])
-    )
+    found = "it is cut off" if cut else "another"
+    return _of_batch(index, batch, places, Problem.BATCH, _hex(int(index.crc32c[batch])), found)
+
+
+def _other_content(
+    index: Index, batch: int, stored: BatchContent | None, places: Sequence[tuple[Slice, Index]]
+) -> Finding:
+    found = "a message that Arrow can't decode" if stored is None else str(stored)
+    return _of_batch(index, batch, places, Problem.CONTENT, str(content_in_index(index, batch)), found)
+
+
+def _of_batch(
+    index: Index, batch: int, places: Sequence[tuple[Slice, Index]], problem: Problem, wanted: str, text: str
+) -> Finding:
+    found = Finding(Part.OBJECT, problem, wanted, text, int(index.position[batch]))
     for slice_, rows in places:
         if slice_.first_batch <= batch < slice_.first_batch + slice_.batches:
             start, end = slice_.start, slice_.end
-            if is_dense(slice_):
+            if index.base_offset is not None and index.last_offset is not None:
+                start = Offset(int(index.base_offset[batch]))
+                end = offset_behind(int(index.last_offset[batch]), 1)
+            elif is_dense(slice_):
                 before = int(rows.records[: batch - slice_.first_batch].sum())
                 start = offset_behind(slice_.start, before)
                 end = offset_behind(start, int(index.records[batch]))
@@ -243,11 +277,22 @@ def _compared(index: Index, slice_: Slice, rows: Index) -> Finding | None:
         if slice_.timestamp_source is not TimestampSource.APPEND_TIME:
             wanted += f", timestamps {slice_.min_timestamp_us} to {slice_.max_timestamp_us}"
             found += f", timestamps {int(rows.min_timestamp_us.min())} to {int(rows.max_timestamp_us.max())}"
+        if rows.base_offset is not None and rows.last_offset is not None:
+            wanted += f", offsets from {slice_.start} to below {slice_.end}, ascending"
+            found += f", offsets {_shown_offsets(rows.base_offset, rows.last_offset, slice_)}"
     if wanted == found:
         return None
     return Finding(
         Part.INDEX, Problem.SLICE, wanted, found, slice_.position, slice_.partition, slice_.start, slice_.end
     )
+
+
+def _shown_offsets(bases: Int64Array, lasts: Int64Array, slice_: Slice) -> str:
+    """The offsets of the batches of a slice, in the words for what is wanted if they are that."""
+    fit = slice_.start <= bases[0] and lasts[-1] < slice_.end
+    if fit and (bases <= lasts).all() and (lasts[:-1] < bases[1:]).all():
+        return f"from {slice_.start} to below {slice_.end}, ascending"
+    return ", ".join(f"{base} to {last}" for base, last in zip(bases.tolist(), lasts.tolist(), strict=True))
 
 
 def _described(batches: int, records: int, begin: int, end: int, partitions: set[int]) -> str:

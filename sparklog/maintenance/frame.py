@@ -204,14 +204,18 @@ class JobFrame:
         return ObjectToDelete(retired.number, data_key(named, retired.topic), stores, size_bytes)
 
 
-def run_job(job: Job, cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
-    """Run a job. Raises only errors that prevent planning; the report lists failures of parts."""
+def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: Unpack[JobOptions]) -> JobReport:
+    """Run a job. Raises only errors that prevent planning; the report lists failures of parts.
+
+    A job that `only_reads` is not followed by deletions or a new FLOOR, and it succeeds even where its report can't
+    become a record of the chain.
+    """
     frame = JobFrame(job.name, cluster_url, **options)
     started_ms = frame.clock.now_ms()
     try:
         rows = job.plan(frame)
         planned = total(row.planned for row in rows)
-        deletion = DeletionResult(_deletion_work(frame.due_deletions()))
+        deletion = DeletionResult() if only_reads else DeletionResult(_deletion_work(frame.due_deletions()))
         notes = list(job.notes)
         notes += [f"ages are counted from {point_in_time(frame.now_ms)} (--now)"] if frame.now_was_given else []
         title = f"{job.name} {frame.connection.url}"
@@ -219,14 +223,15 @@ def run_job(job: Job, cluster_url: str, **options: Unpack[JobOptions]) -> JobRep
         if frame.dry_run:
             return _report(job, frame, started_ms, rows, deletion, frame.due_floor(), notes)
         rows = job.execute(frame)
-        deletion, floor = _after(frame, deletion, notes)
+        deletion, floor = (deletion, _floor(frame)) if only_reads else _after(frame, deletion, notes)
         report = _report(job, frame, started_ms, rows, deletion, floor, notes)
         try:
             failed = report.failed + report.deletion.failed
             frame.commit(ReportJob(job.name, started_ms, report.ended_ms, failed, report.for_chain()))
         except SparklogError as error:
             note = f"the report did not get into the chain: {error}"
-            report = msgspec.structs.replace(report, notes=(*report.notes, note), exit_code=1)
+            exit_code = report.exit_code if only_reads else 1
+            report = msgspec.structs.replace(report, notes=(*report.notes, note), exit_code=exit_code)
         frame.output.end(report)
         return report
     finally:
@@ -243,8 +248,12 @@ def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[
         return deletion, frame.raise_floor()
     except SparklogError as error:
         notes.append(f"FLOOR was not raised: {error}")  # the next run tries again; the delay does no harm
-        with frame.connection.follower.current() as state:
-            return deletion, state.floor
+        return deletion, _floor(frame)
+
+
+def _floor(frame: JobFrame) -> EntryNumber:
+    with frame.connection.follower.current() as state:
+        return state.floor
 
 
 def _report(

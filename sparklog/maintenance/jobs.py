@@ -45,6 +45,7 @@ KNOWN_JOBS: Final = (
     KnownJob("retention", CHECK),
     KnownJob("replication", None),  # agents do its work, bit by bit
     KnownJob("recovery", None),  # after trouble, or when people schedule it
+    KnownJob("verify", None),
     KnownJob("vacuum", "vacuum.interval.ms"),
 )
 JOBS: Final = tuple(job.name for job in KNOWN_JOBS)

@@ -56,6 +56,10 @@ class JobOutput:
             self._last_progress_ms = now_ms
             self._say(f"{what}: {done:,} of {of:,}")
 
+    def show(self, table: Table) -> None:
+        """Print a table of the job's own."""
+        self._console.print(table)
+
     def end(self, report: JobReport) -> None:
         """Print what is to be said of each partition, above all failures, and what was done."""
         for row in report.partitions:

@@ -41,7 +41,8 @@ from sparklog.host.dice import new_id
 from sparklog.log.index import Index, SliceIndex, cut_to_slice
 from sparklog.log.object_check import Part, Problem
 from sparklog.log.object_reader import read_index
-from sparklog.log.segment_roll import SegmentTarget, rewrite
+from sparklog.log.segment_roll import rewrite
+from sparklog.log.segments_writer import SegmentTarget
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import Stores
 from sparklog.maintenance.frame import JobFrame
@@ -66,7 +67,13 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
         outcome: Outcome | None
         try:
             left = _left(index, slice_, damages)
-            if left.lost and not accept_loss:
+            if index is not None and index.base_offset is not None:
+                message = (
+                    f"{object_.key}: no store has this compacted segment of {place} whole: {found}. This version does "
+                    "not put its good batches together again: put the object back from a backup"
+                )
+                outcome = Outcome.FAILED
+            elif left.lost and not accept_loss:
                 message = (
                     f"{object_.key}: records {_shown(left.lost)} of {place} are on no store any more: {found}. Put the "
                     "object back from a backup, or give them up with --accept-loss"
@@ -214,7 +221,6 @@ def _target(state: ClusterState, slice_: Slice, topic: str) -> SegmentTarget:
         key.topic_id,
         topic,
         key.partition,
-        slice_.leader_epoch,
         EntryNumber(state.n),
         tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].replication.isr),
         config.segment_bytes,

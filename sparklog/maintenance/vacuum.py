@@ -57,8 +57,8 @@ class VacuumJob:
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The orphans, by the prefix of their keys. Raises FLOOR first; with --dry-run only computes it."""
         floor = frame.due_floor() if frame.dry_run else frame.raise_floor()
-        searches, self._failed = _searches(frame, floor)
-        for search, found in zip(searches, _run(frame, searches, delete=False), strict=True):
+        searches, self._failed = orphan_searches(frame, floor)
+        for search, found in zip(searches, run_searches(frame, searches, delete=False), strict=True):
             row = _planned(search, found)
             if found.failed:
                 self._failed.append(_failed(row, found))
@@ -70,7 +70,7 @@ class VacuumJob:
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Delete the orphans, and what is left of uploads that were never published."""
         rows = list(self._failed)
-        results = _run(frame, [search for _, search in self._due], delete=True)
+        results = run_searches(frame, [search for _, search in self._due], delete=True)
         for (row, _), found in zip(self._due, results, strict=True):
             done = Work(found.deleted, 0, found.deleted_bytes, found.deleted + _listings(found))
             done_row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
@@ -97,7 +97,8 @@ def search_store(payload: bytes) -> bytes:
     return msgspec.msgpack.encode(found)
 
 
-def _run(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
+def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
+    """What each search found, in order. A store that does not answer is a failure in what was found."""
     with frame.connection.follower.current() as state:
         places = frame.connection.places(state)
     results: list[OrphansFound] = []
@@ -109,7 +110,7 @@ def _run(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> 
     return results
 
 
-def _searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSearch], list[PartitionResult]]:
+def orphan_searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSearch], list[PartitionResult]]:
     """One search per store and prefix, and a row for each store that can't be listed.
 
     The state is at or after FLOOR's entry, so objects with a smaller n0 that it does not name are orphans for ever.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["by_partition", "register"]
+__all__ = ["by_partition", "register", "verify"]
 
 
 def register(spark: SparkSession) -> None:
@@ -36,3 +38,21 @@ def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: s
     from sparklog.spark.partitioning import by_partition as shuffled
 
     return shuffled(df, topic, tasks, cluster)
+
+
+def verify(
+    spark: SparkSession,
+    cluster: str | None = None,
+    *,
+    topics: Collection[str] = (),
+    stores: Collection[str] = (),
+    share: int = 1,
+) -> DataFrame:
+    """Compare all that a cluster stores with its chain, on the executors of this session. Changes nothing.
+
+    Reads every byte, at once and not when the DataFrame is used: this is the verify job. Returns a row per difference,
+    and none if there is none. `topics`, `stores`: only these. `share` N: only one of N parts, another one each day.
+    """
+    from sparklog.spark.differences import differences
+
+    return differences(spark, cluster, topics=topics, stores=stores, share=share)

@@ -39,6 +39,7 @@ from tests.bench.s3_clients import clients
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
+from tests.bench.verify import verify_speed
 from tests.bench.waiting import waits
 
 PARTS = (
@@ -52,6 +53,7 @@ PARTS = (
     "replication",
     "recovery",
     "replicas",
+    "verify",
     "small",
     "shuffled",
     "bulk",
@@ -104,6 +106,8 @@ def main() -> int:
             comparisons += recovery(folder)
         if "replicas" in parts:
             figures += deaths(folder)
+        if "verify" in parts:
+            comparisons += verify_speed(folder)
         spark_parts = [part for part in (replicas, small, shuffled, bulk) if part.__name__ in parts]
         if spark_parts:
             spark = _session(folder, {})

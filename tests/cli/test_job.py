@@ -12,6 +12,7 @@ import pytest
 
 import sparklog as library
 from sparklog.core.commands import ReportJob
+from sparklog.maintenance.tasks import LocalTasks
 from tests.cli.conftest import Cli
 
 REPORT = {
@@ -103,3 +104,23 @@ def test_roll_runs_on_a_local_spark_and_stdout_is_json_alone(orders: Cli, tmp_pa
     assert "Traceback" not in done.stderr
     assert [each["kind"] for each in orders.json("segment", "list", "orders")] == ["segment"]
     assert orders("consume", "orders").out == "a\nb\nc\n"
+
+
+def test_verify_reports_differences_and_exits_with_1(
+    orders: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparklog.spark.tasks.SparkTasks", lambda session: LocalTasks())
+    assert orders("job", "verify").code == 0
+    damaged = next(Path(orders.url).glob("append/*/*.arrow"))
+    damaged.unlink()
+    report = tmp_path / "verify.json"
+    said = orders("job", "verify", "--topic", "orders", "--report", str(report))
+    assert said.code == 1
+    assert "object-missing" in said.err
+    (difference,) = json.loads(report.read_text())["differences"]
+    assert (difference["kind"], difference["store"], difference["topic"]) == ("object-missing", "local", "orders")
+    assert difference["object"] == str(damaged.relative_to(orders.url))
+    assert orders("job", "verify", "--dry-run").code == 0
+    assert orders("job", "status").code == 5
+    assert orders("job", "verify", "--store", "none").code == 3
+    assert orders("job", "verify", "--share", "0").code == 2

@@ -19,6 +19,7 @@ from sparklog.core.plan import SliceToRead
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
 from tests.cli.conftest import Cli
+from tests.cli.replicated import disk
 from tests.client.compacting import KEPT, mixed_log
 from tests.log.written_log import put_in_front
 
@@ -196,3 +197,27 @@ def test_dump_shows_where_the_batches_of_compacted_segments_begin_and_end(sparkl
     assert [each["offset"] for each in said.lines] == KEPT
     assert sparklog.json("topic", "list")[0]["records"] == len(KEPT)
     assert sparklog.json("topic", "describe", "t")["partitions"][0]["records"] == len(KEPT)
+
+
+# ---- verify ------------------------------------------------------------------------------------------
+
+
+def test_verify_compares_each_object_on_each_store(replicated: Cli) -> None:
+    rows = replicated.json("segment", "verify", "t")
+    assert [row["store"] for row in rows] == ["a", "b", "c"] * 2
+    assert {row["result"] for row in rows} == {"ok"}
+    key = rows[0]["object"]
+    disk(replicated, "b").joinpath(key).unlink()
+    said = replicated("segment", "verify", "t", "--format", "json")
+    assert said.code == 5
+    bad = [row for row in said.json if row["result"] != "ok"]
+    assert [(row["object"], row["store"], row["kinds"]) for row in bad] == [(key, "b", ["object-missing"])]
+    assert bad[0]["advice"] == "run 'sparklog job recovery --full --store b'"
+    assert replicated("segment", "verify", "t", "--store", "a", "-p", "0").code == 0
+    assert "object-missing" in replicated("segment", "verify", "t", "--store", "b").out
+
+
+@pytest.mark.parametrize("arguments", [("none",), ("orders", "-p", "7"), ("orders", "--store", "none")])
+def test_verify_of_what_is_not_there_is_not_found(orders: Cli, arguments: tuple[str, ...]) -> None:
+    said = orders("segment", "verify", *arguments)
+    assert (said.code, said.out) == (3, "")

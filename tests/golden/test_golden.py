@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -9,12 +10,15 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from sparklog.chain.read_entries import results_in
 from sparklog.client.cluster import connect
+from sparklog.core.differences import DifferenceKind
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.core.records import CoordinationClaimed
 from sparklog.core.types import EntryNumber
+from sparklog.maintenance.verify import run_verify
 from tests.chain.newer_format import NEWER, make_newer
 from tests.golden.make_golden import GOLDEN, contents, make, rows
 
@@ -94,3 +98,11 @@ def test_an_entry_of_a_newer_format_is_refused_by_name(golden: Path, tmp_path: P
     make_newer(entry)
     with pytest.raises(UnsupportedVersion, match=f"format {NEWER}"):
         connect(str(tmp_path / "cluster"))
+
+
+def test_the_golden_cluster_has_no_differences(golden: Path, tmp_path: Path) -> None:
+    """Also the states in its snapshots are those that its entries lead to by today's rules."""
+    shutil.copytree(golden / "cluster", tmp_path / "cluster")
+    report = run_verify(str(tmp_path / "cluster"), console=Console(file=io.StringIO()))
+    kinds = {difference.kind for difference in report.differences}
+    assert kinds <= {DifferenceKind.INCARNATION}, "of format 2, store b is nowhere"

@@ -32,6 +32,7 @@ from tests.guards import (
     storage,
     stores,
     three_stores,
+    verify,
     waiting,
     writes,
 )
@@ -63,4 +64,5 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *storage.GUARDS,
     *spark.GUARDS,
     *three_stores.GUARDS,
+    *verify.GUARDS,
 )

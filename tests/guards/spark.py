@@ -23,8 +23,8 @@ GUARDS: Final = (
         "Named objects are looked up after FLOOR is raised, so that every commit that landed before it is seen.",
         "sparklog/maintenance/vacuum.py",
         "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()\n"
-        "        searches, self._failed = _searches(frame, floor)",
-        "        searches, self._failed = _searches(frame, frame.due_floor())\n"
+        "        searches, self._failed = orphan_searches(frame, floor)",
+        "        searches, self._failed = orphan_searches(frame, frame.due_floor())\n"
         "        floor = frame.due_floor() if frame.dry_run else frame.raise_floor()",
         (
             "tests/maintenance/test_vacuum.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",

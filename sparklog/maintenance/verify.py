@@ -1,0 +1,296 @@
+"""The verify job: compares everything that is stored with the chain, and the chain with itself. It changes nothing.
+
+    plan: a row per store and topic, and one for the metadata -> print -> (--dry-run stops here)
+    -> INCARNATION of each store -> objects in tasks, on all their stores -> ask the chain again about what differs
+    -> the chain, its snapshots, and its copies -> count orphans -> a Difference per place that is not as it should be
+
+An object that the chain no longer names, or that the store need no longer have, is not a difference: retention, roll
+and moves go on meanwhile. A store that does not answer is one, because nobody knows what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import islice
+from typing import Final, Unpack
+
+import msgspec
+
+from sparklog.chain.verify_chain import ChainVerified, verify_chain
+from sparklog.chain.verify_copies import verify_copy
+from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.decide.stores import registered_store
+from sparklog.core.differences import METADATA, Difference, DifferenceKind, advice_for_object
+from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.objects_to_verify import ObjectsWanted, ObjectToVerify, Share, objects_to_verify, still_held
+from sparklog.core.state import ClusterState, Store
+from sparklog.core.types import StoreId
+from sparklog.log.incarnation import AnotherLife, check_incarnation
+from sparklog.log.replica_check import ReplicaCheck, differences_of, is_repairable, unreadable
+from sparklog.maintenance.difference_output import difference_table
+from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
+from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.vacuum import orphan_searches, run_searches
+from sparklog.maintenance.verify_tasks import VerifyOrder, VerifyOutcome, packed, planned_on_a_store, verify_objects
+from sparklog.storage.open_store import is_elsewhere
+
+MOST_DIFFERENCES: Final = 100_000  # rows of a report; more are only counted
+SHOWN_MESSAGES: Final = 5  # differences in the row of a store and topic
+DAY_MS: Final = 86_400_000
+CHAIN: Final = f"{METADATA}:chain"
+ORPHANS: Final = "orphans"
+
+_Place = tuple[StoreId, str]  # store and topic
+
+
+class VerifyReport(JobReport, frozen=True):
+    """The report of the job, with its findings. At most MOST_DIFFERENCES are listed."""
+
+    differences: tuple[Difference, ...] = ()
+
+
+def run_verify(
+    cluster_url: str, *, stores: Collection[str] = (), share: int = 1, **options: Unpack[JobOptions]
+) -> VerifyReport:
+    """Verify the cluster; with `topics` or `stores` only their objects, and then not the metadata.
+
+    With `share` N only one of N parts of the objects is read, another one each day (UTC) of `now_ms`, so that N daily
+    runs read everything.
+
+    Raises BrokerIdNotRegistered, UnknownTopicOrPartition, InvalidInput, ClusterNotFound, and any error of reading the
+    chain.
+    """
+    if share < 1:
+        raise InvalidInput(f"share: wanted 1 (everything) or more, found {share}")
+    job = VerifyJob(stores, share)
+    report = run_job(job, cluster_url, only_reads=True, **options)
+    fields = {name: getattr(report, name) for name in JobReport.__struct_fields__}
+    return VerifyReport(**fields, differences=tuple(job.differences))
+
+
+class VerifyJob:
+    """See `frame.Job`. `differences` are complete after `execute`."""
+
+    name = "verify"
+    unit = "objects"
+
+    def __init__(self, stores: Collection[str], share: int) -> None:
+        self.notes: list[str] = []
+        self.differences: list[Difference] = []
+        self._stores = [StoreId(store) for store in stores]
+        self._share = share
+        self._rows: dict[_Place, PartitionResult] = {}
+        self._others: dict[str, PartitionResult] = {}  # by place: the metadata, and stores as a whole
+        self._not_listed = 0
+        self._unanswered: dict[_Place, tuple[int, str]] = {}  # how many objects, and the first error
+        self._silent: set[StoreId] = set()
+
+    # ---- the plan ---------------------------------------------------------------------------------
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """A row per store and topic, and one for the metadata, unless only topics or stores are asked for."""
+        with frame.connection.follower.current() as state:
+            wanted = self._wanted(frame, state)
+            works: dict[_Place, Work] = {}
+            for object_ in objects_to_verify(state, wanted):
+                work = planned_on_a_store(object_)
+                for store in object_.stores:
+                    works[store, object_.topic] = works.get((store, object_.topic), Work()) + work
+            for store, topic in sorted(works):
+                place = f"{topic} on {store}"
+                self._rows[store, topic] = PartitionResult(place, topic, None, "as the chain says", works[store, topic])
+            if self._is_whole(frame):
+                entries = state.n + 1
+                work = Work(entries, 0, 0, entries)
+                self._others[CHAIN] = PartitionResult(CHAIN, None, None, "entries, snapshots, copies", work)
+        if wanted.share.of > 1:
+            self.notes.append(f"share {wanted.share.part + 1} of {wanted.share.of}: the next day has the next one")
+        return [*self._rows.values(), *self._others.values()]
+
+    def _wanted(self, frame: JobFrame, state: ClusterState) -> ObjectsWanted:
+        topics = frozenset(topic.topic_id for topic in frame.chosen_topics(state))
+        stores = []
+        for store in self._stores or sorted(state.stores):
+            if registered_store(state, store).fenced:
+                note = f"store {store} is fenced: it is not verified"
+                if note not in self.notes:
+                    self.notes.append(note)
+            else:
+                stores.append(store)
+        share = Share(frame.now_ms // DAY_MS % self._share, self._share)
+        return ObjectsWanted(topics, frozenset(stores), share=share)
+
+    def _is_whole(self, frame: JobFrame) -> bool:
+        return frame.topics is None and not self._stores
+
+    # ---- the work ---------------------------------------------------------------------------------
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """Read everything. What can't be read stops nothing else."""
+        with frame.connection.follower.current() as state:
+            wanted = self._wanted(frame, state)
+            self._check_marks(frame, [state.stores[store] for store in sorted(wanted.stores)])
+            self._verify_objects(frame, state, wanted)
+        if self._is_whole(frame):
+            self._verify_chain(frame)
+        self._count_orphans(frame, wanted)
+        for (store, topic), (objects, error) in self._unanswered.items():
+            self._add(unreadable(store, topic, objects, error))
+        if self.differences:
+            frame.output.show(difference_table(self.differences, self._not_listed))
+        return [_ended(row) for row in (*self._rows.values(), *self._others.values())]
+
+    def _check_marks(self, frame: JobFrame, stores: Sequence[Store]) -> None:
+        """A store in another life than the registered one lacks everything, or has old things (S1)."""
+        for store in stores:
+            try:
+                with frame.connection.follower.current() as state:
+                    target = frame.connection.stores(state).get(store.store)
+                check_incarnation(target, store.incarnation)
+            except AnotherLife as error:
+                with frame.connection.follower.current() as state:
+                    now = state.stores.get(store.store)
+                if now is None or now.registration != store.registration or now.fenced:
+                    continue
+                row = Difference(
+                    DifferenceKind.INCARNATION, store.store, "INCARNATION", store.incarnation, error.message
+                )
+                self._add(msgspec.structs.replace(row, advice=advice_for_object(row)))
+            except SparklogError:  # what it does not answer is said for its objects
+                continue
+
+    def _verify_objects(self, frame: JobFrame, state: ClusterState, wanted: ObjectsWanted) -> None:
+        places = frame.connection.places(state)
+        packs = packed(objects_to_verify(state, wanted))
+        seen, planned = 0, sum(row.planned.objects for row in self._rows.values())
+        while round_ := list(islice(packs, frame.tasks.tasks_at_once)):
+            orders = [VerifyOrder(places, pack, tuple(self._silent)) for pack in round_]
+            bodies = frame.tasks.run(verify_objects, [msgspec.msgpack.encode(order) for order in orders])
+            tried: dict[StoreId, bool] = {}
+            for order, body in zip(orders, bodies, strict=True):
+                outcome = msgspec.msgpack.decode(body, type=VerifyOutcome)
+                self._take(frame, order, outcome)
+                for object_ in order.objects:
+                    for store in object_.stores:
+                        tried[store] = tried.get(store, False) or store in outcome.done
+                    seen += len(object_.stores)
+            self._silent.update(store for store, answered in tried.items() if not answered)
+            frame.output.progress("objects verified", seen, planned)
+
+    def _take(self, frame: JobFrame, order: VerifyOrder, outcome: VerifyOutcome) -> None:
+        """Count what one task read, and keep what differs by the newest state."""
+        for store, topics in outcome.done.items():
+            for topic, work in topics.items():
+                row = self._row(store, topic)
+                self._rows[store, topic] = msgspec.structs.replace(row, done=row.done + work)
+        if not outcome.differing:
+            return
+        with frame.connection.follower.current() as now:
+            for at, checks in outcome.differing:
+                for replica in checks:
+                    self._compare(now, order.objects[at], checks, replica)
+
+    def _compare(
+        self, now: ClusterState, object_: ObjectToVerify, checks: Sequence[ReplicaCheck], replica: ReplicaCheck
+    ) -> None:
+        if replica.check is not None and replica.check.is_whole:
+            return
+        slices = still_held(now, object_, replica.store)
+        if not slices:
+            return
+        if replica.check is None:
+            place = replica.store, object_.topic
+            objects, error = self._unanswered.get(place, (0, ""))
+            self._unanswered[place] = objects + 1, error or replica.error
+            return
+        repairable = is_repairable(object_, checks, replica)
+        for row in differences_of(object_, replica.store, replica.check.findings, slices, repairable):
+            self._add(row)
+
+    # ---- the metadata -----------------------------------------------------------------------------
+
+    def _verify_chain(self, frame: JobFrame) -> None:
+        head = frame.connection.follower.catch_up()
+        chain = frame.connection.follower.store
+        stores = [
+            store
+            for store in head.state.stores.values()
+            if not store.fenced and is_elsewhere(frame.connection.url, store.url)
+        ]
+        copied = bool(stores) and effective_cluster(head.state.config).metadata_copies > 0
+
+        def progress(done: int, of: int) -> None:
+            frame.output.progress("entries of the chain verified", done, of)
+
+        try:
+            self._take_chain(verify_chain(chain, head, copied=copied, progress=progress))
+        except SparklogError as error:
+            self._add(_chain_unreadable(METADATA, error))
+        if not copied:
+            return
+        for store in stores:
+            try:
+                with frame.connection.follower.current() as state:
+                    target = frame.connection.stores(state).get(store.store)
+                self._take_chain(verify_copy(chain, store.store, target, head.state.chain_id))
+            except SparklogError as error:
+                self._add(_chain_unreadable(store.store, error))
+
+    def _take_chain(self, verified: ChainVerified) -> None:
+        objects = verified.entries + verified.snapshots + verified.bodies
+        row = self._others[CHAIN]
+        work = row.done + Work(objects, 0, verified.size_bytes, verified.requests)
+        self._others[CHAIN] = msgspec.structs.replace(row, done=work)
+        for difference in verified.differences:
+            self._add(difference)
+
+    # ---- orphans ----------------------------------------------------------------------------------
+
+    def _count_orphans(self, frame: JobFrame, wanted: ObjectsWanted) -> None:
+        """What no entry names and no command can name any more is no difference: vacuum takes it. It is only counted.
+
+        A store that can't be listed is not counted on.
+        """
+        with frame.connection.follower.current() as state:
+            floor = state.floor
+        searches, _ = orphan_searches(frame, floor)
+        searches = [search for search in searches if search.store in wanted.stores - self._silent]
+        found = run_searches(frame, searches, delete=False)
+        orphans, size_bytes = sum(each.orphans for each in found), sum(each.size_bytes for each in found)
+        if orphans:
+            reason = f"begun before FLOOR {floor}, named by nothing: 'sparklog job vacuum' deletes them"
+            work = Work(orphans, 0, size_bytes, len(searches))
+            self._others[ORPHANS] = PartitionResult(ORPHANS, None, None, reason, Work(), work)
+
+    # ---- the rows ---------------------------------------------------------------------------------
+
+    def _add(self, difference: Difference) -> None:
+        if len(self.differences) < MOST_DIFFERENCES:
+            self.differences.append(difference)
+        else:
+            self._not_listed += 1
+        if difference.topic is not None:
+            place = StoreId(difference.store), difference.topic
+            self._rows[place] = _with_message(self._row(*place), difference)
+            return
+        name = CHAIN if CHAIN in self._others else difference.store
+        row = self._others.get(name) or PartitionResult(name, None, None, "as registered", Work())
+        self._others[name] = _with_message(row, difference)
+
+    def _row(self, store: StoreId, topic: str) -> PartitionResult:
+        existing = self._rows.get((store, topic))
+        return existing or PartitionResult(f"{topic} on {store}", topic, None, "as the chain says", Work())
+
+
+def _with_message(row: PartitionResult, difference: Difference) -> PartitionResult:
+    messages = row.messages if len(row.messages) >= SHOWN_MESSAGES else (*row.messages, str(difference))
+    return msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=messages)
+
+
+def _ended(row: PartitionResult) -> PartitionResult:
+    return row if row.outcome is Outcome.FAILED else msgspec.structs.replace(row, outcome=Outcome.DONE)
+
+
+def _chain_unreadable(store: str, error: SparklogError) -> Difference:
+    advice = "bring the store back, then run 'sparklog job verify'"
+    return Difference(DifferenceKind.UNREADABLE, store, None, "the chain to verify", str(error), advice=advice)

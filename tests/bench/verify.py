@@ -1,0 +1,81 @@
+"""Verify, beside a plain sequential read of the same files with CRC32C; and the plan of a million segments.
+
+python -m tests.bench.verify        prints a line per figure
+"""
+
+from __future__ import annotations
+
+import io
+import resource
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.core.objects_to_verify import ObjectsWanted, objects_to_verify
+from sparklog.maintenance.verify import run_verify
+from tests.bench.paired import Comparison, compare
+from tests.bench.state_scale import THREE, large_state
+
+RECORDS, RECORD_BYTES = 2_000_000, 200
+READ_BYTES = 8 << 20
+
+
+def verify_speed(folder: Path, records: int = RECORDS) -> list[Comparison]:
+    """One process verifies the objects of one topic on a local disk."""
+    root = folder / "verify"
+    init_cluster(str(root))
+    dice = np.random.default_rng(1)
+    with sparklog.connect(str(root)) as cluster:
+        cluster.create_topic("t", partitions=4)
+        for _ in range(10):
+            body = dice.integers(0, 256, records // 10 * RECORD_BYTES, dtype=np.uint8).tobytes()
+            values = pa.FixedSizeBinaryArray.from_buffers(
+                pa.binary(RECORD_BYTES), records // 10, [None, pa.py_buffer(body)]
+            )
+            cluster.append("t", pa.table({"value": values.cast(pa.binary())}))
+    size_bytes = sum(path.stat().st_size for path in (root / "append").rglob("*.arrow"))
+
+    def ours() -> None:
+        report = run_verify(str(root), topics=["t"], console=Console(file=io.StringIO()))
+        assert report.exit_code == 0
+
+    def theirs() -> None:
+        for path in sorted((root / "append").rglob("*.*")):
+            seen = 0
+            with path.open("rb", buffering=0) as file:
+                while piece := file.read(READ_BYTES):
+                    seen = google_crc32c.extend(seen, piece)
+
+    what = f"verify reads {size_bytes >> 20} MiB of objects, one process, local disk"
+    comparisons = [compare(what, "read + CRC32C", ">= 0.3", ours, theirs, rounds=3)]
+    shutil.rmtree(root)
+    return comparisons
+
+
+def plan_figure(segments: int = 1_000_000) -> str:
+    """Planning the verification of this many segments on three stores: time, and memory beside the state itself."""
+    state = large_state(segments, THREE)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.process_time()
+    count = sum(1 for _ in objects_to_verify(state, ObjectsWanted(frozenset(state.topics), frozenset(THREE))))
+    took = time.process_time() - begin
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+    return f"planning to verify {count:,} segments on three stores: {took:.1f} s, {more} MiB beside the state"
+
+
+def main() -> None:
+    print(plan_figure())
+    with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
+        verify_speed(Path(name))
+
+
+if __name__ == "__main__":
+    main()

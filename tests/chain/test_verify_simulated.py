@@ -1,0 +1,88 @@
+"""Verifying chains on which writers, readers, the deleter of old entries and vacuum met any faults: no difference."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import pairwise
+
+import pytest
+
+from sparklog.chain import catch_up, old_snapshots, verify_chain
+from sparklog.chain.follower import Follower
+from sparklog.storage import keys
+from sparklog.storage.memory import MemoryStore
+from tests.chain.simulated_keeper import BLOCK
+from tests.chain.simulation import World, new_chain
+
+SEEDS = 60
+EVENTS = 60
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", BLOCK)
+    monkeypatch.setattr(verify_chain, "ENTRIES_PER_BLOCK", BLOCK)
+    monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", 6)
+    monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
+    monkeypatch.setattr(verify_chain, "READ_WIDTH", 4)
+    monkeypatch.setattr(old_snapshots, "KEPT", 1)
+    monkeypatch.setattr(verify_chain, "KEPT_SNAPSHOTS", 1)
+
+
+def test_no_interleaving_leaves_a_difference() -> None:
+    start = new_chain()
+    deleted = replayed = 0
+    for seed in range(SEEDS):
+        world = World(seed, start)
+        world.run(EVENTS)
+        store = MemoryStore(f"memory://{uuid.uuid4().hex}")
+        for key, body in world.store.bodies.items():
+            store.put_if_absent(key, body)
+        follower = Follower(store)
+        follower.open()
+        verified = verify_chain.verify_chain(store, follower.head)
+        assert verified.differences == [], f"seed {seed}"
+        deleted += world.deleted_blocks
+        replayed += verified.snapshots
+    assert deleted > SEEDS
+    assert replayed > SEEDS // 2
+
+
+class Moving:
+    """A store at which the world goes on between any two requests: it has what the world had at that time."""
+
+    def __init__(self, times: list[dict[str, bytes]]) -> None:
+        self.url = "memory://moving"
+        self._times = times
+        self._asked = 0
+
+    def _now(self) -> MemoryStore:
+        at = min(self._asked // 3, len(self._times) - 1)
+        self._asked += 1
+        store = MemoryStore(f"memory://{uuid.uuid4().hex}")
+        for key, body in self._times[at].items():
+            store.put_if_absent(key, body)
+        return store
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._now(), name)
+
+
+def test_what_happens_while_it_is_verified_is_no_difference() -> None:
+    start = new_chain()
+    moved = 0
+    for seed in range(SEEDS // 2):
+        world = World(1_000 + seed, start)
+        times = []
+        for _ in range(30):
+            world.run(2)
+            times.append(dict(world.store.bodies))
+        first = MemoryStore(f"memory://{uuid.uuid4().hex}")
+        for key, body in times[0].items():
+            first.put_if_absent(key, body)
+        follower = Follower(first)
+        follower.open()
+        verified = verify_chain.verify_chain(Moving(times), follower.head)  # type: ignore[arg-type]
+        assert verified.differences == [], f"seed {seed}"
+        moved += sum(before != after for before, after in pairwise(times))
+    assert moved > SEEDS
