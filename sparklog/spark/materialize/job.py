@@ -8,6 +8,7 @@ next one does that step again. Copies of the job may run at the same time: each 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -70,13 +71,20 @@ class MaterializeJob:
     unit = "slices"
 
     def __init__(self, topic: str, table: Table, spark: Callable[[], SparkSession]) -> None:
-        self.notes: list[str] = []
+        self._warnings: list[str] = []
+        self._bad: Counter[str] = Counter()  # values that could not be read, by column
         self._topic, self._table, self._spark = topic, table, spark
         self._run = new_id()
         self._rows: dict[PartitionIndex, PartitionResult] = {}
         self._session: Any = None
         self._delta: Any = None
         self._standing: Standing | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What was lost, and how many values are not of the schema."""
+        bad = [f"not of the schema: {counted(count, 'value')}, kept in {name}" for name, count in self._bad.items()]
+        return self._warnings + bad
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The partitions with records that the table lacks."""
@@ -145,7 +153,7 @@ class MaterializeJob:
         if position is not None:
             check_same_source(position, topic.name, topic.topic_id, self._table.layout.mode, self._table.name)
         due, warnings = due_ranges(state, topic, position, fail_on_data_loss=self._table.fail_on_data_loss)
-        self.notes += [warning for warning in warnings if warning not in self.notes]
+        self._warnings += [warning for warning in warnings if warning not in self._warnings]
         return due
 
     # ---- the steps --------------------------------------------------------------------------------
@@ -200,8 +208,7 @@ class MaterializeJob:
         self._standing = self._delta.standing()
         reached = None if self._standing is None else self._standing.position
         if reached is not None and (reached.run, reached.step) == (step.after.run, step.after.step):
-            if bad:
-                self._note_bad(step, bad)
+            self._bad.update(bad)
             return True
         if reached is not None and reached.step >= step.after.step:
             return False
@@ -264,7 +271,7 @@ class MaterializeJob:
         with frame.connection.follower.current() as state:
             before = self._before(state, topic_of(state, self._topic))
         if self._commit(frame, next_step(before, {}, 1)):
-            self.notes.append("an empty commit repeats the position, before Delta drops the entry that has it")
+            self._warnings.append("an empty commit repeats the position, before Delta drops the entry that has it")
 
     # ---- the report -------------------------------------------------------------------------------
 
@@ -274,10 +281,6 @@ class MaterializeJob:
             if row is not None:
                 done = row.done + Work(records=offsets.end - offsets.start)
                 self._rows[partition] = msgspec.structs.replace(row, done=done)
-
-    def _note_bad(self, step: Step, bad: dict[str, int]) -> None:
-        counts = ", ".join(f"{counted(count, 'value')} in {name}" for name, count in bad.items())
-        self.notes.append(f"step {step.after.step}: not of the schema: {counts}")
 
 
 def _new_columns(delta: DeltaTable, wanted: StructType, table: Table) -> StructType:

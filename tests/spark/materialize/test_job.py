@@ -3,46 +3,232 @@
 from __future__ import annotations
 
 import io
+import json
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from rich.console import Console
 
 from sparklog.client.cluster import Cluster
+from sparklog.core.errors import Conflict, InvalidInput
 from sparklog.maintenance.report import JobReport
 from sparklog.spark.materialize.columns import Layout
-from sparklog.spark.materialize.job import Table, run_materialize
+from sparklog.spark.materialize.delta_table import DeltaTable
+from sparklog.spark.materialize.job import RENEW_MS, Table, run_materialize
 from sparklog.spark.materialize.position import Mode
 from tests.spark.delta_session import delta_spark as delta_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+LATEST = Layout(Mode.LATEST)
+EXPANDED = Layout(value_schema="id long, name string", key_schema="k int")
 
 
-def materialize(spark: SparkSession, cluster: Cluster, topic: str, name: str, **given: Any) -> JobReport:
-    table = Table(name, **given)
-    return run_materialize(
-        cluster.connection.url, topic, table, lambda: spark, console=Console(file=io.StringIO())
-    )
+class Killed(BaseException):
+    """The driver is gone: nothing in the job handles it."""
 
 
-def test_first(delta_spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def materialize(
+    spark: SparkSession, cluster: Cluster, table: Path, *, topic: str = "t", now_ms: int | None = None, **given: Any
+) -> JobReport:
+    wanted, said = Table(str(table), **given), Console(file=io.StringIO())
+    return run_materialize(cluster.connection.url, topic, wanted, lambda: spark, console=said, now_ms=now_ms)
+
+
+def rows_of(spark: SparkSession, table: Path) -> list[Row]:
+    return spark.read.format("delta").load(str(table)).collect()
+
+
+def append(cluster: Cluster, *rows: dict[str, Any], topic: str = "t") -> None:
+    cluster.append(topic, pa.Table.from_pylist(list(rows), _SCHEMA))
+
+
+_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32())])
+
+
+def numbered(start: int, end: int) -> list[dict[str, Any]]:
+    return [{"key": b"%d" % n, "value": b"%d" % n, "partition": n % 2} for n in range(start, end)]
+
+
+def is_the_topic(spark: SparkSession, cluster: Cluster, table: Path) -> bool:
+    """Whether the table has each record of the topic once."""
+    log = [
+        (partition, row["offset"], row["value"])
+        for partition in range(len(cluster.describe("t").partitions))
+        for row in cluster.read("t", partition=partition).to_pylist()
+    ]
+    return sorted((row.partition, row.offset, bytes(row.value)) for row in rows_of(spark, table)) == sorted(log)
+
+
+def test_a_repeat_adds_nothing_and_more_records_are_added(
+    delta_spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.create_topic("t", partitions=2)
-    cluster.append("t", [{"key": b"%d" % (n % 7), "value": b"v%d" % n} for n in range(20)])
-    table = str(tmp_path / "table")
-    import time
-    a=time.time()
-    report = materialize(delta_spark, cluster, "t", table, records=8)
-    print(time.time()-a); a=time.time()
-    print(report.to_json())
-    rows = delta_spark.read.format("delta").load(table).collect()
-    assert len({(row.partition, row.offset) for row in rows}) == len(rows) == 20
-    report = materialize(delta_spark, cluster, "t", table, records=8)
-    print(time.time()-a); a=time.time()
-    print(report.to_json())
-    for mode, schema in ((Mode.LATEST, None),(Mode.LATEST, "a int"),(Mode.APPEND,"a int")):
-        report = materialize(delta_spark, cluster, "t", table+str(mode)+str(bool(schema)), records=8, layout=Layout(mode, schema))
-        print(time.time()-a); a=time.time()
-        print(report.to_json()[-500:])
-        delta_spark.read.format("delta").load(table+str(mode)+str(bool(schema))).show()
+    append(cluster, *numbered(0, 10))
+    report = materialize(delta_spark, cluster, tmp_path / "d", records=6)
+    assert (report.exit_code, report.done.records) == (0, 10)
+    assert is_the_topic(delta_spark, cluster, tmp_path / "d")
+    assert materialize(delta_spark, cluster, tmp_path / "d").planned.records == 0
+    append(cluster, *numbered(10, 13))
+    cluster.add_partitions("t", 3)
+    append(cluster, {"key": b"k", "value": b"in the new partition", "partition": 2})
+    assert materialize(delta_spark, cluster, tmp_path / "d").done.records == 4
+    assert is_the_topic(delta_spark, cluster, tmp_path / "d")
+    log = [json.loads(line) for file in sorted((tmp_path / "d/_delta_log").glob("*.json")) for line in file.open()]
+    assert [entry["txn"]["version"] for entry in log if "txn" in entry] == [1, 2, 3], "what another reader sees"
+
+
+@pytest.mark.parametrize("after_commit", [False, True])
+def test_a_run_killed_at_its_commit_is_done_again(
+    delta_spark: SparkSession,
+    cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    after_commit: bool,
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    append(cluster, *numbered(0, 10))
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaTable, "append", killing(DeltaTable.append, after=after_commit))
+        with pytest.raises(Killed):
+            materialize(delta_spark, cluster, tmp_path / "d")
+    append(cluster, *numbered(10, 12))
+    assert materialize(delta_spark, cluster, tmp_path / "d").done.records == (2 if after_commit else 12)
+    assert is_the_topic(delta_spark, cluster, tmp_path / "d")
+
+
+def killing(commit: Callable[..., None], *, after: bool) -> Callable[..., None]:
+    def killed(*given: Any) -> None:
+        if after:
+            commit(*given)
+        raise Killed
+
+    return killed
+
+
+def test_a_copy_of_the_job_that_is_overtaken_with_more_records_adds_nothing_twice(
+    delta_spark: SparkSession, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    append(cluster, *numbered(0, 4))
+    commit = DeltaTable.append
+    others: list[JobReport] = []
+
+    def after_another_run(*given: Any) -> None:
+        monkeypatch.setattr(DeltaTable, "append", commit)
+        append(cluster, *numbered(4, 10))
+        others.append(materialize(delta_spark, cluster, tmp_path / "d", records=6))
+        commit(*given)
+
+    monkeypatch.setattr(DeltaTable, "append", after_another_run)
+    report = materialize(delta_spark, cluster, tmp_path / "d")
+    assert others[0].done.records == 10
+    assert (report.exit_code, report.done.records) == (0, 0)
+    assert is_the_topic(delta_spark, cluster, tmp_path / "d")
+
+
+def test_latest_is_the_newest_record_of_each_key(delta_spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("t", partitions=3)
+    dice = random.Random(13)
+    model: dict[bytes, tuple[int, bytes]] = {}
+    for _ in range(2):
+        rows = []
+        for _ in range(60):
+            n = dice.randrange(12)
+            key, value = b"%d" % n, None if dice.random() < 0.3 else b"%d" % dice.randrange(10**6)
+            rows.append({"key": key, "value": value, "partition": n % 3})
+            model.pop(key, None)
+            if value is not None:
+                model[key] = (n % 3, value)
+        append(cluster, *rows)
+        assert materialize(delta_spark, cluster, tmp_path / "d", layout=LATEST, records=40).exit_code == 0
+        stored = {bytes(row.key): (row.partition, bytes(row.value)) for row in rows_of(delta_spark, tmp_path / "d")}
+        assert stored == model
+    append(cluster, {"key": None, "value": b"v", "partition": 0})
+    report = materialize(delta_spark, cluster, tmp_path / "d", layout=LATEST)
+    assert "INVALID_RECORD: wanted records with keys" in report.partitions[0].messages[0]
+    assert len(rows_of(delta_spark, tmp_path / "d")) == len(model)
+
+
+def test_json_becomes_columns_and_what_is_no_json_keeps_its_bytes(
+    delta_spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("t", partitions=1)
+    good = {b'{"id":1,"name":"a"}': (1, "a"), b' {"name":"b","more":[1]} ': (None, "b"), b"{}": (None, None)}
+    bad = [
+        b'{"id":1} and more',
+        b'{"id":1}{"id":2}',
+        b'{"id":1}} ',
+        b'[{"id":1}]',
+        b'{"id":"x","name":"a"}',
+        b'{"id":1.5}',
+        b"{'id':1}",
+        b"null",
+        b"",
+        b'{"name":"\xff"}',
+        b'{"id":99999999999999999999}',
+    ]
+    append(cluster, *({"key": b'{"k":7}', "value": value, "partition": 0} for value in [*good, *bad, None]))
+    append(cluster, {"key": b"seven", "value": None, "partition": 0})
+    report = materialize(delta_spark, cluster, tmp_path / "d", layout=EXPANDED)
+    assert "not of the schema: 11 values, kept in _bad_value" in report.notes
+    assert "not of the schema: 1 value, kept in _bad_key" in report.notes
+    rows = sorted(rows_of(delta_spark, tmp_path / "d"), key=lambda row: row._offset)
+    assert [(row.id, row.name) for row in rows[:3]] == list(good.values())
+    assert [bytes(row._bad_value) for row in rows[3:14]] == bad
+    assert {(row.id, row.name) for row in rows[3:]} == {(None, None)}
+    assert [(row.k, row._bad_value, row._tombstone) for row in rows[14:]] == [(7, None, True), (None, None, True)]
+    assert bytes(rows[15]._bad_key) == b"seven"
+
+    append(cluster, {"key": None, "value": b'{"id":5,"more":6}', "partition": 0})
+    wider = Layout(value_schema="id long, name string, more int", key_schema="k int")
+    materialize(delta_spark, cluster, tmp_path / "d", layout=wider)
+    assert [row.more for row in rows_of(delta_spark, tmp_path / "d") if row.more is not None] == [6]
+    with pytest.raises(InvalidInput, match="wanted column id as string, found bigint"):
+        materialize(delta_spark, cluster, tmp_path / "d", layout=Layout(value_schema="id string, name string"))
+    with pytest.raises(InvalidInput, match=r"not wanted: .*name"):
+        materialize(delta_spark, cluster, tmp_path / "d", layout=Layout(value_schema="id long", key_schema="k int"))
+    append(cluster, {"key": None, "value": b"bad", "partition": 0})
+    strict = Layout(value_schema=wider.value_schema, key_schema="k int", fail_on_bad=True)
+    report = materialize(delta_spark, cluster, tmp_path / "d", layout=strict)
+    assert "INVALID_RECORD: the value of t-0 at offset 17 is no JSON object" in report.partitions[0].messages[0]
+
+
+def test_a_table_belongs_to_one_topic_and_losses_are_not_passed_over(
+    delta_spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("t", partitions=1)
+    append(cluster, {"key": b"k", "value": b"v", "partition": 0})
+    materialize(delta_spark, cluster, tmp_path / "d")
+    with pytest.raises(Conflict, match="filled with --mode append"):
+        materialize(delta_spark, cluster, tmp_path / "d", layout=LATEST)
+    cluster.delete_topic("t")
+    cluster.create_topic("t", partitions=1)
+    append(cluster, {"key": b"k", "value": b"another", "partition": 0})
+    with pytest.raises(Conflict, match="an earlier topic of that name"):
+        materialize(delta_spark, cluster, tmp_path / "d")
+    assert [bytes(row.value) for row in rows_of(delta_spark, tmp_path / "d")] == [b"v"]
+
+
+def test_a_resting_topic_keeps_its_position_in_the_history(
+    delta_spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("t", partitions=1)
+    append(cluster, {"key": b"k", "value": b"v", "partition": 0})
+    table = tmp_path / "d"
+    materialize(delta_spark, cluster, table)
+    delta_spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('somebody' = 'else')")
+    later = int(datetime.now(UTC).timestamp() * 1000) + RENEW_MS
+    assert len(materialize(delta_spark, cluster, table, now_ms=later).notes) == 2
+    assert len(materialize(delta_spark, cluster, table, now_ms=later).notes) == 1, "once is enough"
+    for file in sorted((table / "_delta_log").glob("*.json"))[:-1]:
+        assert "sparklog.materialize" not in file.read_text() or file.name < f"{2:020}.json"
+    append(cluster, {"key": b"k", "value": b"w", "partition": 0})
+    materialize(delta_spark, cluster, table)
+    assert sorted(bytes(row.value) for row in rows_of(delta_spark, table)) == [b"v", b"w"]
