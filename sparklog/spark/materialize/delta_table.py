@@ -103,6 +103,21 @@ class DeltaTable:
                 )
         return None
 
+    def last_version(self) -> int:
+        """The version of the last commit. Raises NotFound or InvalidInput if there is no such table."""
+        return int(str(self._one(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1", "version")))
+
+    def table_id(self) -> str:
+        """The id that Delta gave the table when it was created."""
+        return str(self._one(f"DESCRIBE DETAIL {self._sql_name}", "id"))
+
+    def _one(self, statement: str, column: str) -> object:
+        try:
+            value: object = self._session.sql(statement).select(column).collect()[0][0]
+        except Exception as error:
+            raise explained(error, self.name) from error
+        return value
+
     def schema(self) -> StructType:
         """The columns."""
         return self._frame().schema
