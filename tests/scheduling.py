@@ -22,6 +22,9 @@ GROUPS: Final = {
     "programs with a Spark of their own": (
         "tests/spark/test_installation.py",
         "tests/spark/test_secrets.py",
+        "tests/spark/materialize/test_delta_changes.py",
+        "tests/spark/materialize/test_exactly_once.py",
+        "tests/spark/materialize/test_rows.py",
     ),
     "HDFS": (
         "tests/faults/test_maintenance_sigkill.py",

@@ -20,7 +20,6 @@ from sparklog.spark.materialize.position import (
     of_metadata,
 )
 from sparklog.spark.materialize.steps import Due, DueRange, due_ranges, first_position, next_step
-from tests.spark.conftest import cluster as cluster
 
 
 def due(*ranges: tuple[int, int]) -> Due:

@@ -14,15 +14,14 @@ from sparklog.core.errors import InvalidOption, SparklogError
 from sparklog.spark.materialize.columns import Layout
 from sparklog.spark.materialize.job import Table, run_materialize
 from sparklog.spark.materialize.position import Mode
-from sparklog.spark.produce import change_runs
+from sparklog.spark.produce import change_runs, job
 from sparklog.spark.produce.change_runs import run_changes
 from sparklog.spark.produce.job import Target
 from sparklog.spark.produce.report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping
 from sparklog.spark.produce.source import Source
-from tests.spark.delta_session import delta_spark as delta_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 
 
 def changes(spark: SparkSession, cluster: Cluster, path: Path, start: int | None = None) -> ProduceReport:
@@ -44,7 +43,7 @@ def test_each_version_becomes_one_commit_and_the_topic_becomes_the_table_again(
     sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     sql(f"UPDATE {table} SET id = id + 1, name = 'moved' WHERE id IN (1, 3)")
 
-    run_produce, runs = change_runs.run_produce, 0
+    run_produce, runs = job.run_produce, 0
 
     def killed_after_the_second(*given: object, **named: object) -> ProduceReport:
         nonlocal runs

@@ -1,69 +1,26 @@
-"""materialize, with Spark and Delta Lake: each record once, whatever happens between two steps."""
+"""What a table has after materialize, with Spark and Delta Lake (`--campaign`: half a minute of processor time)."""
 
 from __future__ import annotations
 
-import io
 import json
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import Row, SparkSession
-from rich.console import Console
+from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import Conflict, InvalidInput
-from sparklog.maintenance.report import JobReport
 from sparklog.spark.materialize.columns import Layout
-from sparklog.spark.materialize.delta_table import DeltaTable
-from sparklog.spark.materialize.job import RENEW_MS, Table, run_materialize
+from sparklog.spark.materialize.job import RENEW_MS
 from sparklog.spark.materialize.position import Mode
-from tests.spark.delta_session import delta_spark as delta_spark
+from tests.spark.materialize.filled_tables import append, is_the_topic, materialize, numbered, rows_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 
 LATEST = Layout(Mode.LATEST)
 EXPANDED = Layout(value_schema="id long, name string", key_schema="k int")
-
-
-class Killed(BaseException):
-    """The driver is gone: nothing in the job handles it."""
-
-
-def materialize(
-    spark: SparkSession, cluster: Cluster, table: Path, *, topic: str = "t", now_ms: int | None = None, **given: Any
-) -> JobReport:
-    wanted, said = Table(str(table), **given), Console(file=io.StringIO())
-    return run_materialize(cluster.connection.url, topic, wanted, lambda: spark, console=said, now_ms=now_ms)
-
-
-def rows_of(spark: SparkSession, table: Path) -> list[Row]:
-    return spark.read.format("delta").load(str(table)).collect()
-
-
-def append(cluster: Cluster, *rows: dict[str, Any], topic: str = "t") -> None:
-    cluster.append(topic, pa.Table.from_pylist(list(rows), _SCHEMA))
-
-
-_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32())])
-
-
-def numbered(start: int, end: int) -> list[dict[str, Any]]:
-    return [{"key": b"%d" % n, "value": b"%d" % n, "partition": n % 2} for n in range(start, end)]
-
-
-def is_the_topic(spark: SparkSession, cluster: Cluster, table: Path) -> bool:
-    """Whether the table has each record of the topic once."""
-    log = [
-        (partition, row["offset"], row["value"])
-        for partition in range(len(cluster.describe("t").partitions))
-        for row in cluster.read("t", partition=partition).to_pylist()
-    ]
-    return sorted((row.partition, row.offset, bytes(row.value)) for row in rows_of(spark, table)) == sorted(log)
 
 
 def test_a_repeat_adds_nothing_and_more_records_are_added(
@@ -82,55 +39,6 @@ def test_a_repeat_adds_nothing_and_more_records_are_added(
     assert is_the_topic(delta_spark, cluster, tmp_path / "d")
     log = [json.loads(line) for file in sorted((tmp_path / "d/_delta_log").glob("*.json")) for line in file.open()]
     assert [entry["txn"]["version"] for entry in log if "txn" in entry] == [1, 2, 3], "what another reader sees"
-
-
-@pytest.mark.parametrize("after_commit", [False, True])
-def test_a_run_killed_at_its_commit_is_done_again(
-    delta_spark: SparkSession,
-    cluster: Cluster,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    after_commit: bool,
-) -> None:
-    cluster.create_topic("t", partitions=2)
-    append(cluster, *numbered(0, 10))
-    with monkeypatch.context() as patched:
-        patched.setattr(DeltaTable, "append", killing(DeltaTable.append, after=after_commit))
-        with pytest.raises(Killed):
-            materialize(delta_spark, cluster, tmp_path / "d")
-    append(cluster, *numbered(10, 12))
-    assert materialize(delta_spark, cluster, tmp_path / "d").done.records == (2 if after_commit else 12)
-    assert is_the_topic(delta_spark, cluster, tmp_path / "d")
-
-
-def killing(commit: Callable[..., None], *, after: bool) -> Callable[..., None]:
-    def killed(*given: Any) -> None:
-        if after:
-            commit(*given)
-        raise Killed
-
-    return killed
-
-
-def test_a_copy_of_the_job_that_is_overtaken_with_more_records_adds_nothing_twice(
-    delta_spark: SparkSession, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster.create_topic("t", partitions=2)
-    append(cluster, *numbered(0, 4))
-    commit = DeltaTable.append
-    others: list[JobReport] = []
-
-    def after_another_run(*given: Any) -> None:
-        monkeypatch.setattr(DeltaTable, "append", commit)
-        append(cluster, *numbered(4, 10))
-        others.append(materialize(delta_spark, cluster, tmp_path / "d", records=6))
-        commit(*given)
-
-    monkeypatch.setattr(DeltaTable, "append", after_another_run)
-    report = materialize(delta_spark, cluster, tmp_path / "d")
-    assert others[0].done.records == 10
-    assert (report.exit_code, report.done.records) == (0, 0)
-    assert is_the_topic(delta_spark, cluster, tmp_path / "d")
 
 
 def test_latest_is_the_newest_record_of_each_key(delta_spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.servers.maven import CannotFetch
 from tests.spark.conftest import OneSpark
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def delta_spark(one_spark: OneSpark) -> Iterator[SparkSession]:
     """local[2]; skips if the JARs can't be had."""
     try:
