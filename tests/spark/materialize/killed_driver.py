@@ -1,4 +1,4 @@
-"""A driver of materialize that kills itself at the COUNTth call of a method of DeltaTable: python -m … METHOD WHEN COUNT ARGS
+"""A driver of materialize that kills itself at a call of DeltaTable: python -m … METHOD before|after COUNT ARGS
 
 It kills its process group, and so its JVM too, as when the machine goes.
 """
