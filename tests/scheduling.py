@@ -24,7 +24,9 @@ GROUPS: Final = {
         "tests/spark/test_secrets.py",
         "tests/spark/materialize/test_delta_changes.py",
         "tests/spark/materialize/test_exactly_once.py",
+        "tests/spark/materialize/test_flights.py",
         "tests/spark/materialize/test_rows.py",
+        "tests/spark/materialize/test_sigkill.py",
     ),
     "HDFS": (
         "tests/faults/test_maintenance_sigkill.py",

@@ -28,6 +28,7 @@ _APP_ID: Final = "spark.databricks.delta.write.txnAppId"
 _VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _NO_TABLE: Final = ("DELTA_TABLE_ONLY_OPERATION", "DELTA_MISSING_DELTA_TABLE", "TABLE_OR_VIEW_NOT_FOUND")
+_OVERTAKEN: Final = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _RECENT: Final = 20  # commits looked at first: reading the history costs a file per commit
 
 
@@ -188,7 +189,7 @@ class DeltaTable:
 
 def is_overtaken(error: Exception) -> bool:
     """Whether Delta refused a commit because somebody else changed the table first."""
-    return "DELTA_CONCURRENT_" in str(error) or "Concurrent" in type(error).__name__
+    return any(code in str(error) for code in _OVERTAKEN)
 
 
 def _quoted(name: str) -> str:
