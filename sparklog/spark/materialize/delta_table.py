@@ -46,7 +46,7 @@ def delta_settings() -> Mapping[str, str]:
 def check_delta(session: SparkSession) -> None:
     """Raise InvalidInput if the session has no Delta Lake."""
     try:
-        session.sql("DESCRIBE HISTORY delta.`/`")
+        session.sql("DESCRIBE HISTORY delta.`/` LIMIT 1")  # without LIMIT, Spark itself knows the statement
     except Exception as error:
         if condition_of(error) in _NO_TABLE:
             return

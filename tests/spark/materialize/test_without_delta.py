@@ -16,6 +16,6 @@ pytestmark = pytest.mark.spark
 
 def test_a_session_without_delta_lake_is_refused(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("t", partitions=1)
-    with pytest.raises(InvalidInput, match="spark-submit --packages io.delta:delta-spark"):
+    with pytest.raises(InvalidInput, match="--packages io"):
         materialize(spark, cluster, tmp_path / "d")
     assert not (tmp_path / "d").exists()
