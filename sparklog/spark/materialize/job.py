@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 DEFAULT_RECORDS: Final = 5_000_000  # of a commit
 RENEW_MS: Final = 7 * 86_400_000  # Delta keeps the entry of a commit for 30 days by default
 MOST_OVERTAKEN: Final = 10  # times in a row that another writer may be first
+BadCounts = Callable[[], dict[str, int]]
 _REQUESTS_PER_SLICE: Final = 2  # its index, its bytes
 
 
@@ -200,15 +201,15 @@ class MaterializeJob:
         Only the table says whether the commit landed: an error may come after it, and Delta skips without an error.
         """
         failure: Exception | None = None
-        bad: dict[str, int] = {}
+        counts: BadCounts = dict
         try:
-            bad = self._write(frame, step)
+            counts = self._write(frame, step)
         except Exception as error:
             failure = error
         self._standing = self._delta.standing()
         reached = None if self._standing is None else self._standing.position
         if reached is not None and (reached.run, reached.step) == (step.after.run, step.after.step):
-            self._bad.update(bad)
+            self._bad.update({name: count for name, count in counts().items() if count})
             return True
         if reached is not None and reached.step >= step.after.step:
             return False
@@ -222,8 +223,11 @@ class MaterializeJob:
             "another table"
         )
 
-    def _write(self, frame: JobFrame, step: Step) -> dict[str, int]:
-        """Commit the rows of a step. Returns how many values could not be read, by column."""
+    def _write(self, frame: JobFrame, step: Step) -> BadCounts:
+        """Commit the rows of a step. Returns what says how many values could not be read, by column.
+
+        Don't call it if the step did not land: Spark counts while it writes, and one would wait for ever.
+        """
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql
 
@@ -234,17 +238,17 @@ class MaterializeJob:
             rows = rows_of(records, layout)
             if not counts:
                 self._delta.append(rows, step.after)
-                return {}
+                return dict
             seen = Observation()
             self._delta.append(rows.observe(seen, *counts), step.after)
-            return {name: count for name, count in seen.get.items() if count}
+            return lambda: seen.get
         rows = rows_of(latest_of(records), layout).persist()
         try:
-            bad = rows.agg(*counts).collect()[0].asDict() if counts else {}
+            bad: dict[str, int] = rows.agg(*counts).collect()[0].asDict() if counts else {}
             self._delta.merge(rows, layout, step.after)
         finally:
             rows.unpersist()
-        return {name: count for name, count in bad.items() if count}
+        return lambda: bad
 
     def _records(self, frame: JobFrame, step: Step) -> DataFrame:
         """The records of a step, with the columns of Spark's Kafka source."""

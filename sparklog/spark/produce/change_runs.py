@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sparklog.client.connection import Connection
-from sparklog.core.errors import InvalidInput, InvalidOption
+from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
 from sparklog.core.plan import topic_of
 from sparklog.host.clock import now_ms
 from sparklog.maintenance.output import stderr_console
 from sparklog.spark.materialize.delta_table import DeltaTable, check_delta
-from sparklog.spark.produce.delta_changes import changes_app_id, check_changes, first_version
+from sparklog.spark.produce.delta_changes import changes_app_id, check_changes, explained_of_feed, first_version
 from sparklog.spark.produce.job import Target, run_produce
 from sparklog.spark.produce.report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping, check_mapping
@@ -68,18 +68,12 @@ def run_changes(
         )
     report = _nothing(source, target, connection.url, dry_run=dry_run)
     for version in range(first, end):
-        report = _sum(
-            report,
-            run_produce(
-                replace(source, version=version),
-                mapping,
-                replace(target, transaction=(app_id, str(version))),
-                spark=session,
-                dry_run=dry_run,
-                console=console,
-                plan=plan,
-            ),
-        )
+        version_of, to = replace(source, version=version), replace(target, transaction=(app_id, str(version)))
+        try:
+            run = run_produce(version_of, mapping, to, spark=session, dry_run=dry_run, console=console, plan=plan)
+        except SparklogError as error:
+            raise explained_of_feed(error) from error
+        report = _sum(report, run)
         if dry_run:
             break
     if first == end:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord
+from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicId
-from sparklog.spark.spark_errors import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,19 +44,21 @@ def first_version(state: ClusterState, app_id: str, starting_version: int) -> in
 
 
 def open_changes(session: SparkSession, path: str | None, table: str | None, version: int) -> DataFrame:
-    """The changes of one version: the rows of the table and CHANGE. Raises InvalidInput if Delta has no feed of it."""
-    name = path or table or ""
+    """The changes of one version: the rows of the table and CHANGE."""
     reader = session.read.format("delta").option("readChangeFeed", "true")
     reader = reader.option("startingVersion", version).option("endingVersion", version)
-    try:
-        feed = reader.load(path) if path is not None else reader.table(name)
-    except Exception as error:
-        reason = explained(error, f"{name}, version {version}")
-        raise InvalidInput(
-            f"{reason.message}; the table needs delta.enableChangeDataFeed=true from that version on: write the table "
-            "as it is (without --changes), then its changes with --starting-version"
-        ) from error
+    feed = reader.load(path) if path is not None else reader.table(table or "")
     return feed.withColumnRenamed("_change_type", CHANGE).drop(*_FEED_COLUMNS)
+
+
+def explained_of_feed(error: SparklogError) -> SparklogError:
+    """The same error, with what to do if Delta has no feed of a version."""
+    if "CHANGE_DATA" not in error.message:
+        return error
+    return InvalidInput(
+        f"{error.message}; the table needs delta.enableChangeDataFeed=true from that version on: write the table as it "
+        "is (without --changes), then its changes with --starting-version"
+    )
 
 
 def with_tombstones(rows: DataFrame) -> DataFrame:

@@ -18,7 +18,13 @@ _SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("partition",
 
 
 def materialize(
-    spark: SparkSession, cluster: Cluster, table: Path, *, topic: str = "t", now_ms: int | None = None, **given: Any
+    spark: SparkSession,
+    cluster: Cluster,
+    table: Path | str,
+    *,
+    topic: str = "t",
+    now_ms: int | None = None,
+    **given: Any,
 ) -> JobReport:
     wanted, said = Table(str(table), **given), Console(file=io.StringIO())
     return run_materialize(cluster.connection.url, topic, wanted, lambda: spark, console=said, now_ms=now_ms)

@@ -124,6 +124,21 @@ def test_a_table_belongs_to_one_topic_and_losses_are_not_passed_over(
     assert [bytes(row.value) for row in rows_of(delta_spark, tmp_path / "d")] == [b"v"]
 
 
+def test_a_table_by_name_is_filled_as_one_by_path(delta_spark: SparkSession, cluster: Cluster) -> None:
+    cluster.create_topic("t", partitions=2)
+    try:
+        for mode in Mode:
+            for end in (3, 6):
+                append(cluster, *numbered(end - 3, end))
+                assert materialize(delta_spark, cluster, f"of_{mode}", layout=Layout(mode)).exit_code == 0
+                assert materialize(delta_spark, cluster, f"of_{mode}", layout=Layout(mode)).planned.records == 0
+            keys = delta_spark.table(f"of_{mode}").selectExpr("cast(key as string) AS key").collect()
+            assert {row.key for row in keys} == set("012345")
+    finally:
+        for mode in Mode:
+            delta_spark.sql(f"DROP TABLE IF EXISTS of_{mode}")
+
+
 def test_a_resting_topic_keeps_its_position_in_the_history(
     delta_spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
