@@ -40,6 +40,11 @@ GROUPS: Final = {
     "programs with a Spark of their own": (
         "tests/spark/test_installation.py",
         "tests/spark/test_secrets.py",
+        "tests/spark/materialize/test_delta_changes.py",
+        "tests/spark/materialize/test_exactly_once.py",
+        "tests/spark/materialize/test_flights.py",
+        "tests/spark/materialize/test_rows.py",
+        "tests/spark/materialize/test_sigkill.py",
     ),
     "the simulations": ("tests/sim/test_sim.py", "tests/chain/test_simulation.py"),
 }

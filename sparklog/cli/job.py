@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sparklog.cli.job_materialize import EPILOG, materialize
 from sparklog.cli.job_run import run_to_report
 from sparklog.cli.job_runner import JOB_COMMAND
 from sparklog.cli.output import connect, ending, print_warning, show_rows
@@ -152,6 +153,9 @@ def recovery(
         dry_run,
         report,
     )
+
+
+app.command(epilog=EPILOG)(materialize)
 
 
 @app.command(

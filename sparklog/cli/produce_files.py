@@ -88,6 +88,15 @@ def produce(
         "inferSchema, multiLine, ignoreLeadingWhiteSpace), JSON (multiLine, encoding, …) and Parquet; for example "
         "inferSchema=true or nullValue=NA.",
     ),
+    changes: bool = typer.Option(
+        False,
+        "--changes",
+        help="SOURCE or --table is a Delta table: write what changed in it since the last run, one commit for each of "
+        "its versions, each once. Deleted rows become tombstones; needs --key and delta.enableChangeDataFeed=true.",
+    ),
+    starting_version: int | None = typer.Option(
+        None, metavar="N", min=0, help="With --changes, when the topic has nothing of the table. Default: 0."
+    ),
     where: str | None = typer.Option(None, metavar="SQL", help="Only the rows for which this holds."),
     order_by: str | None = typer.Option(
         None, metavar="COL[,COL]", help="Sort the rows first: offsets then follow these columns."
@@ -123,6 +132,8 @@ def produce(
         raise InvalidOption("--partitions and --config apply only to a topic that is created: add --create")
     if (txn_app_id is None) != (txn_version is None):
         raise InvalidOption("wanted --txn-app-id and --txn-version together, found only one")
+    if starting_version is not None and not changes:
+        raise InvalidOption("--starting-version applies only to the changes of a Delta table: add --changes")
     source = Source(path, table, format, key_values(option, "--option"), where, _names("--order-by", order_by))
     mapping = RowMapping(
         key=_names("--key", key),
@@ -149,6 +160,19 @@ def produce(
         from sparklog.spark.session import job_session
 
         check_report_is_no_source(report, path)
+        if changes:
+            from sparklog.spark.materialize.delta_table import delta_settings
+            from sparklog.spark.produce.change_runs import run_changes
+
+            return run_changes(
+                source,
+                mapping,
+                target,
+                spark=lambda: job_session("produce", delta_settings()),
+                starting_version=starting_version,
+                dry_run=dry_run,
+                plan=plan_console(dry_run=dry_run, stdout_taken=report == "-"),
+            )
         return run_produce(
             source,
             mapping,

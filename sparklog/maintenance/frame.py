@@ -58,7 +58,7 @@ class Job(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """After `plan`: what people should know about the plan."""
+        """What people should know: of the plan, after `plan`; of the work, after `execute`."""
         ...
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
@@ -223,6 +223,7 @@ def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: 
         if frame.dry_run:
             return _report(job, frame, started_ms, rows, deletion, frame.due_floor(), notes)
         rows = job.execute(frame)
+        notes += [note for note in job.notes if note not in notes]
         deletion, floor = (deletion, _floor(frame)) if only_reads else _after(frame, deletion, notes)
         report = _report(job, frame, started_ms, rows, deletion, floor, notes)
         try:

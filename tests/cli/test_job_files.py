@@ -112,7 +112,7 @@ def test_whatever_ends_a_job_early_is_one_line(
     assert err.startswith(line)
 
 
-@pytest.mark.parametrize("job", ["roll", "retention", "vacuum", "replication"])
+@pytest.mark.parametrize("job", ["roll", "retention", "vacuum", "replication", "materialize"])
 def test_every_job_has_help(job: str) -> None:
     done = subprocess.run(
         [sys.executable, f"jobs/{job}.py", "--help"],

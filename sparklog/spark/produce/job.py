@@ -40,6 +40,7 @@ from sparklog.spark.produce.bad_rows import (
     with_dead_letters,
 )
 from sparklog.spark.produce.conversions import explained_of_rows
+from sparklog.spark.produce.delta_changes import CHANGE, with_tombstones
 from sparklog.spark.produce.preview import preview
 from sparklog.spark.produce.report import ProduceReport, RangeWritten
 from sparklog.spark.produce.rows import RowMapping, check_mapping, visible, written_columns
@@ -135,13 +136,19 @@ class _Produce:
         if self.bad_rows.topic is not None:
             columns = with_dead_letters(columns, self.target.topic, self.bad_rows.topic)
         skipped, frame_left = self._left_out(frame)
-        rows = frame_left.select(*(column.alias(name) for name, column in columns.items()))
+        rows = self._records(frame_left, columns)
         try:
             rows.write.format("sparklog").options(**self.raw_options).mode("append").save()
         except Exception as error:
             raise self._explained(error) from error
         report = self._written(before, columns=tuple(visible(frame).columns), created_topic=created)
         return report if skipped is None else self._with_skipped(report, skipped.get)
+
+    def _records(self, frame: DataFrame, columns: dict[str, Column]) -> DataFrame:
+        named = [column.alias(name) for name, column in columns.items()]
+        if self.source.version is None:
+            return frame.select(*named)
+        return with_tombstones(frame.select(*named, CHANGE))
 
     def _explained(self, error: Exception) -> SparklogError:
         """Explain to people what stopped Spark."""
@@ -213,7 +220,7 @@ class _Produce:
         good = frame.where(~is_bad()) if has_bad_rows(frame) else frame
         bad, first = 0, None
         try:
-            seen = preview(good.select(*(column.alias(name) for name, column in columns.items())))
+            seen = preview(self._records(good, columns))
             if self.bad_rows.then is not OnBadRow.FAIL:
                 bad, first = frame.agg(sql.count(BAD), sql.min(BAD)).collect()[0]
             if seen.oldest_us is not None and seen.newest_us is not None:

@@ -21,7 +21,8 @@ class ProduceReport(msgspec.Struct, frozen=True):
     `records` and `bytes` count what was written. With --dry-run they count what would be written, and `bytes` are those
     of keys and values. `skipped`: this version of the application was already written. `entry`: the chain entry of the
     commit, None if there were no rows. `bad_rows`: the number of rows that could not be read; they were left out or
-    went to `dead_letter_topic`, and are not in `records`.
+    went to `dead_letter_topic`, and are not in `records`. `delta_versions`: with --changes, the table's versions
+    [start, end) that were written; `entry` and `partitions` are then those of the last one.
     """
 
     source: str
@@ -40,6 +41,7 @@ class ProduceReport(msgspec.Struct, frozen=True):
     partitions: tuple[RangeWritten, ...] = ()
     bad_rows: int = 0
     dead_letter_topic: str | None = None
+    delta_versions: tuple[int, int] | None = None
     job: str = "produce"
     exit_code: int = 0
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sparklog.core.errors import InvalidInput, InvalidOption
 from sparklog.spark.produce.bad_rows import BAD, has_bad_rows
+from sparklog.spark.produce.delta_changes import CHANGE
 from sparklog.spark.produce.json_rows import field_text, fields_object
 from sparklog.spark.produce.text_files import RAW
 from sparklog.spark.row_expressions import column_name, columns_named, columns_read, expression, quoted
@@ -98,7 +99,7 @@ def check_no_star(frame: DataFrame, option: str, text: str) -> None:
 
 def visible(frame: DataFrame) -> DataFrame:
     """The columns that a user can name."""
-    return frame.drop(BAD, RAW)
+    return frame.drop(BAD, RAW, CHANGE)
 
 
 def _key(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column | None:

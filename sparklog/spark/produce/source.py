@@ -15,6 +15,7 @@ import msgspec
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound
 from sparklog.spark.produce.bad_rows import BAD, BadRow, has_bad_rows, is_bad
 from sparklog.spark.produce.csv_rows import CsvRows, Row, check_header, column_names
+from sparklog.spark.produce.delta_changes import open_changes
 from sparklog.spark.produce.json_rows import json_rows
 from sparklog.spark.produce.options import CsvOptions, JsonOptions, csv_options, json_options
 from sparklog.spark.produce.paths import check_path, guessed_format, local_path
@@ -70,6 +71,7 @@ class Source(msgspec.Struct, frozen=True):
 
     If `format` is None, it is guessed by suffix. `options`: see `produce.options`; those for Parquet go to Spark
     unchanged. `where` is SQL over the rows. `order_by` names columns to sort by, so that offsets follow them.
+    `version`: only the changes of that version of a Delta table (`delta_changes`).
     """
 
     path: str | None = None
@@ -78,6 +80,7 @@ class Source(msgspec.Struct, frozen=True):
     options: Mapping[str, str] = {}
     where: str | None = None
     order_by: tuple[str, ...] = ()
+    version: int | None = None
 
     @property
     def name(self) -> str:
@@ -100,6 +103,8 @@ def checked(source: Source) -> Source:
     if source.path is None:
         if source.format is not None:
             raise InvalidOption(f"--format {source.format}: a table has its own format, give it for files only")
+        return source
+    if source.version is not None:
         return source
     local = local_path(source.path)
     if local is not None and not local.exists():
@@ -133,7 +138,9 @@ def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = Tr
     InvalidInput, NotFound and the like if the source cannot be read.
     """
     try:
-        if source.table is not None:
+        if source.version is not None:
+            frame = open_changes(session, source.path, source.table, source.version)
+        elif source.table is not None:
             frame = session.table(source.table)
             check_columns(frame.columns, source.name)
         elif source.format == "csv":

@@ -1,0 +1,210 @@
+"""The rows of a table: records as they are, or the fields of JSON values and keys as columns.
+
+As they are, records have the columns of Spark's Kafka source. With a schema, its fields are columns, and those of the
+log itself begin with `_`. A value that is not one JSON object of the schema keeps its bytes in `_bad_value`, and its
+columns are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from sparklog.core.errors import InvalidOption, InvalidRecord
+from sparklog.host.dice import new_id
+from sparklog.spark.materialize.position import Mode
+from sparklog.spark.spark_errors import brief
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+TOMBSTONE: Final = "_tombstone"
+BAD_KEY: Final = "_bad_key"
+BAD_VALUE: Final = "_bad_value"
+_AS_THEY_ARE: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+_STRICT_JSON: Final = {
+    "mode": "PERMISSIVE",
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+    "timeZone": "UTC",
+}
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """What becomes of a record. `value_schema` and `key_schema` are DDL; `fail_on_bad`: a bad value stops the job."""
+
+    mode: Mode = Mode.APPEND
+    value_schema: str | None = None
+    key_schema: str | None = None
+    fail_on_bad: bool = False
+
+    @property
+    def expands(self) -> bool:
+        """Whether anything becomes columns."""
+        return self.value_schema is not None or self.key_schema is not None
+
+    def own(self, name: str) -> str:
+        """The column of the log's `key`, `partition`, `offset` or `timestamp`."""
+        return f"_{name}" if self.expands else name
+
+    @property
+    def bad_columns(self) -> tuple[str, ...]:
+        """The columns with the bytes of what could not be read."""
+        bad = ((BAD_KEY, self.key_schema), (BAD_VALUE, self.value_schema))
+        return tuple(name for name, schema in bad if schema is not None)
+
+
+def rows_of(records: DataFrame, layout: Layout) -> DataFrame:
+    """The rows of a table, from records with the columns of Spark's Kafka source. Raises InvalidOption.
+
+    In latest mode, the records are one per key, and the column TOMBSTONE says which keys are to be deleted.
+    """
+    from pyspark.sql import functions as sql
+
+    tombstone = sql.col("value").isNull().alias(TOMBSTONE)
+    latest = layout.mode is Mode.LATEST
+    if not layout.expands:
+        return records.select(*_AS_THEY_ARE, *([tombstone] if latest else []))
+    session = records.sparkSession
+    columns: list[Column] = []
+    for name, schema, bad in (("key", layout.key_schema, BAD_KEY), ("value", layout.value_schema, BAD_VALUE)):
+        if schema is None:
+            continue
+        option = "--schema" if name == "value" else "--key-schema"
+        fields = parsed_schema(session, option, schema)
+        records, read = _read(records, name, fields)
+        columns += [sql.col(f"{read}.{_quoted(field)}").alias(field) for field in fields.names]
+        columns.append(_bad_bytes(name, read, fail=layout.fail_on_bad).alias(bad))
+    own = [sql.col(name).alias(f"_{name}") for name in ("key", "partition", "offset", "timestamp", "headers")]
+    own += [sql.col("value").alias("_value")] if layout.value_schema is None else []
+    own += [tombstone] if latest or layout.value_schema is not None else []
+    rows = records.select(*columns, *own)
+    _check_names(rows.columns)
+    return rows
+
+
+def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
+    """The fields of a schema. Raises InvalidOption."""
+    from pyspark.sql.types import StructType
+
+    try:
+        schema = session._jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)  # type: ignore[union-attr]
+        fields = StructType.fromJson(msgspec.json.decode(schema.asNullable().json()))
+    except Exception as error:
+        raise InvalidOption(
+            f"{option}: wanted columns as in 'id long, name string', found {ddl!r}: {brief(error)}"
+        ) from error
+    if not fields.names:
+        raise InvalidOption(f"{option}: wanted at least one column, found none in {ddl!r}")
+    return fields
+
+
+def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame, str]:
+    """The records with a column that has the fields, null where the JSON is bad; and the name of that column.
+
+    Spark's reader stops at the end of the first object, whatever follows. So the text is wrapped in an object with
+    names that nobody can guess, and the last of them shows that the text was one value.
+    """
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+    whole, end, bad = (f"{part}_{new_id()}" for part in ("whole", "end", "bad"))
+    wrapped = StructType([StructField(whole, fields), StructField(end, IntegerType()), StructField(bad, StringType())])
+    text = sql.col(name).cast("string")
+    document = sql.concat(sql.lit(f'{{"{whole}":'), text, sql.lit(f',"{end}":1}}'))
+    json = sql.from_json(document, wrapped, {**_STRICT_JSON, "columnNameOfCorruptRecord": bad})
+    read = f"read_{new_id()}"
+    step = records.withColumn(read, sql.when(sql.is_valid_utf8(text), json))
+    good = sql.col(f"{read}.{bad}").isNull() & (sql.col(f"{read}.{end}") == 1)
+    return step.withColumn(read, sql.when(good, sql.col(f"{read}.{whole}"))), read
+
+
+def _bad_bytes(name: str, read: str, *, fail: bool) -> Column:
+    """The bytes of a value that could not be read, else null; with `fail`, an error instead of the bytes."""
+    from pyspark.sql import functions as sql
+
+    is_bad = sql.col(name).isNotNull() & sql.col(read).isNull()
+    if not fail:
+        return sql.when(is_bad, sql.col(name))
+    refusal = _refusal(
+        sql.lit(f"the {name} of "),
+        _place(),
+        sql.lit(" is no JSON object of the schema: write it without --on-bad-value fail"),
+    )
+    return sql.when(is_bad, refusal.cast("binary"))
+
+
+def latest_of(records: DataFrame) -> DataFrame:
+    """The newest record of each key, tombstones too.
+
+    Within a partition, the greatest offset is the newest. A key is in several partitions only if partitions were added
+    or the writer chose them: then the latest timestamp decides, and after it the greatest partition. A record without a
+    key is an error, raised in a task.
+    """
+    from pyspark.sql import functions as sql
+
+    no_key = _refusal(
+        sql.lit("wanted records with keys for --mode latest, found "),
+        _place(),
+        sql.lit(" without one: --mode append takes it"),
+    )
+    key = sql.when(sql.col("key").isNull(), no_key.cast("binary")).otherwise(sql.col("key"))
+    record = sql.struct(*(key.alias(name) if name == "key" else sql.col(name) for name in records.columns))
+    of_partition = (
+        records.select(key.alias("key"), "partition", "offset", record.alias("record"))
+        .repartition("key")
+        .groupBy("key", "partition")
+        .agg(sql.max_by("record", "offset").alias("record"))
+    )
+    order = sql.struct(sql.col("record.timestamp"), sql.col("record.partition"))
+    return of_partition.groupBy("key").agg(sql.max_by("record", order).alias("record")).select("record.*")
+
+
+def is_newer(layout: Layout, row: str, than: str) -> str:
+    """The condition, in SQL, that a row holds a newer record than another one of the same key; see `latest_of`."""
+    partition, offset, timestamp = (f"`{layout.own(name)}`" for name in ("partition", "offset", "timestamp"))
+    return (
+        f"CASE WHEN {row}.{partition} = {than}.{partition} THEN {row}.{offset} > {than}.{offset} "
+        f"WHEN {row}.{timestamp} = {than}.{timestamp} THEN {row}.{partition} > {than}.{partition} "
+        f"ELSE {row}.{timestamp} > {than}.{timestamp} END"
+    )
+
+
+def _place() -> Column:
+    from pyspark.sql import functions as sql
+
+    return sql.concat(sql.col("topic"), sql.lit("-"), sql.col("partition"), sql.lit(" at offset "), sql.col("offset"))
+
+
+def _refusal(*parts: Column) -> Column:
+    """Raises in the task, as `spark_errors.explained` knows it: the job ends with INVALID_RECORD."""
+    from pyspark.sql import functions as sql
+
+    code = f"sparklog.core.errors.{InvalidRecord.__name__}: {InvalidRecord.code}: "
+    return sql.raise_error(sql.concat(sql.lit(code), *parts))
+
+
+def _check_names(names: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other is not name:
+            raise InvalidOption(
+                f"--schema, --key-schema: wanted columns with different names (case doesn't count), found {other} and "
+                f"{name}; those of the log are _key, _partition, _offset, _timestamp, _headers, _value, {TOMBSTONE}, "
+                f"{BAD_KEY} and {BAD_VALUE}"
+            )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def empty_rows(session: SparkSession, layout: Layout) -> Any:
+    """No rows, with the columns that rows of this layout have. Raises InvalidOption."""
+    from sparklog.spark.schema import RECORDS_SCHEMA
+
+    return rows_of(session.createDataFrame([], RECORDS_SCHEMA), layout)

@@ -1,0 +1,196 @@
+"""A Delta table, by SQL and Spark's writer: the only file that talks to Delta Lake.
+
+Delta Lake is a Spark package of its own (`io.delta:delta-spark`), which sparklog does not bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sparklog.core.errors import Conflict, InvalidInput
+from sparklog.host.dice import new_id
+from sparklog.spark.materialize.columns import TOMBSTONE, Layout, is_newer
+from sparklog.spark.materialize.position import TablePosition, of_metadata
+from sparklog.spark.spark_errors import condition_of, explained
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+_CATALOG: Final = "spark.sql.catalog.spark_catalog"
+_DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_EXTENSIONS: Final = "spark.sql.extensions"
+_APP_ID: Final = "spark.databricks.delta.write.txnAppId"
+_VERSION: Final = "spark.databricks.delta.write.txnVersion"
+_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
+_NO_TABLE: Final = ("DELTA_TABLE_ONLY_OPERATION", "DELTA_MISSING_DELTA_TABLE", "TABLE_OR_VIEW_NOT_FOUND")
+_OVERTAKEN: Final = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+_RECENT: Final = 20  # commits looked at first: reading the history costs a file per commit
+
+
+def delta_settings() -> Mapping[str, str]:
+    """The session settings that Delta Lake needs, added to those of spark-submit."""
+    from pyspark import SparkConf
+
+    conf = SparkConf()
+    extensions = [name for name in conf.get(_EXTENSIONS, "").split(",") if name]
+    if EXTENSION not in extensions:
+        extensions.append(EXTENSION)
+    return {_EXTENSIONS: ",".join(extensions), _CATALOG: conf.get(_CATALOG, _DELTA_CATALOG)}
+
+
+def check_delta(session: SparkSession) -> None:
+    """Raise InvalidInput if the session has no Delta Lake."""
+    try:
+        session.sql("DESCRIBE HISTORY delta.`/` LIMIT 1")  # without LIMIT, Spark itself knows the statement
+    except Exception as error:
+        if condition_of(error) in _NO_TABLE:
+            return
+        raise InvalidInput(
+            f"wanted a Spark with Delta Lake, found none: spark-submit --packages {PACKAGE} (or --jars with the JARs "
+            f"of io.delta), --conf {_EXTENSIONS}={EXTENSION} and --conf {_CATALOG}={_DELTA_CATALOG}"
+        ) from error
+
+
+class Standing(NamedTuple):
+    """The newest commit of the job in a table: its position, its time, and whether it is the table's last commit."""
+
+    position: TablePosition
+    committed_at: datetime
+    is_last: bool
+
+
+class DeltaTable:
+    """A table by name (`db.orders`) or by path (anything with a slash)."""
+
+    def __init__(self, session: SparkSession, name: str) -> None:
+        self.name = name
+        self._session = session
+        self._is_path = "/" in name
+        self._sql_name = f"delta.`{name.replace('`', '``')}`" if self._is_path else name
+
+    def exists(self) -> bool:
+        """Whether there is a Delta table. Raises SparklogError if that can't be known."""
+        try:
+            self._session.sql(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1").collect()
+        except Exception as error:
+            if condition_of(error) in _NO_TABLE:
+                return False
+            raise explained(error, self.name) from error
+        return True
+
+    def standing(self) -> Standing | None:
+        """How far the table is; None if the job has never written to it, or Delta has dropped that commit's entry."""
+        return self._standing(f" LIMIT {_RECENT}") or self._standing("")
+
+    def _standing(self, limit: str) -> Standing | None:
+        try:
+            history = self._session.sql(f"DESCRIBE HISTORY {self._sql_name}{limit}")
+            commits = history.select("version", "userMetadata", "timestamp", "operation").collect()
+        except Exception as error:
+            raise explained(error, self.name) from error
+        for place, commit in enumerate(sorted(commits, key=lambda commit: commit.version, reverse=True)):
+            position = of_metadata(commit.userMetadata)
+            if position is not None:
+                return Standing(position, commit.timestamp, place == 0)
+            if commit.operation == "RESTORE":
+                raise Conflict(
+                    f"{self.name}: wanted a table that only grows, found that it was restored to an older version at "
+                    f"{commit.timestamp}: records may be missing that the job will not add again; name another table"
+                )
+        return None
+
+    def last_version(self) -> int:
+        """The version of the last commit. Raises NotFound or InvalidInput if there is no such table."""
+        return int(str(self._one(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1", "version")))
+
+    def table_id(self) -> str:
+        """The id that Delta gave the table when it was created."""
+        return str(self._one(f"DESCRIBE DETAIL {self._sql_name}", "id"))
+
+    def _one(self, statement: str, column: str) -> object:
+        try:
+            value: object = self._session.sql(statement).select(column).collect()[0][0]
+        except Exception as error:
+            raise explained(error, self.name) from error
+        return value
+
+    def schema(self) -> StructType:
+        """The columns."""
+        return self._frame().schema
+
+    def create(self, rows: DataFrame, partition_by: Sequence[str]) -> None:
+        """Create the table with the columns of `rows`, empty. Does nothing if somebody else did it meanwhile."""
+        try:
+            self._save(rows.limit(0), "errorifexists", {}, partition_by)
+        except Exception as error:
+            if not self.exists():
+                raise explained(error, self.name) from error
+
+    def add_columns(self, columns: StructType) -> None:
+        """Add columns at the end, null in the rows that are there."""
+        listed = ", ".join(f"{_quoted(field.name)} {field.dataType.simpleString()}" for field in columns)
+        try:
+            self._session.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({listed})")
+        except Exception as error:
+            raise explained(error, self.name) from error
+
+    def append(self, rows: DataFrame, position: TablePosition) -> None:
+        """Add rows in one commit, which moves the table to `position`. Delta skips a step that it already has."""
+        options = {
+            "txnAppId": position.app_id,
+            "txnVersion": str(position.step),
+            "userMetadata": position.to_metadata(),
+        }
+        self._save(rows, "append", options)
+
+    def merge(self, rows: DataFrame, layout: Layout, position: TablePosition) -> None:
+        """Replace, add and delete rows by key in one commit, as in `append`. Older records change nothing."""
+        view = f"materialized_{new_id()}"
+        columns = [name for name in rows.columns if name != TOMBSTONE]
+        names = ", ".join(map(_quoted, columns))
+        values = ", ".join(f"s.{_quoted(name)}" for name in columns)
+        update = ", ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in columns)
+        key, newer = _quoted(layout.own("key")), is_newer(layout, "s", "t")
+        rows.createOrReplaceTempView(view)
+        identity = {_APP_ID: position.app_id, _VERSION: str(position.step), _METADATA: position.to_metadata()}
+        try:
+            for setting, value in identity.items():  # MERGE has no options of its own
+                self._session.conf.set(setting, value)
+            self._session.sql(
+                f"MERGE INTO {self._sql_name} t USING {view} s ON t.{key} = s.{key} "
+                f"WHEN MATCHED AND s.{TOMBSTONE} AND {newer} THEN DELETE "
+                f"WHEN MATCHED AND {newer} THEN UPDATE SET {update} "
+                f"WHEN NOT MATCHED AND NOT s.{TOMBSTONE} THEN INSERT ({names}) VALUES ({values})"
+            ).collect()
+        finally:
+            for setting in identity:
+                self._session.conf.unset(setting)
+            self._session.catalog.dropTempView(view)
+
+    def _save(self, rows: DataFrame, mode: str, options: Mapping[str, str], partition_by: Sequence[str] = ()) -> None:
+        writer = rows.write.format("delta").mode(mode).options(**options)
+        if partition_by:
+            writer = writer.partitionBy(*partition_by)
+        if self._is_path:
+            writer.save(self.name)
+        else:
+            writer.saveAsTable(self.name)
+
+    def _frame(self) -> DataFrame:
+        if self._is_path:
+            return self._session.read.format("delta").load(self.name)
+        return self._session.table(self.name)
+
+
+def is_overtaken(error: Exception) -> bool:
+    """Whether Delta refused a commit because somebody else changed the table first."""
+    return any(code in str(error) for code in _OVERTAKEN)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,107 @@
+"""What a Delta table remembers of the topic that fills it.
+
+Each commit of the job carries two things. Delta's own transaction identifier (`txnAppId`, `txnVersion`) holds the
+number of the step, and the user metadata of the commit holds a TablePosition with the same number. Step n + 1 is
+planned from the position of step n. Delta refuses or skips a second step n + 1, whatever its offsets are, so two copies
+of the job can't both add a record. An end offset as the version would not do: a second copy that has seen more records
+would plan a longer range with a greater end, and Delta would take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from sparklog.core.errors import Conflict
+from sparklog.core.positions import Position
+from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+
+_FIELD: Final = "sparklog.materialize"  # of the JSON object in the user metadata of a commit
+
+
+class Mode(StrEnum):
+    """What a table holds."""
+
+    APPEND = "append"  # a row for each record
+    LATEST = "latest"  # a row for each key: its newest record, unless that is a tombstone
+
+
+class PartitionEnd(msgspec.Struct, frozen=True, array_like=True):
+    """The table has every record of the partition below `offset`. `leader_epoch`: see `core.positions.Position`."""
+
+    partition: PartitionIndex
+    offset: Offset
+    leader_epoch: LeaderEpoch
+
+
+class TablePosition(msgspec.Struct, frozen=True):
+    """How far a table is after one of the job's commits. `step` counts those commits from 1; `run` is the run's id."""
+
+    chain_id: str
+    topic_id: TopicId
+    topic: str
+    mode: Mode
+    step: int
+    run: str
+    ends: tuple[PartitionEnd, ...] = ()
+
+    @property
+    def app_id(self) -> str:
+        """The `txnAppId` of the commits."""
+        return app_id(self.chain_id, self.topic_id)
+
+    def to_metadata(self) -> str:
+        """The user metadata of the commit."""
+        return msgspec.json.encode({_FIELD: self}).decode()
+
+    def of_partition(self, partition: PartitionIndex) -> Position | None:
+        """Where the table stands in this partition; None if the partition had no record yet."""
+        for end in self.ends:
+            if end.partition == partition:
+                return Position(self.chain_id, self.topic_id, partition, end.offset, end.leader_epoch)
+        return None
+
+
+def app_id(chain_id: str, topic_id: TopicId) -> str:
+    """The application that fills a table, for Delta. Delta keeps its last version in the table."""
+    return f"sparklog/{chain_id}/{topic_id}"
+
+
+def of_metadata(text: str | None) -> TablePosition | None:
+    """The position in the user metadata of a commit; None if the commit is of another program."""
+    if text is None or _FIELD not in text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, TablePosition]).get(_FIELD)
+    except msgspec.DecodeError:
+        return None
+
+
+def newest(metadata: Iterable[str | None]) -> TablePosition | None:
+    """The position of the newest commit that has one. `metadata` of commits, newest first."""
+    return next((position for text in metadata if (position := of_metadata(text)) is not None), None)
+
+
+def check_same_source(position: TablePosition, topic: str, topic_id: TopicId, mode: Mode, table: str) -> None:
+    """Raise Conflict if the table is filled from another topic, or in another mode. One topic fills one table.
+
+    Whether the chain is the same is for `core.positions.right_up_to` to say.
+    """
+    if position.topic != topic:
+        raise Conflict(
+            f"{table}: wanted a table for topic {topic}, found one that topic {position.topic} fills: name another "
+            "table"
+        )
+    if position.topic_id != topic_id:
+        raise Conflict(
+            f"{table}: wanted a table for topic {topic} (id {topic_id}), found the records of an earlier topic of that "
+            f"name (id {position.topic_id}), which was deleted: name another table, or drop this one"
+        )
+    if position.mode is not mode:
+        raise Conflict(
+            f"{table}: wanted a table filled with --mode {mode}, found one filled with --mode {position.mode}: name "
+            "another table"
+        )

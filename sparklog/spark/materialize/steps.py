@@ -1,0 +1,104 @@
+"""What is due for a table, and how much of it the next commit adds. Pure: values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sparklog.core.errors import DataLoss
+from sparklog.core.positions import right_up_to
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
+from sparklog.spark.materialize.position import Mode, PartitionEnd, TablePosition
+
+
+class DueRange(NamedTuple):
+    """The offsets of a partition that the table lacks, up to the high watermark, and the epoch they are of."""
+
+    offsets: OffsetRange
+    leader_epoch: LeaderEpoch
+
+
+Due = dict[PartitionIndex, DueRange]
+
+
+def due_ranges(
+    state: ClusterState, topic: Topic, position: TablePosition | None, *, fail_on_data_loss: bool
+) -> tuple[Due, list[str]]:
+    """What the table lacks, by partition, and warnings about records that it can never get.
+
+    Without a position, that is everything from the log start on. Raises DataLoss if records went before the table got
+    them, or if the log gave up records that the table has (with `fail_on_data_loss` false, these are the warnings);
+    and as `right_up_to`.
+    """
+    due: Due = {}
+    warnings: list[str] = []
+    for partition in state.partitions_of(topic):
+        start, lost = _start(state, topic, partition, position)
+        if lost is not None:
+            if fail_on_data_loss:
+                raise DataLoss(f"{lost}; --no-fail-on-data-loss goes on without them")
+            warnings.append(lost)
+        if start < partition.high_watermark:
+            epoch = partition.replication.leader_epoch
+            due[partition.partition] = DueRange(OffsetRange(start, partition.high_watermark), epoch)
+    return due, warnings
+
+
+def _start(
+    state: ClusterState, topic: Topic, partition: Partition, position: TablePosition | None
+) -> tuple[Offset, str | None]:
+    """The first offset that the table lacks, and what was lost."""
+    if position is None:
+        return partition.log_start, None
+    place = f"{topic.name}-{partition.partition}"
+    reached = position.of_partition(partition.partition)
+    wanted = Offset(0)
+    if reached is not None:
+        wanted = reached.offset
+        right = right_up_to(state, reached)
+        if right < wanted:
+            lost = f"{place}: the table has records of offsets [{right}, {wanted}) that an unclean election gave up"
+            return max(wanted, partition.log_start), lost
+    if wanted < partition.log_start:
+        lost = f"{place}: wanted records from offset {wanted} on, found the log start at {partition.log_start}"
+        return partition.log_start, lost
+    return wanted, None
+
+
+class Step(NamedTuple):
+    """One commit: the offsets that it adds, by partition, and the position that it leaves behind."""
+
+    ranges: Mapping[PartitionIndex, OffsetRange]
+    after: TablePosition
+
+
+def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
+    """The step after `before`: all that is due, or else the same share of every partition, about `most_offsets` in sum.
+
+    A partition's share is at least one offset, so every partition advances.
+    """
+    total = sum(range_.offsets.end - range_.offsets.start for range_ in due.values())
+    ranges: dict[PartitionIndex, OffsetRange] = {}
+    ends = {end.partition: end for end in before.ends}
+    for partition, (offsets, epoch) in due.items():
+        size = offsets.end - offsets.start
+        share = size if total <= most_offsets else max(1, size * most_offsets // total)
+        end = Offset(offsets.start + share)
+        ranges[partition] = OffsetRange(offsets.start, end)
+        ends[partition] = PartitionEnd(partition, end, epoch)
+    after = TablePosition(
+        before.chain_id,
+        before.topic_id,
+        before.topic,
+        before.mode,
+        before.step + 1,
+        before.run,
+        tuple(ends[partition] for partition in sorted(ends)),
+    )
+    return Step(ranges, after)
+
+
+def first_position(state: ClusterState, topic: Topic, mode: Mode, run: str) -> TablePosition:
+    """The position of a table that has nothing yet."""
+    return TablePosition(state.chain_id, topic.topic_id, topic.name, mode, 0, run)

@@ -1,0 +1,95 @@
+"""Write the changes of a Delta table to a topic: one run of produce for each version that the log lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from sparklog.client.connection import Connection
+from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
+from sparklog.core.plan import topic_of
+from sparklog.host.clock import now_ms
+from sparklog.maintenance.output import stderr_console
+from sparklog.spark.materialize.delta_table import DeltaTable, check_delta
+from sparklog.spark.produce.delta_changes import changes_app_id, check_changes, explained_of_feed, first_version
+from sparklog.spark.produce.job import Target, run_produce
+from sparklog.spark.produce.report import ProduceReport
+from sparklog.spark.produce.rows import RowMapping, check_mapping
+from sparklog.spark.produce.source import Source, checked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.console import Console
+
+
+def run_changes(
+    source: Source,
+    mapping: RowMapping,
+    target: Target,
+    *,
+    spark: Callable[[], SparkSession],
+    starting_version: int | None = None,
+    dry_run: bool = False,
+    console: Console | None = None,
+    plan: Console | None = None,
+) -> ProduceReport:
+    """Write what the topic lacks of a table's changes, in the order of its versions. The report has their sums.
+
+    The log knows how far it is; `starting_version` (default 0) is where a topic begins that has nothing of the table.
+    With `dry_run`, only the next version is shown. Raises as `run_produce`, and InvalidInput if versions between the
+    log's and the table's are gone; versions that were written before an error stay.
+    """
+    check_mapping(mapping)
+    check_changes(mapping)
+    checked(replace(source, version=0))
+    if target.create is not None or target.transaction is not None:
+        raise InvalidOption("--changes: wanted a topic that exists, without --create, --txn-app-id and --txn-version")
+    console = console or stderr_console()
+    with closing(Connection(target.cluster)) as connection, connection.follower.current() as state:
+        topic_id = topic_of(state, target.topic, advice=": create it first").topic_id
+    session = spark()
+    check_delta(session)
+    table = DeltaTable(session, source.path or source.table or "")
+    app_id, end = changes_app_id(table.table_id(), topic_id), table.last_version() + 1
+    with closing(Connection(target.cluster)) as connection, connection.follower.current() as state:
+        known, first = app_id in state.applications, first_version(state, app_id, starting_version or 0)
+    if known and starting_version is not None:
+        raise InvalidOption(
+            f"--starting-version: wanted none, found {starting_version}: topic {target.topic} has the versions below "
+            f"{first} of {source.name} already"
+        )
+    if first > end:
+        raise InvalidInput(
+            f"{source.name}: wanted version {first}, found {end - 1} as its last one: the table is not the one that "
+            "was written before"
+        )
+    report = _nothing(source, target, connection.url, dry_run=dry_run)
+    for version in range(first, end):
+        version_of, to = replace(source, version=version), replace(target, transaction=(app_id, str(version)))
+        try:
+            run = run_produce(version_of, mapping, to, spark=session, dry_run=dry_run, console=console, plan=plan)
+        except SparklogError as error:
+            raise explained_of_feed(error) from error
+        report = _sum(report, run)
+        if dry_run:
+            break
+    if first == end:
+        console.print(f"{source.name} has no version after {end - 1}", markup=False, soft_wrap=True)
+    return replace(report, delta_versions=(first, end))
+
+
+def _nothing(source: Source, target: Target, cluster: str, *, dry_run: bool) -> ProduceReport:
+    at_ms = now_ms()
+    return ProduceReport(source.name, cluster, target.topic, dry_run, True, at_ms, at_ms, 0, 0)
+
+
+def _sum(before: ProduceReport, last: ProduceReport) -> ProduceReport:
+    return replace(
+        last,
+        started_ms=before.started_ms,
+        records=before.records + last.records,
+        size_bytes=before.size_bytes + last.size_bytes,
+    )

@@ -1,0 +1,46 @@
+"""Guards of materialize: each record once in the table, and no record missing unseen."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_JOB: Final = "sparklog/spark/materialize/job.py"
+_ONCE: Final = "tests/spark/materialize/test_exactly_once.py"
+_STEPS: Final = "tests/spark/materialize/test_steps.py"
+
+GUARDS: Final = (
+    Guard(
+        "materialize-step-once",
+        "Delta takes a step once: a copy of the job that was overtaken adds nothing.",
+        "sparklog/spark/materialize/delta_table.py",
+        '            "txnAppId": position.app_id,\n            "txnVersion": str(position.step),\n',
+        "",
+        (f"{_ONCE}::test_a_copy_of_the_job_that_is_overtaken_with_more_records_adds_nothing_twice",),
+    ),
+    Guard(
+        "materialize-overtaken",
+        "A copy of the job that was overtaken plans again from where the table is now.",
+        _JOB,
+        "        if reached is not None and reached.step >= step.after.step:",
+        "        if False:",
+        (f"{_ONCE}::test_a_copy_of_the_job_that_is_overtaken_with_more_records_adds_nothing_twice",),
+    ),
+    Guard(
+        "materialize-loss",
+        "Records that went before the table got them stop the job.",
+        "sparklog/spark/materialize/steps.py",
+        "            if fail_on_data_loss:",
+        "            if False:",
+        (f"{_STEPS}::test_records_that_went_before_the_table_got_them_are_a_loss",),
+    ),
+    Guard(
+        "materialize-topic-id",
+        "A topic that was created again does not go on with the table of the earlier one.",
+        "sparklog/spark/materialize/position.py",
+        "    if position.topic_id != topic_id:",
+        "    if False:",
+        (f"{_STEPS}::test_a_table_of_another_topic_or_mode_is_refused",),
+    ),
+)

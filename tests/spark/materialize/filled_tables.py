@@ -1,0 +1,52 @@
+"""Runs of materialize, and what their tables have."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row, SparkSession
+from rich.console import Console
+
+from sparklog.client.cluster import Cluster
+from sparklog.maintenance.report import JobReport
+from sparklog.spark.materialize.job import Table, run_materialize
+
+_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32())])
+
+
+def materialize(
+    spark: SparkSession,
+    cluster: Cluster,
+    table: Path | str,
+    *,
+    topic: str = "t",
+    now_ms: int | None = None,
+    **given: Any,
+) -> JobReport:
+    wanted, said = Table(str(table), **given), Console(file=io.StringIO())
+    return run_materialize(cluster.connection.url, topic, wanted, lambda: spark, console=said, now_ms=now_ms)
+
+
+def rows_of(spark: SparkSession, table: Path) -> list[Row]:
+    return spark.read.format("delta").load(str(table)).collect()
+
+
+def append(cluster: Cluster, *rows: dict[str, Any], topic: str = "t") -> None:
+    cluster.append(topic, pa.Table.from_pylist(list(rows), _SCHEMA))
+
+
+def numbered(start: int, end: int) -> list[dict[str, Any]]:
+    return [{"key": b"%d" % n, "value": b"%d" % n, "partition": n % 2} for n in range(start, end)]
+
+
+def is_the_topic(spark: SparkSession, cluster: Cluster, table: Path) -> bool:
+    """Whether the table has each record of the topic once."""
+    log = [
+        (partition, row["offset"], row["value"])
+        for partition in range(len(cluster.describe("t").partitions))
+        for row in cluster.read("t", partition=partition).to_pylist()
+    ]
+    return sorted((row.partition, row.offset, bytes(row.value)) for row in rows_of(spark, table)) == sorted(log)

@@ -1,0 +1,103 @@
+"""What a table lacks, and what the next commit adds: position.py and steps.py, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparklog.client.cluster import Cluster
+from sparklog.core.errors import Conflict, DataLoss, InconsistentClusterId
+from sparklog.core.plan import topic_of
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
+from sparklog.spark.materialize.position import (
+    Mode,
+    PartitionEnd,
+    TablePosition,
+    check_same_source,
+    newest,
+    of_metadata,
+)
+from sparklog.spark.materialize.steps import Due, DueRange, due_ranges, first_position, next_step
+
+
+def due(*ranges: tuple[int, int]) -> Due:
+    return {
+        PartitionIndex(partition): DueRange(OffsetRange(Offset(start), Offset(end)), LeaderEpoch(3))
+        for partition, (start, end) in enumerate(ranges)
+    }
+
+
+def position(*ends: int, step: int = 4) -> TablePosition:
+    reached = [PartitionEnd(PartitionIndex(at), Offset(end), LeaderEpoch(0)) for at, end in enumerate(ends)]
+    return TablePosition("chain", 1, "t", Mode.APPEND, step, "run", tuple(reached))  # type: ignore[arg-type]
+
+
+def test_a_step_takes_the_same_share_of_every_partition_and_counts_on() -> None:
+    step = next_step(position(0, 10), due((0, 100), (10, 20), (0, 1)), 50)
+    assert [(range_.start, range_.end) for range_ in step.ranges.values()] == [(0, 45), (10, 14), (0, 1)]
+    assert step.after.step == 5
+    assert [(end.partition, end.offset, end.leader_epoch) for end in step.after.ends] == [
+        (0, 45, 3),
+        (1, 14, 3),
+        (2, 1, 3),
+    ]
+
+
+def test_steps_end_with_everything() -> None:
+    before, left = position(), due((0, 7), (3, 4))
+    for _ in range(20):
+        if not left:
+            break
+        step = next_step(before, left, 3)
+        before = step.after
+        left = {
+            partition: range_._replace(offsets=OffsetRange(step.ranges[partition].end, range_.offsets.end))
+            for partition, range_ in left.items()
+            if step.ranges[partition].end < range_.offsets.end
+        }
+    assert [end.offset for end in before.ends] == [7, 4]
+
+
+def test_a_position_survives_the_metadata_of_a_commit_and_other_programs_have_none() -> None:
+    written = position(5, 6)
+    assert of_metadata(written.to_metadata()) == written
+    assert of_metadata(None) is None
+    assert of_metadata("sparklog.materialize, but no JSON") is None
+    assert of_metadata('{"sparklog.materialize": {"step": 1}}') is None
+    assert newest(["theirs", position(5, step=2).to_metadata(), position(3, step=1).to_metadata()]) == position(
+        5, step=2
+    )
+
+
+def test_a_table_of_another_topic_or_mode_is_refused() -> None:
+    with pytest.raises(Conflict, match="that topic t fills"):
+        check_same_source(position(), "u", 1, Mode.APPEND, "d")  # type: ignore[arg-type]
+    with pytest.raises(Conflict, match="id 1"):
+        check_same_source(position(), "t", 2, Mode.APPEND, "d")  # type: ignore[arg-type]
+    with pytest.raises(Conflict, match="--mode append"):
+        check_same_source(position(), "t", 1, Mode.LATEST, "d")  # type: ignore[arg-type]
+
+
+def test_records_that_went_before_the_table_got_them_are_a_loss(cluster: Cluster, tmp_path: Path) -> None:
+    from sparklog.core.commands import MoveLogStart
+
+    cluster.create_topic("t", partitions=1)
+    cluster.append("t", pa.table({"value": [b"v"] * 10}))
+    with cluster.connection.follower.current() as state:
+        topic = topic_of(state, "t")
+        first = first_position(state, topic, Mode.APPEND, "run")
+        ranges, warnings = due_ranges(state, topic, None, fail_on_data_loss=True)
+    assert ranges[PartitionIndex(0)].offsets == OffsetRange(Offset(0), Offset(10))
+    reached = next_step(first, ranges, 4).after
+    cluster.submit(MoveLogStart(topic.topic_id, PartitionIndex(0), Offset(7)))
+    with cluster.connection.follower.current() as state:
+        assert not due_ranges(state, topic, None, fail_on_data_loss=True)[1], "a new table begins at the log start"
+        with pytest.raises(DataLoss, match="t-0: wanted records from offset 4 on, found the log start at 7"):
+            due_ranges(state, topic, reached, fail_on_data_loss=True)
+        ranges, warnings = due_ranges(state, topic, reached, fail_on_data_loss=False)
+        assert ranges[PartitionIndex(0)].offsets == OffsetRange(Offset(7), Offset(10))
+        assert len(warnings) == 1
+        with pytest.raises(InconsistentClusterId):
+            due_ranges(state, topic, position(1), fail_on_data_loss=False)
