@@ -132,7 +132,7 @@ class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True,
 
 
 class Swap(msgspec.Struct, frozen=True, tag="swap"):
-    """Replace the slices that cover [start, end) of a partition with rewritten ones (roll; later compaction).
+    """Replace the slices that cover [start, end) of a partition with rewritten ones (roll, compaction).
 
     `digest` identifies the slices that were rewritten (`slice_table.digest`). If other slices are in their place by
     now, the swap is refused.
@@ -153,6 +153,21 @@ class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
     topic_id: TopicId
     partition: PartitionIndex
     to: Offset
+
+
+class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
+    """Record that a compaction has cleaned everything below `to`: of each key, at most one record is left there.
+
+    It is refused unless the cleaner's position is still `position` (None: there was none). All tombstones below
+    `dropped_below` are gone. `passes_tombstones`: some may be left that no compaction had passed before.
+    """
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    position: Offset | None
+    to: Offset
+    dropped_below: Offset | None = None
+    passes_tombstones: bool = True
 
 
 class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
@@ -339,6 +354,7 @@ Command = (
     | Append
     | Swap
     | MoveLogStart
+    | MoveCleaner
     | ConfirmDeleted
     | RaiseFloor
     | ForgetApplications
