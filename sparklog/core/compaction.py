@@ -13,7 +13,7 @@ from sparklog.core.readable import setting_ms
 from sparklog.core.rolling import size_edges
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.types import LeaderEpoch, ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
+from sparklog.core.types import ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
 
 
 class SegmentsToCompact(msgspec.Struct, frozen=True):
@@ -28,7 +28,6 @@ class SegmentsToCompact(msgspec.Struct, frozen=True):
     segments: int
     records: int
     size_bytes: int
-    leader_epoch: LeaderEpoch
     is_dirty: bool
 
 
@@ -146,6 +145,5 @@ def _group(rows: SliceColumns, position: int) -> SegmentsToCompact:
         len(rows),
         int(columns["records"].sum()),
         int(columns["length"].sum()),
-        LeaderEpoch(int(columns["leader_epoch"][-1])),
         int(columns["end"][-1]) > position,
     )

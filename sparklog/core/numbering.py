@@ -1,19 +1,23 @@
-"""How records are numbered. Only this module knows that the offsets of a log are dense.
+"""How records are numbered: which offsets the rows of a slice have. Only this module knows.
 
-An append gives its records consecutive offsets: record i of a slice has offset `slice.start + i`, and a range holds as
-many records as offsets. Compaction will drop records and store the offsets of the others in a column. Then only this
-module has to learn to read them from there; its callers stay as they are.
+An append gives its records consecutive offsets: record i of a slice has offset `slice.start + i`. Compaction drops
+records, so a compacted slice holds fewer records than offsets. The offsets of those that are left are stored in a
+column of its object, and the index knows the first and the last of each batch. A compacted slice may begin before its
+first record and end after its last: what was dropped there leaves no gap between slices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from sparklog.core.column_blocks import Column
 from sparklog.core.types import Offset, OffsetRange, Slice
+
+Int64Array = npt.NDArray[np.int64]
 
 
 def offset_behind(start: int, records: int) -> Offset:
@@ -27,13 +31,26 @@ def offset_before(end: int, records: int) -> Offset:
 
 
 def records_between(start: int, end: int) -> int:
-    """How many records have offsets in [start, end); negative if the start is greater than the end."""
+    """How many records an append gave offsets in [start, end); negative if the start is greater than the end.
+
+    After compaction there are at most this many. Only `Slice.records` and the rows themselves are exact then.
+    """
     return end - start
 
 
 def is_dense(slice: Slice) -> bool:
-    """Whether every offset of the slice has a record, so that this version can number them."""
+    """Whether every offset of the slice has a record. If not, the slice is compacted, and its object stores offsets."""
     return slice.records == records_between(slice.start, slice.end)
+
+
+def most_records(slices: Mapping[str, Column], offsets: OffsetRange) -> int:
+    """How many records slices, which overlap the range, have in it: exact unless the range cuts a compacted slice.
+
+    `slices` are the columns of a slice table. Of a compacted slice that the range cuts, as many records count as there
+    can be at most.
+    """
+    inside = np.minimum(slices["end"], offsets.end) - np.maximum(slices["start"], offsets.start)
+    return int(np.minimum(slices["records"], inside).sum())
 
 
 def within(slice: Slice, offsets: OffsetRange) -> OffsetRange | None:
@@ -42,49 +59,79 @@ def within(slice: Slice, offsets: OffsetRange) -> OffsetRange | None:
     return OffsetRange(start, end) if start < end else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RowOffsets:
-    """The offsets of the rows of a batch, or of a part of one, ascending."""
+    """The offsets of the rows of a batch, or of a part of one, ascending.
+
+    Row i has offset `start + i`, or `stored[i]` if the batch is one of a compacted slice. Then `start` is `stored[0]`.
+    """
 
     start: Offset
     rows: int
+    stored: Int64Array | None = None
+
+    @classmethod
+    def of_column(cls, stored: Int64Array) -> RowOffsets:
+        """The offsets of rows (at least one) as a compacted segment stores them."""
+        return cls(Offset(int(stored[0])), len(stored), stored)
 
     def at(self, row: int) -> Offset:
         """The offset of one row; rows count from 0."""
-        return Offset(self.start + row)
+        return Offset(self.start + row if self.stored is None else int(self.stored[row]))
 
     @property
     def behind(self) -> Offset:
         """The offset to continue from after these rows."""
-        return Offset(self.start + self.rows)
+        return Offset(self.start + self.rows if self.stored is None else int(self.stored[-1]) + 1)
 
     def rows_in(self, offsets: OffsetRange) -> tuple[int, int]:
         """The rows [low, high) whose offsets lie in the range."""
+        if self.stored is not None:
+            low = int(np.searchsorted(self.stored, offsets.start))
+            return low, max(low, int(np.searchsorted(self.stored, offsets.end)))
         low = min(max(offsets.start - self.start, 0), self.rows)
         return low, max(low, min(offsets.end - self.start, self.rows))
 
     def cut(self, low: int, high: int) -> RowOffsets:
-        """The offsets of rows [low, high)."""
+        """The offsets of rows [low, high), at least one if they are stored."""
+        if self.stored is not None:
+            return RowOffsets.of_column(self.stored[low:high])
         return RowOffsets(self.at(low), high - low)
 
-    def column(self) -> npt.NDArray[np.int64]:
+    def column(self) -> Int64Array:
         """One offset per row."""
+        if self.stored is not None:
+            return self.stored
         return np.arange(self.start, self.start + self.rows, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SliceOffsets:
-    """Which offsets the batches of a slice hold: batch i has `records[i]`, in [starts[i], ends[i])."""
+    """Which offsets the batches of a slice hold: batch i has `records[i]`, in [starts[i], ends[i]).
 
-    starts: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
+    `are_stored`: these are offsets of a compacted slice. Which ones a batch has, only its own column says.
+    """
+
+    starts: Int64Array
+    ends: Int64Array
     records: npt.NDArray[np.int32]
+    are_stored: bool = False
 
     @classmethod
     def of(cls, slice: Slice, records: npt.NDArray[np.int32]) -> SliceOffsets:
-        """The offsets of a slice whose batches hold these numbers of records."""
+        """The offsets of a dense slice whose batches hold these numbers of records."""
         ends = slice.start + np.cumsum(records, dtype=np.int64)
         return cls(ends - records, ends, records)
+
+    @classmethod
+    def stored(
+        cls, slice: Slice, records: npt.NDArray[np.int32], base: Int64Array, last: Int64Array
+    ) -> SliceOffsets | None:
+        """The offsets of a compacted slice with these first and last offsets per batch; None if they don't fit it."""
+        edges = np.empty(2 * len(base), dtype=np.int64)
+        edges[::2], edges[1::2] = base, last + 1
+        ascends = bool((np.diff(edges) >= 0).all()) and slice.start <= edges[0] and edges[-1] <= slice.end
+        return cls(base, last + 1, records, True) if ascends and bool((last - base >= records - 1).all()) else None
 
     def batches_in(self, offsets: OffsetRange) -> tuple[int, int]:
         """The batches [begin, stop) that may hold records of the range."""
@@ -92,11 +139,21 @@ class SliceOffsets:
         return begin, max(begin, int(np.searchsorted(self.starts, offsets.end, side="left")))
 
     def of_batch(self, batch: int) -> RowOffsets:
-        """The offsets of a batch's rows."""
+        """The offsets of a batch's rows, in a dense slice."""
+        assert not self.are_stored
         return RowOffsets(Offset(int(self.starts[batch])), int(self.records[batch]))
+
+    def of_column(self, batch: int, column: Int64Array) -> RowOffsets | None:
+        """The offsets of a batch's rows, which its column holds; None if they are not those of this batch."""
+        fits = (
+            len(column) == self.records[batch]
+            and (column[0], column[-1] + 1) == (self.starts[batch], self.ends[batch])
+            and bool((np.diff(column) > 0).all())
+        )
+        return RowOffsets.of_column(column) if fits else None
 
 
 def numbered_by_chain(offsets: OffsetRange, most_rows: int) -> Iterator[RowOffsets]:
-    """The offsets of a slice's records in a range, from the chain alone, in parts of at most `most_rows` rows."""
+    """The offsets of a dense slice's records in a range, from the chain alone, in parts of at most `most_rows` rows."""
     for start in range(offsets.start, offsets.end, most_rows):
         yield RowOffsets(Offset(start), min(offsets.end - start, most_rows))

@@ -12,7 +12,7 @@ from sparklog.core.config.topic import TopicConfig
 from sparklog.core.readable import counted, setting_bytes, setting_ms
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.types import LeaderEpoch, ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
+from sparklog.core.types import ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
 
 # A segment is made of at most this many slices, however small they are: one task holds the list of them.
 MOST_SLICES = 10_000
@@ -33,7 +33,6 @@ class SegmentToRoll(msgspec.Struct, frozen=True):
     slices: int
     records: int
     size_bytes: int
-    leader_epoch: LeaderEpoch
     reason: str
 
 
@@ -94,7 +93,6 @@ def _segment(topic: Topic, partition: Partition, rows: SliceColumns, reason: str
         len(rows),
         int(columns["records"].sum()),
         int(columns["length"].sum()),
-        LeaderEpoch(int(columns["leader_epoch"][-1])),
         reason,
     )
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sparklog.core.errors import Damaged, InvalidInput
 from sparklog.core.types import PartitionIndex
-from sparklog.log.records_schema import HEADERS, RAW_SCHEMA
+from sparklog.log.records_schema import COMPACTED_SCHEMA, HEADERS, RAW_SCHEMA
 
 PARTITION_KEY: Final = b"sparklog.partition"  # in the metadata of each batch message
 SMALL_BATCH_BYTES: Final = 16 << 10  # smaller batches are stored uncompressed: zstd costs at least 0.27 ms
@@ -31,7 +31,10 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """A batch of one partition as bytes to be put into an object. Timestamp bounds are in us and inclusive."""
+    """A batch of one partition as bytes to be put into an object. Timestamp bounds are in us and inclusive.
+
+    `offsets`: those of the first and the last record, if the batch stores offsets.
+    """
 
     partition: PartitionIndex
     message: pa.Buffer
@@ -39,6 +42,7 @@ class EncodedBatch:
     min_timestamp_us: int
     max_timestamp_us: int
     crc32c: int
+    offsets: tuple[int, int] | None = None
 
 
 def check_compression(name: str) -> None:
@@ -48,28 +52,30 @@ def check_compression(name: str) -> None:
 
 
 class BatchEncoder:
-    """Encodes batches of `RAW_SCHEMA` one after the other. Not thread-safe.
+    """Encodes batches of `RAW_SCHEMA`, or of `COMPACTED_SCHEMA`, one after the other. Not thread-safe.
 
     Messages are written into arenas of 8 MiB and returned as views of them, so nothing is copied twice, and the memory
     in use is that of the live arenas. A batch too large for an arena gets one of its own.
     """
 
-    def __init__(self, compression: str) -> None:
+    def __init__(self, compression: str, schema: pa.Schema = RAW_SCHEMA) -> None:
         check_compression(compression)
         self._codec = None if compression == "none" else compression
+        self._schema = schema
         self._arena: _Arena | None = None
 
     def encode(self, partition: PartitionIndex, rows: pa.RecordBatch) -> EncodedBatch:
-        """`rows` (at least one; columns of `RAW_SCHEMA`, or without headers; timestamps not null) as one message."""
-        rows = with_headers(rows)
+        """`rows` (at least one; columns of the schema, or without headers; timestamps not null) as one message."""
+        rows = with_headers(rows, self._schema)
         raw_bytes = pa.ipc.get_record_batch_size(rows)
         # Data that does not compress may grow a little with both codecs, by less than 1 %.
         bound = raw_bytes + raw_bytes // 64 + _MESSAGE_ROOM
         if self._arena is None or self._arena.room < bound:
-            self._arena = _Arena(max(ARENA_BYTES, bound + 2 * _MESSAGE_ROOM), self._codec)
+            self._arena = _Arena(max(ARENA_BYTES, bound + 2 * _MESSAGE_ROOM), self._codec, self._schema)
         message = self._arena.write(rows, _partition_metadata(partition), small=raw_bytes < SMALL_BATCH_BYTES)
         low, high = timestamp_bounds(rows)
-        return EncodedBatch(partition, message, rows.num_rows, low, high, google_crc32c.value(message))
+        offsets = offset_bounds(rows) if self._schema is COMPACTED_SCHEMA else None
+        return EncodedBatch(partition, message, rows.num_rows, low, high, google_crc32c.value(message), offsets)
 
     def rewind(self) -> None:
         """Reuse the current arena, because none of its messages is needed any more. Warm memory is fast."""
@@ -84,10 +90,11 @@ class BatchEncoder:
 class _Arena:
     """A buffer for messages, written by one stream for compressed batches and another for small ones."""
 
-    def __init__(self, size_bytes: int, codec: str | None) -> None:
+    def __init__(self, size_bytes: int, codec: str | None, schema: pa.Schema) -> None:
         self._buffer = pa.py_buffer(_pages(size_bytes))
         self._size_bytes = size_bytes
         self._codec = codec
+        self._schema = schema
         self.rewind()
 
     def rewind(self) -> None:
@@ -107,8 +114,8 @@ class _Arena:
 
     def _stream(self, codec: str | None) -> Any:
         options = pa.ipc.IpcWriteOptions(compression=codec)
-        stream = pa.ipc.new_stream(self._sink, RAW_SCHEMA, options=options)
-        stream.write_batch(_NO_ROWS)  # the schema message is written with the first batch
+        stream = pa.ipc.new_stream(self._sink, self._schema, options=options)
+        stream.write_batch(_no_rows(self._schema))  # the schema message is written with the first batch
         return stream
 
 
@@ -135,8 +142,8 @@ def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
 
 
-def with_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows with all columns of `RAW_SCHEMA`.
+def with_headers(rows: pa.RecordBatch, schema: pa.Schema = RAW_SCHEMA) -> pa.RecordBatch:
+    """The same rows with all columns of `schema`.
 
     If no record has headers, their column is built to cost next to nothing to encode: slices of `pa.nulls` would be
     stored with child buffers as long as the column.
@@ -145,7 +152,7 @@ def with_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
     headers = columns.get("headers")
     if headers is None or headers.null_count == len(headers):
         columns["headers"] = no_headers(rows.num_rows)
-    return pa.RecordBatch.from_arrays([columns[name] for name in RAW_SCHEMA.names], schema=RAW_SCHEMA)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def no_headers(records: int) -> pa.Array:
@@ -160,9 +167,10 @@ def _no_headers(records: int) -> pa.Array:
     return pa.Array.from_buffers(HEADERS, records, [validity, offsets], children=[pa.array([], HEADERS.value_type)])
 
 
-_NO_ROWS: Final = pa.RecordBatch.from_arrays(
-    [no_headers(0) if field.type == HEADERS else pa.array([], field.type) for field in RAW_SCHEMA], schema=RAW_SCHEMA
-)
+@functools.lru_cache(maxsize=4)
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    columns = [no_headers(0) if field.type == HEADERS else pa.array([], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 # ---- decoding -------------------------------------------------------------------------------------
@@ -181,16 +189,22 @@ def verify(body: pa.Buffer, wanted: int, what: str, key: str, position: int) -> 
 
 
 def decode(
-    key: str, position: int, body: pa.Buffer, lengths: Sequence[int], crcs: Sequence[int], columns: Sequence[str]
+    key: str,
+    position: int,
+    body: pa.Buffer,
+    lengths: Sequence[int],
+    crcs: Sequence[int],
+    columns: Sequence[str],
+    schema: pa.Schema = RAW_SCHEMA,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches whose messages follow one another in `body`, restricted to `columns` of `RAW_SCHEMA`.
+    """The batches whose messages follow one another in `body`, restricted to `columns` of `schema`, the object's.
 
     `body` begins at byte `position` of object `key`. At least one column must be given; they come in the order of
-    `RAW_SCHEMA`. Other columns are not decompressed, and uncompressed ones are views of `body`. Each message's CRC32C
+    the schema. Other columns are not decompressed, and uncompressed ones are views of `body`. Each message's CRC32C
     is verified before the message is decoded.
     Raises Damaged (key, byte, wanted, found).
     """
-    fields = sorted(RAW_SCHEMA.get_field_index(name) for name in columns)
+    fields = sorted(schema.get_field_index(name) for name in columns)
     options = pa.ipc.IpcReadOptions(included_fields=fields)
     stream = None
     start = 0
@@ -198,7 +212,7 @@ def decode(
         verify(body.slice(start, length), crc, "record batch", key, position + start)
         try:
             if stream is None:
-                stream = pa.ipc.open_stream(pa.PythonFile(_Joined(_schema_message(), body), "r"), options=options)
+                stream = pa.ipc.open_stream(pa.PythonFile(_Joined(_schema_message(schema), body), "r"), options=options)
             batch = stream.read_next_batch()
         except (pa.ArrowInvalid, OSError, StopIteration) as error:
             raise Damaged(
@@ -208,9 +222,9 @@ def decode(
         start += length
 
 
-@functools.lru_cache(maxsize=1)
-def _schema_message() -> pa.Buffer:
-    return RAW_SCHEMA.serialize()
+@functools.lru_cache(maxsize=4)
+def _schema_message(schema: pa.Schema) -> pa.Buffer:
+    return schema.serialize()
 
 
 class _Joined:
@@ -243,6 +257,12 @@ class _Joined:
 
     def close(self) -> None:
         """Do nothing: only memory is held."""
+
+
+def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
+    """The offsets of the first and the last of at least one row of `COMPACTED_SCHEMA`."""
+    offsets = rows.column("offset")
+    return offsets[0].as_py(), offsets[-1].as_py()
 
 
 def timestamp_bounds(rows: pa.RecordBatch) -> tuple[int, int]:

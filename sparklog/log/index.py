@@ -3,11 +3,14 @@
 The index holds nothing that the object does not, so a missing or damaged one can be rebuilt exactly. Its columns are
 those of `Index`. The schema's metadata has the format number. Columns may be added under the same number (for example
 minima and maxima per column); existing columns keep their meaning.
+
+The index of a compacted segment has two columns more, under a format number of its own: the offsets of the first and
+the last record of each batch. So the batch of an offset is found without reading any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -16,14 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged, UnsupportedVersion
-from sparklog.core.numbering import SliceOffsets, is_dense
+from sparklog.core.numbering import Int64Array, SliceOffsets, is_dense
 from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import NewObject, Slice
-from sparklog.log.batch import PARTITION_KEY, crc32c, timestamp_bounds, verify
+from sparklog.log.batch import PARTITION_KEY, crc32c, offset_bounds, timestamp_bounds, verify
 from sparklog.log.ipc_file import FILE_START
-from sparklog.log.records_schema import OBJECT_FORMAT, OBJECT_FORMAT_KEY
+from sparklog.log.records_schema import COMPACTED_SCHEMA, OBJECT_FORMAT_KEY, RAW_SCHEMA, STORED_SCHEMAS
 
-INDEX_FORMAT: Final = b"1"
 INDEX_FORMAT_KEY: Final = b"sparklog.index"
 
 INDEX_SCHEMA: Final = pa.schema(
@@ -39,8 +41,17 @@ INDEX_SCHEMA: Final = pa.schema(
         pa.field("min_timestamp_us", pa.int64(), nullable=False),
         pa.field("max_timestamp_us", pa.int64(), nullable=False),
     ],
-    metadata={INDEX_FORMAT_KEY: INDEX_FORMAT},
+    metadata={INDEX_FORMAT_KEY: b"1"},
 )
+COMPACTED_INDEX_SCHEMA: Final = pa.schema(
+    [
+        *INDEX_SCHEMA,
+        pa.field("base_offset", pa.int64(), nullable=False),
+        pa.field("last_offset", pa.int64(), nullable=False),
+    ],
+    metadata={INDEX_FORMAT_KEY: b"2"},
+)
+_INDEX_SCHEMAS: Final = {b"1": INDEX_SCHEMA, b"2": COMPACTED_INDEX_SCHEMA}
 
 
 # partition, records, position, length, smallest and largest timestamp in microseconds
@@ -53,7 +64,7 @@ class Index:
 
     `first_record` counts the records of the same partition before the batch in this object (a partition's batches are
     contiguous). Batch i is bytes [position, position + length), with CRC32C `crc32c`. Both timestamp bounds are
-    inclusive.
+    inclusive, and so are the offsets, which only a compacted segment has.
     """
 
     partition: npt.NDArray[np.int32]
@@ -64,9 +75,21 @@ class Index:
     crc32c: npt.NDArray[np.uint32]
     min_timestamp_us: npt.NDArray[np.int64]
     max_timestamp_us: npt.NDArray[np.int64]
+    base_offset: Int64Array | None = None
+    last_offset: Int64Array | None = None
 
     def __len__(self) -> int:
         return len(self.position)
+
+    @property
+    def object_schema(self) -> pa.Schema:
+        """The columns that the object stores."""
+        return RAW_SCHEMA if self.base_offset is None else COMPACTED_SCHEMA
+
+    def rows(self, begin: int, stop: int) -> Index:
+        """The index of batches [begin, stop)."""
+        columns: dict[str, Any] = {name: getattr(self, name) for name in Index.__slots__}
+        return Index(**{name: column[begin:stop] for name, column in columns.items() if column is not None})
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Index):
@@ -76,8 +99,11 @@ class Index:
     __hash__ = None  # type: ignore[assignment]
 
 
-def index_of(rows: Sequence[BatchRow], crcs: Sequence[int]) -> Index:
-    """The index of an object with these batches and CRC32Cs. The batches of a partition must be contiguous."""
+def index_of(rows: Sequence[BatchRow], crcs: Sequence[int], offsets: Sequence[tuple[int, int]] | None = None) -> Index:
+    """The index of an object with these batches and CRC32Cs. The batches of a partition must be contiguous.
+
+    `offsets`: the first and the last one of each batch, of a compacted segment.
+    """
     table: npt.NDArray[Any] = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
     partition, records, position, length, low, high = (np.ascontiguousarray(column) for column in table.T)
     before = np.cumsum(records) - records
@@ -95,6 +121,7 @@ def index_of(rows: Sequence[BatchRow], crcs: Sequence[int]) -> Index:
         np.array(crcs, dtype=np.uint32),
         low,
         high,
+        *(() if offsets is None else np.array(offsets, dtype=np.int64).reshape(len(rows), 2).T),
     )
 
 
@@ -109,32 +136,42 @@ class SliceIndex:
 def cut_to_slice(index: Index, slice: Slice, object_key: str) -> SliceIndex:
     """The part of an object's index that belongs to one slice.
 
-    Raises Damaged if the index has no such slice, UnsupportedVersion for a compacted slice.
+    Raises Damaged if the index has no such slice, or not its offsets.
     """
-    if not is_dense(slice):
-        raise UnsupportedVersion(
-            f"slice [{slice.start}, {slice.end}) in {object_key} holds {counted(slice.records, 'record')}: "
-            "this version of sparklog does not read compacted segments"
-        )
-    rows = np.s_[slice.first_batch : slice.first_batch + slice.batches]
-    batches = Index(**{name: getattr(index, name)[rows] for name in Index.__slots__})
+    batches = index.rows(slice.first_batch, slice.first_batch + slice.batches)
     if len(batches) == slice.batches and slice.batches > 0:
         records = int(batches.records.sum())
         begin, end = int(batches.position[0]), int(batches.position[-1] + batches.length[-1])
         if (records, begin, end) == (slice.records, slice.position, slice.position + slice.length):
-            return SliceIndex(batches, SliceOffsets.of(slice, batches.records))
+            return SliceIndex(batches, _offsets_of(batches, slice, object_key))
     raise Damaged(
         f"index of {object_key}: wanted {counted(slice.batches, 'batch')} from number {slice.first_batch} on, with "
         f"{counted(slice.records, 'record')} in bytes [{slice.position}, {slice.position + slice.length}); found others"
     )
 
 
+def _offsets_of(batches: Index, slice: Slice, object_key: str) -> SliceOffsets:
+    if is_dense(slice):
+        return SliceOffsets.of(slice, batches.records)
+    found = "no offsets"
+    if batches.base_offset is not None and batches.last_offset is not None:
+        offsets = SliceOffsets.stored(slice, batches.records, batches.base_offset, batches.last_offset)
+        if offsets is not None:
+            return offsets
+        found = f"batches from {batches.base_offset[0]} to {batches.last_offset[-1]}"
+    raise Damaged(
+        f"index of {object_key}: wanted the offsets of {counted(slice.records, 'record')}, ascending in "
+        f"[{slice.start}, {slice.end}), found {found}"
+    )
+
+
 def encode_index(index: Index) -> pa.Buffer:
     """The bytes of the index object: an Arrow IPC file with one uncompressed batch."""
-    arrays = [pa.array(getattr(index, name)) for name in INDEX_SCHEMA.names]
+    schema = INDEX_SCHEMA if index.base_offset is None else COMPACTED_INDEX_SCHEMA
+    arrays = [pa.array(getattr(index, name)) for name in schema.names]
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, INDEX_SCHEMA) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=INDEX_SCHEMA))
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return sink.getvalue()
 
 
@@ -148,11 +185,9 @@ def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
         raise Damaged(f"index {key}: wanted {counted(named.index_size_bytes, 'byte')}, found {buffer.size:,}")
     verify(buffer, named.index_crc32c, "index", key, 0)
     reader = pa.ipc.open_file(buffer)
-    found = (reader.schema.metadata or {}).get(INDEX_FORMAT_KEY)
-    if found != INDEX_FORMAT:
-        raise UnsupportedVersion(f"index {key}: wanted format {INDEX_FORMAT.decode()}, found {found!r}")
+    schema = _of_format("index", key, reader.schema, INDEX_FORMAT_KEY, _INDEX_SCHEMAS)
     rows = reader.get_batch(0)
-    return Index(**{name: rows.column(name).to_numpy() for name in INDEX_SCHEMA.names})
+    return Index(**{name: rows.column(name).to_numpy() for name in schema.names})
 
 
 def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
@@ -168,17 +203,27 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
     source = pa.BufferReader(buffer)
     source.seek(len(FILE_START))
     stream = pa.ipc.open_stream(source)
-    found = (stream.schema.metadata or {}).get(OBJECT_FORMAT_KEY)
-    if found != OBJECT_FORMAT:
-        raise UnsupportedVersion(f"object {key}: wanted format {OBJECT_FORMAT.decode()}, found {found!r}")
+    schema = _of_format("object", key, stream.schema, OBJECT_FORMAT_KEY, STORED_SCHEMAS)
     rows: list[BatchRow] = []
     crcs: list[int] = []
+    offsets: list[tuple[int, int]] | None = [] if schema is COMPACTED_SCHEMA else None
     while True:
         start = source.tell()
         try:
             batch, metadata = stream.read_next_batch_with_custom_metadata()
         except StopIteration:
-            return index_of(rows, crcs)
+            return index_of(rows, crcs, offsets)
         length = source.tell() - start
         rows.append((int(metadata[PARTITION_KEY]), batch.num_rows, start, length, *timestamp_bounds(batch)))
         crcs.append(crc32c(buffer.slice(start, length)))
+        if offsets is not None:
+            offsets.append(offset_bounds(batch))
+
+
+def _of_format(what: str, key: str, found: pa.Schema, format_key: bytes, known: Mapping[bytes, pa.Schema]) -> pa.Schema:
+    """The schema of the format that a file names. Raises UnsupportedVersion."""
+    number = (found.metadata or {}).get(format_key)
+    if number is None or number not in known:
+        wanted = " or ".join(format_.decode() for format_ in known)
+        raise UnsupportedVersion(f"{what} {key}: wanted format {wanted}, found {number!r}")
+    return known[number]

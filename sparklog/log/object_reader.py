@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged, KeyNotFound
-from sparklog.core.numbering import RowOffsets, numbered_by_chain, within
+from sparklog.core.numbering import RowOffsets, is_dense, numbered_by_chain, within
 from sparklog.core.readable import counted
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
 from sparklog.log.batch import decode
@@ -32,7 +32,8 @@ from sparklog.storage.object_store import ObjectStore
 
 FIRST_READS: Final = 6
 CACHED_INDEXES: Final = 1024
-_OVERLAID: Final = frozenset({"topic", "partition", "offset", "timestampType"})
+_OFFSET: Final = "offset"
+_OVERLAID: Final = frozenset({"topic", "partition", _OFFSET, "timestampType"})
 _ROWS_WITHOUT_BODY: Final = 65_536  # rows per batch if no column needs stored bytes
 _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
 
@@ -51,7 +52,8 @@ def read_slice(
 
     Yields pairs of (offset after the batch, batch). Batches are the stored ones, cut at the ends of the range; an empty
     overlap yields none. Columns that the chain alone can answer (all but key, value, headers, and a timestamp given by
-    the producer) read no bytes. `fetched` is what `read_first` returned for the same range and columns.
+    the producer) read no bytes, but for the offsets of a compacted slice. `fetched` is what `read_first` returned for
+    the same range and columns.
 
     Raises InvalidInput for unknown columns; KeyNotFound if the object is gone; UnsupportedVersion for another format;
     Damaged (key, byte, wanted, found) if bytes differ from what the chain says. Batches yielded before an error are
@@ -62,7 +64,7 @@ def read_slice(
     if wanted is None:
         return
     overlay = _Overlay(schema, slice, topic)
-    if not overlay.stored_columns:
+    if overlay.needs_no_body:
         for rows in numbered_by_chain(wanted, _ROWS_WITHOUT_BODY):
             yield rows.behind, overlay.batch(rows, None)
         return
@@ -83,7 +85,7 @@ def read_first(
 ) -> list[memoryview]:
     """The bytes that `read_slice` would read first, at most `FIRST_READS` ranges. The index is cached as well."""
     wanted = within(slice, offsets)
-    if wanted is None or not _Overlay(read_schema(columns), slice, "").stored_columns:
+    if wanted is None or _Overlay(read_schema(columns), slice, "").needs_no_body:
         return []
     index = index_of_slice(store, object_key, named, slice)
     reads = ranged_reads(index.batches, *index.offsets.batches_in(wanted))
@@ -152,7 +154,12 @@ def read_batches(
     columns: Sequence[str],
     fetched: Sequence[memoryview] = (),
 ) -> Iterator[tuple[RowOffsets, pa.RecordBatch]]:
-    """Batches [begin, stop) of a slice as pairs (offsets of the rows, batch), in ranged reads of about 8 MiB."""
+    """Batches [begin, stop) of a slice as pairs (offsets of the rows, batch), in ranged reads of about 8 MiB.
+
+    `columns` may be empty only if the slice is compacted: then nothing but its offsets is decoded.
+    """
+    schema = index.batches.object_schema
+    decoded = [*columns, _OFFSET] if index.offsets.are_stored else columns
     reads = ranged_reads(index.batches, begin, stop)
     starts, ends = index.offsets.starts, index.offsets.ends
     coming = bodies(store, object_key, [(read.start, read.end) for read in reads], fetched)
@@ -163,7 +170,7 @@ def read_batches(
         lengths, crcs, records = (
             column[rows].tolist() for column in (index.batches.length, index.batches.crc32c, index.batches.records)
         )
-        batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, columns)
+        batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, decoded, schema)
         for at, wanted in enumerate(records, start=read.begin):
             with damage_of(int(starts[at]), int(ends[at])):
                 batch = next(batches)
@@ -172,7 +179,20 @@ def read_batches(
                         f"record batch at byte {index.batches.position[at]} of {object_key}: "
                         f"wanted {counted(wanted, 'record')} as its index says, found {batch.num_rows}"
                     )
-            yield index.offsets.of_batch(at), batch
+                offsets = _offsets_of(index, at, batch, object_key)
+            yield offsets, batch
+
+
+def _offsets_of(index: SliceIndex, at: int, batch: pa.RecordBatch, object_key: str) -> RowOffsets:
+    if not index.offsets.are_stored:
+        return index.offsets.of_batch(at)
+    offsets = index.offsets.of_column(at, batch.column(_OFFSET).to_numpy())
+    if offsets is None:
+        raise Damaged(
+            f"record batch at byte {index.batches.position[at]} of {object_key}: wanted ascending offsets from "
+            f"{index.offsets.starts[at]} to {index.offsets.ends[at] - 1} as its index says, found others"
+        )
+    return offsets
 
 
 # ---- the log's own columns ------------------------------------------------------------------------
@@ -188,9 +208,14 @@ class _Overlay:
 
     @property
     def stored_columns(self) -> list[str]:
-        """The columns that must be read from the object."""
+        """The columns that must be read from the object, besides the offsets of a compacted slice."""
         by_chain = _OVERLAID | {"timestamp"} if self._is_append_time else _OVERLAID
         return [name for name in self.schema.names if name not in by_chain]
+
+    @property
+    def needs_no_body(self) -> bool:
+        """Whether the chain alone can answer."""
+        return not self.stored_columns and is_dense(self.slice)
 
     @property
     def _is_append_time(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from sparklog.core.types import NewObject, NewSlice, PartitionIndex
 from sparklog.log.batch import EncodedBatch, crc32c
 from sparklog.log.index import BatchRow, Index, encode_index, index_of
 from sparklog.log.ipc_file import IpcFileWriter
-from sparklog.log.records_schema import RAW_SCHEMA
+from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
 from sparklog.log.replicated_upload import ReplicatedUpload
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.storage.keys import data_key
@@ -18,13 +19,20 @@ from sparklog.storage.keys import data_key
 class OpenObject:
     """Order of calls: `append` any number of times, `close`, `published`; or `abort` at any time.
 
-    Batches of a partition are contiguous. `named` gives the object's name and the stores that are to hold it; its sizes
-    and checksums are computed here. `batch_bytes` is what `segment.bytes` counts: the batches without the file's header
-    and footer. `here` and `backlog_bytes`: see `ReplicatedUpload`.
+    Batches of a partition are contiguous, and have the columns of `schema`. `named` gives the object's name and the
+    stores that are to hold it; its sizes and checksums are computed here. `batch_bytes` is what `segment.bytes` counts:
+    the batches without the file's header and footer. `here` and `backlog_bytes`: see `ReplicatedUpload`.
     """
 
     def __init__(
-        self, lanes: StoreLanes, named: NewObject, topic: str, *, here: bool, backlog_bytes: int | None = None
+        self,
+        lanes: StoreLanes,
+        named: NewObject,
+        topic: str,
+        *,
+        here: bool,
+        backlog_bytes: int | None = None,
+        schema: pa.Schema = RAW_SCHEMA,
     ) -> None:
         self.batch_bytes = 0
         self._named = named
@@ -35,9 +43,10 @@ class OpenObject:
             here=here,
             backlog_bytes=backlog_bytes,
         )
-        self._file = IpcFileWriter(self._upload, RAW_SCHEMA)
+        self._file = IpcFileWriter(self._upload, schema)
         self._rows: list[BatchRow] = []
         self._crcs: list[int] = []
+        self._offsets: list[tuple[int, int]] | None = [] if schema is COMPACTED_SCHEMA else None
         self._index: Index | None = None
 
     def go_on_in_background(self) -> None:
@@ -52,12 +61,15 @@ class OpenObject:
             (batch.partition, batch.records, position, size, batch.min_timestamp_us, batch.max_timestamp_us)
         )
         self._crcs.append(batch.crc32c)
+        if self._offsets is not None:
+            assert batch.offsets is not None
+            self._offsets.append(batch.offsets)
         self.batch_bytes += size
 
     def close(self) -> None:
         """No batch comes after this: let the stores publish the object and its index."""
         self._file.finish()
-        self._index = index_of(self._rows, self._crcs)
+        self._index = index_of(self._rows, self._crcs, self._offsets)
         body = encode_index(self._index)
         self._named = msgspec.structs.replace(
             self._named,

@@ -1,7 +1,8 @@
 """The columns of raw records: as stored, as read, and as accepted from a writer.
 
 Stored and read schemas have no dictionary, large or view types, and all fields are nullable, because Spark compares
-schemas exactly. The read schema is that of Spark's Kafka source.
+schemas exactly; but for the column of offsets, which only compacted segments store. The read schema is that of Spark's
+Kafka source.
 """
 
 from __future__ import annotations
@@ -16,16 +17,21 @@ import pyarrow.types as pat
 from sparklog.core.config.key import did_you_mean, nearest
 from sparklog.core.errors import InvalidInput
 
-OBJECT_FORMAT: Final = b"1"  # changes with the layout of data objects
 OBJECT_FORMAT_KEY: Final = b"sparklog.format"  # in the metadata of the Arrow schema of each object
+DENSE_FORMAT: Final = b"1"  # record i of a slice has offset slice.start + i
+COMPACTED_FORMAT: Final = b"2"  # a column has the offset of each record
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 HEADERS: Final = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 
 RAW_SCHEMA: Final = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS), ("timestamp", TIMESTAMP)],
-    metadata={OBJECT_FORMAT_KEY: OBJECT_FORMAT},
+    metadata={OBJECT_FORMAT_KEY: DENSE_FORMAT},
 )
+COMPACTED_SCHEMA: Final = pa.schema(
+    [*RAW_SCHEMA, pa.field("offset", pa.int64(), nullable=False)], metadata={OBJECT_FORMAT_KEY: COMPACTED_FORMAT}
+)
+STORED_SCHEMAS: Final = {DENSE_FORMAT: RAW_SCHEMA, COMPACTED_FORMAT: COMPACTED_SCHEMA}
 
 READ_SCHEMA: Final = pa.schema(
     [

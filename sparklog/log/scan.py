@@ -58,6 +58,8 @@ def scan(
                     for behind, batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched):
                         yield batch
                         at = behind
+                    # The end of a compacted slice may be a gap. Nothing is left to read there, whatever happens next.
+                    at = max(at, min(part.slice.end, plan.end))
                 except NoHolderAnswers as unanswered:
                     failed = unanswered
                     break

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from sparklog.core.numbering import numbered_by_chain, within
+from sparklog.core.numbering import is_dense, numbered_by_chain, within
 from sparklog.core.plan import SliceToRead, partition_of, slices_to_read, topic_of
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource, TopicPartition
@@ -102,18 +102,20 @@ def first_in_slice(
     wanted = within(slice, OffsetRange(start, max(start, slice.end)))
     if wanted is None:
         return None
-    if slice.timestamp_source is TimestampSource.APPEND_TIME:
-        return next(numbered_by_chain(wanted, 1)).start if slice.append_time_ms * 1000 >= timestamp_us else None
-    if slice.max_timestamp_us < timestamp_us:
+    appended_then = slice.timestamp_source is TimestampSource.APPEND_TIME
+    newest_us = slice.append_time_ms * 1000 if appended_then else slice.max_timestamp_us
+    if newest_us < timestamp_us:
         return None
+    if appended_then and is_dense(slice):
+        return next(numbered_by_chain(wanted, 1)).start
     with damage_of(slice.start, slice.end):
         index = index_of_slice(store, object_key, named, slice)
     begin, stop = index.offsets.batches_in(wanted)
-    may_hold = np.flatnonzero(index.batches.max_timestamp_us[begin:stop] >= timestamp_us) + begin
+    may_hold = np.flatnonzero(appended_then | (index.batches.max_timestamp_us[begin:stop] >= timestamp_us)) + begin
     for at in may_hold.tolist():
         ((rows, batch),) = read_batches(store, object_key, index, at, at + 1, ["timestamp"])
         low, _ = rows.rows_in(wanted)
-        late_enough = timestamps_us(batch.column(0))[low:] >= timestamp_us
+        late_enough = appended_then | (timestamps_us(batch.column(0))[low:] >= timestamp_us)
         if late_enough.any():
             return rows.at(low + int(late_enough.argmax()))
     return None

@@ -17,7 +17,8 @@ from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import EntryNumber, OffsetRange, StoreId, TopicPartition, UploadId
 from sparklog.host.dice import new_id
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
-from sparklog.log.segment_roll import Rewritten, SegmentTarget, reads_of, rewrite
+from sparklog.log.segment_roll import reads_of, rewrite
+from sparklog.log.segments_writer import Rewritten, SegmentTarget
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
@@ -108,7 +109,7 @@ class RollJob:
                 elif (refusal := obstacle(state, _key(segment))) is not None:
                     self._note(segment, Outcome.POSTPONED, str(refusal))
                 else:
-                    target = segment_target(state, _key(segment), segment.leader_epoch)
+                    target = segment_target(state, _key(segment))
                     orders.append(SegmentOrder(segment, target, slices))
             return RollOrder(
                 frame.connection.places(state),

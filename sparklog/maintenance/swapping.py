@@ -11,8 +11,8 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.replication.rewrites import check_swap
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState
-from sparklog.core.types import EntryNumber, Holder, LeaderEpoch, OffsetRange, StoreId, TopicPartition
-from sparklog.log.segment_roll import Rewritten, SegmentTarget
+from sparklog.core.types import EntryNumber, Holder, OffsetRange, StoreId, TopicPartition
+from sparklog.log.segments_writer import Rewritten, SegmentTarget
 
 
 def still_there(state: ClusterState, key: TopicPartition, offsets: OffsetRange, planned: str) -> SliceColumns | None:
@@ -35,7 +35,7 @@ def obstacle(state: ClusterState, key: TopicPartition) -> SparklogError | None:
     return None
 
 
-def segment_target(state: ClusterState, key: TopicPartition, leader_epoch: LeaderEpoch) -> SegmentTarget:
+def segment_target(state: ClusterState, key: TopicPartition) -> SegmentTarget:
     """Where rewritten segments of the partition go: to the stores in sync."""
     topic = state.topics[key.topic_id]
     config = state.topic_config(topic)
@@ -43,7 +43,6 @@ def segment_target(state: ClusterState, key: TopicPartition, leader_epoch: Leade
         key.topic_id,
         topic.name,
         key.partition,
-        leader_epoch,
         EntryNumber(state.n),
         tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].replication.isr),
         config.segment_bytes,

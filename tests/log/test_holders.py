@@ -34,7 +34,8 @@ from sparklog.core.types import (
 from sparklog.log.holders import NoHolderAnswers, first_answer, from_first_holder
 from sparklog.log.read_errors import unreadable
 from sparklog.log.scan import scan
-from sparklog.log.segment_roll import SegmentTarget, rewrite
+from sparklog.log.segment_roll import rewrite
+from sparklog.log.segments_writer import SegmentTarget
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
@@ -123,7 +124,6 @@ def test_a_roll_whose_first_store_is_dead_reads_from_the_second(log: WrittenLog)
         TopicId(5),
         "orders",
         PartitionIndex(0),
-        LeaderEpoch(0),
         EntryNumber(9),
         (Holder(StoreId("a"), 1),),
         1 << 30,

@@ -128,5 +128,5 @@ def test_another_format_is_refused_by_name(what: str):
         changed = {"size_bytes": len(other), "crc32c": crc32c(pa.py_buffer(other))}
     fitting = NewObject(**{name: getattr(named, name) for name in named.__struct_fields__} | changed)
     read = decode_index if what == "index" else rebuild_index
-    with pytest.raises(UnsupportedVersion, match=f"{what} {key}: wanted format 1, found None"):
+    with pytest.raises(UnsupportedVersion, match=f"{what} {key}: wanted format 1 or 2, found None"):
         read(key, memoryview(other), fitting)

@@ -17,7 +17,6 @@ from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, 
 from sparklog.core.types import (
     EntryNumber,
     Holder,
-    LeaderEpoch,
     NamedObject,
     NewObject,
     ObjectNumber,
@@ -33,7 +32,8 @@ from sparklog.core.types import (
 from sparklog.log import object_reader, ranged_reads
 from sparklog.log.object_reader import read_index, read_slice
 from sparklog.log.records_schema import READ_SCHEMA
-from sparklog.log.segment_roll import COPIED_BATCH_BYTES, Rewritten, SegmentTarget, rewrite
+from sparklog.log.segment_roll import COPIED_BATCH_BYTES, rewrite
+from sparklog.log.segments_writer import Rewritten, SegmentTarget
 from sparklog.log.task_objects import WriterLimits
 from sparklog.storage.keys import data_key, parse_data_key
 from sparklog.storage.memory import MemoryStore
@@ -56,9 +56,7 @@ LOG_APPEND_TIME = 1  # in the column timestampType
 
 
 def target(segment_bytes: int, holders: tuple[Holder, ...] = HOLDERS) -> SegmentTarget:
-    return SegmentTarget(
-        TopicId(5), "orders", PartitionIndex(0), LeaderEpoch(0), EntryNumber(9), holders, segment_bytes, "zstd"
-    )
+    return SegmentTarget(TopicId(5), "orders", PartitionIndex(0), EntryNumber(9), holders, segment_bytes, "zstd")
 
 
 def new_ids() -> Callable[[], UploadId]:

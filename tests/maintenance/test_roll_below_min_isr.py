@@ -14,7 +14,7 @@ from sparklog.core.commands import ReplicaReport, ReportLoss, ReportReplicas
 from sparklog.core.errors import SparklogError
 from sparklog.core.replication import rewrites
 from sparklog.core.types import StoreId
-from sparklog.log.segment_roll import Rewritten
+from sparklog.log.segments_writer import Rewritten
 from sparklog.maintenance import roll, swapping
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
 from sparklog.maintenance.roll import run_roll
