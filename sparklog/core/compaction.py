@@ -16,7 +16,7 @@ from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
 
 
-class SegmentsToCompact(msgspec.Struct, frozen=True):
+class StretchToCompact(msgspec.Struct, frozen=True):
     """Sealed segments that cover [start, end) and are rewritten together, with one swap; `digest` identifies them.
 
     `is_dirty`: it reaches beyond the cleaner's position. `size_bytes` counts stored batch bytes.
@@ -42,7 +42,7 @@ class PartitionToCompact(msgspec.Struct, frozen=True):
     cleaner: Cleaner | None
     end: Offset
     tombstones_below: Offset | None
-    segments: tuple[SegmentsToCompact, ...]
+    stretches: tuple[StretchToCompact, ...]
     reason: str
 
 
@@ -78,7 +78,7 @@ def plan_compaction(
         cleaner,
         Offset(int(rows.columns["end"][-1])),
         over,
-        tuple(_groups(rows, position, config.segment_bytes)),
+        tuple(_stretches(rows, position, config.segment_bytes)),
         reason,
     )
 
@@ -118,7 +118,7 @@ def _reason(
     return "all was asked for" if everything else None
 
 
-def _groups(rows: SliceColumns, position: int, segment_bytes: int) -> list[SegmentsToCompact]:
+def _stretches(rows: SliceColumns, position: int, segment_bytes: int) -> list[StretchToCompact]:
     """Segments that are rewritten together: neighbours up to `segment_bytes`, of one epoch and timestamp source."""
     columns = rows.columns
     created = columns["timestamp_source"] == TimestampSource.CREATE_TIME
@@ -130,15 +130,15 @@ def _groups(rows: SliceColumns, position: int, segment_bytes: int) -> list[Segme
     )
     borders = [*np.flatnonzero(~joins).tolist(), len(rows)]
     return [
-        _group(rows.rows(low + begin, low + end), position)
+        _stretch(rows.rows(low + begin, low + end), position)
         for low, high in pairwise(borders)
         for begin, end in size_edges(columns["length"][low:high], segment_bytes)
     ]
 
 
-def _group(rows: SliceColumns, position: int) -> SegmentsToCompact:
+def _stretch(rows: SliceColumns, position: int) -> StretchToCompact:
     columns = rows.columns
-    return SegmentsToCompact(
+    return StretchToCompact(
         Offset(int(columns["start"][0])),
         Offset(int(columns["end"][-1])),
         digest(rows),
