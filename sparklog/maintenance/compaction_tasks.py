@@ -7,14 +7,14 @@ that are left there. Only keys and offsets go through it. Values go from a store
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NoReturn, Protocol
+from typing import Final, Protocol
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklog.core.errors import SparklogError, SwapRefused
+from sparklog.core.errors import SparklogError
 from sparklog.core.numbering import Int64Array
 from sparklog.core.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, StoreId, UploadId
@@ -99,7 +99,7 @@ def read_keys(payload: bytes) -> Iterator[pa.RecordBatch]:
     order = msgspec.msgpack.decode(payload, type=KeysOrder)
     stores = Stores(order.places)
     for log, stretch, plan in order.ranges:
-        for rows in scan(plan, stores, ["key", "value", "offset"], _changed):
+        for rows in scan(plan, stores, ["key", "value", "offset"], _as_planned):
             keyless = rows.column("key").is_null()
             logs = pc.if_else(keyless, pa.scalar(-1 - stretch, pa.int32()), pa.scalar(log, pa.int32()))
             marks = pc.add(pc.multiply(rows.column("offset"), 2), rows.column("value").is_null().cast(pa.int64()))
@@ -136,7 +136,7 @@ def rewrite_whole(payload: bytes) -> bytes:
     """Task: rewrite a stretch of which everything is left, so that its segment can also stand for its neighbours."""
     order, plan = msgspec.msgpack.decode(payload, type=tuple[RewriteOrder, RangeToRead])
     try:
-        offsets = [batch.column(0).to_numpy() for batch in scan(plan, Stores(order.places), ["offset"], _changed)]
+        offsets = [batch.column(0).to_numpy() for batch in scan(plan, Stores(order.places), ["offset"], _as_planned)]
     except SparklogError as error:
         return msgspec.msgpack.encode(StretchOutcome(error=str(error)))
     kept = np.concatenate(offsets)
@@ -160,5 +160,6 @@ def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) ->
     return msgspec.structs.replace(outcome, rewritten=held)
 
 
-def _changed(plan: RangeToRead, at: Offset) -> NoReturn:
-    raise SwapRefused(f"{plan.topic}-{plan.partition} from offset {at} on was changed since the compaction was planned")
+def _as_planned(plan: RangeToRead, at: Offset) -> RangeToRead:
+    """A compaction reads what it was planned on, or fails: its swap would be refused if that was replaced."""
+    return plan

@@ -109,7 +109,9 @@ class KeyedLog:
     def read(self) -> list[Row]:
         """What a reader finds from the start."""
         table = self.log.cluster.read("t", partition=0).select(["offset", "key", "value"])
-        return [(offset, _text(key), _text(value)) for offset, key, value in zip(*table.to_pydict().values(), strict=True)]
+        return [
+            (offset, _text(key), _text(value)) for offset, key, value in zip(*table.to_pydict().values(), strict=True)
+        ]
 
     def text(self) -> str:
         """What a reader finds, as for `put`, with offsets: "0:a1 2:b"."""
