@@ -9,22 +9,23 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sparklog.client.failures import print_failure, unforeseen
 from sparklog.core.errors import SparklogError
 from sparklog.maintenance.jobs import job_named
+from sparklog.maintenance.report import JobReport
 from sparklog.maintenance.report_file import write_report
 
 ABANDONED = 3  # exit code: whoever started it is gone
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], named: Callable[[str], Callable[[str], JobReport]] = job_named) -> int:
     """Run the job and write its report; the exit code is 0, or 1 if part of it failed or it broke off."""
     job, cluster, report_file = arguments
     threading.Thread(target=_end_when_abandoned, daemon=True).start()
     try:
-        report = job_named(job)(cluster)
+        report = named(job)(cluster)
         write_report(report, report_file)
     except SparklogError as error:
         print_failure(str(error))

@@ -1,4 +1,4 @@
-"""Runs a job as a process of its own: by `job_child.py`, or by a command from the configuration, like
+"""Runs a job as a process of its own: by a `job_child.py` (here or in `spark/`), or by a configured command, like
 
     spark-submit --master yarn /opt/sparklog/jobs/{job}.py --cluster {cluster} --report {report}
 
@@ -26,6 +26,7 @@ import msgspec
 from sparklog.client.failures import one_line
 from sparklog.core.errors import InvalidInput
 from sparklog.core.readable import amount, counted, duration
+from sparklog.maintenance.jobs import ON_SPARK
 from sparklog.maintenance.report import JobReport, Outcome
 
 LONGEST_RUN_MS: Final = 6 * 3_600_000
@@ -35,6 +36,7 @@ _PLACES: Final = ("job", "cluster", "report")
 _NEEDED: Final = ("job", "cluster")
 
 LOCAL: Final = (sys.executable, "-m", "sparklog.maintenance.job_child", "{job}", "{cluster}", "{report}")
+LOCAL_SPARK: Final = (sys.executable, "-m", "sparklog.spark.job_child", "{job}", "{cluster}", "{report}")
 
 
 class JobEnd(msgspec.Struct, frozen=True):
@@ -106,7 +108,8 @@ class JobCommand:
 
     def _filled(self, job: str, report: Path) -> list[str]:
         values = {"job": job, "cluster": self._cluster, "report": str(report)}
-        return [re.sub(r"\{(\w+)\}", lambda place: values[place[1]], word) for word in self._words]
+        words = LOCAL_SPARK if self._words == LOCAL and job in ON_SPARK else self._words
+        return [re.sub(r"\{(\w+)\}", lambda place: values[place[1]], word) for word in words]
 
     async def _run(self, words: Sequence[str], output: Path) -> int:
         """The exit code. Its stdin is a pipe from here: it is closed when this process ends, however that happens."""
