@@ -69,20 +69,21 @@ def consume(
         raise InvalidOption("--base64 goes with --format json: lines are printed as they are")
     separator = None if key_separator is None else key_separator.encode()
     as_json = JsonLines(base64=base64)
-    left = num
     with connect() as cluster:
-        reader = _Reader(cluster, topic, partition, offset)
+        reader = _Reader(cluster, topic, partition, offset, num)
         while True:
-            for piece in reader.ready(left):
+            for piece in reader.ready():
                 rows = cluster.scan(
                     topic, partition=piece.partition, start=piece.start, end=piece.end, include_headers=settings.json
                 )
                 for batch in rows:
-                    left = None if left is None else left - batch.num_rows
-                    sys.stdout.buffer.write(as_json.of(batch) if settings.json else _lines(batch, separator))
+                    counted = reader.take(batch)
+                    sys.stdout.buffer.write(as_json.of(counted) if settings.json else _lines(counted, separator))
+                    if reader.left == 0:
+                        break
                 reader.next_offsets[piece.partition] = piece.end
             sys.stdout.flush()
-            if not follow or left == 0 or reader.at_end():
+            if not follow or reader.left == 0 or reader.at_end():
                 return
             reader.wait()
 
@@ -97,9 +98,13 @@ class _Piece:
 
 
 class _Reader:
-    """The position of a consumer in each partition. If none were chosen, partitions added later are read too."""
+    """The position of a consumer in each partition. If none were chosen, partitions added later are read too.
 
-    def __init__(self, cluster: Cluster, topic: str, chosen: Sequence[int], offset: str) -> None:
+    `left`: how many records are still wanted; None for all.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, chosen: Sequence[int], offset: str, num: int | None) -> None:
+        self.left = num
         self._cluster, self._topic, self._chosen = cluster, topic, tuple(dict.fromkeys(chosen))
         self._watch = cluster.connection.waiting.watch()
         partitions = self._partitions()
@@ -108,10 +113,16 @@ class _Reader:
         self.next_offsets: dict[int, int] = {index: start for index, (start, _) in ranges.items()}
         self._ends: dict[int, int] = {index: end for index, (_, end) in ranges.items() if end is not None}
 
-    def ready(self, most: int | None) -> Iterator[_Piece]:
-        """The pieces that can be read now, at most `most` records in all. The caller sets `next_offsets` after each."""
-        from sparklog.core.numbering import offset_behind, records_between
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The part of a batch that is wanted. It counts as read."""
+        if self.left is None:
+            return batch
+        wanted = batch.slice(0, self.left)
+        self.left -= wanted.num_rows
+        return wanted
 
+    def ready(self) -> Iterator[_Piece]:
+        """The pieces that can be read now. The caller takes their records, and sets `next_offsets` after each."""
         partitions = self._partitions()
         for number in range(len(partitions)):
             if partitions[0].topic_id != self._topic_id:
@@ -126,12 +137,21 @@ class _Reader:
                 print_warning(f"{self._topic}-{index}: records {gone} were removed before they were read")
                 start = self.next_offsets[index] = partition.log_start
             end = min(partition.high_watermark, self._ends.get(index, partition.high_watermark))
-            if most is not None:
-                end = min(end, offset_behind(start, most))
-            if start < end:
-                yield _Piece(index, start, end)
-                most = None if most is None else most - records_between(start, end)
+            while start < end and self.left != 0:
+                yield _Piece(index, start, self._piece_end(partition, start, end))
+                start = self.next_offsets[index]
                 partitions = self._partitions()  # the caller may have taken a long time to read the piece
+
+    def _piece_end(self, partition: Partition, start: int, end: int) -> int:
+        """Where to stop in [start, end) so that not many more records are fetched than are wanted."""
+        from sparklog.core.numbering import end_of_records
+        from sparklog.core.types import Offset, OffsetRange, TopicPartition
+
+        if self.left is None:
+            return end
+        key, offsets = TopicPartition(partition.topic_id, partition.partition), OffsetRange(Offset(start), Offset(end))
+        with self._cluster.connection.follower.current() as state:
+            return end_of_records(state.slices.walk(key, offsets), offsets, self.left)
 
     def at_end(self) -> bool:
         """True if every partition has an end and has been read up to it."""
@@ -173,8 +193,6 @@ def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> t
 
     Raises InvalidOption, OffsetOutOfRange.
     """
-    from sparklog.core.numbering import offset_before
-
     low, high = partition.log_start, partition.high_watermark
     if offset == "start":
         return low, None
@@ -188,7 +206,7 @@ def _range(cluster: Cluster, topic: str, partition: Partition, offset: str) -> t
         raise InvalidOption(f"--offset: wanted start, end, N, -N or @TIME[:TIME], found {offset!r}")
     number = int(offset)
     if offset.startswith("-"):
-        return max(low, offset_before(high, -number)), None
+        return cluster.offset_of_last(topic, partition.partition, -number), None
     if not low <= number <= high:
         raise OffsetOutOfRange(
             f"{topic}-{partition.partition}: wanted offset {number}, the readable range is [{low}, {high}); "

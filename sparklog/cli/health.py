@@ -203,7 +203,7 @@ def size(state: ClusterState) -> dict[str, Any]:
     return {
         "topics": len(state.topics),
         "partitions": len(partitions),
-        "records": sum(partition.records for partition in partitions),
+        "records": state.readable_records(partitions),
         "slices": len(state.slices),
         "log_bytes": sum(partition.size_bytes for partition in partitions),
         "applications": len(state.applications),

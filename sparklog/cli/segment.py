@@ -159,6 +159,7 @@ def _batches(
 
     `checksum` is "ok", or says why no store has the right bytes; then the error is in `failures` too.
     """
+    from sparklog.core.types import Offset
     from sparklog.log.holders import NoHolderAnswers, first_answer
     from sparklog.storage.keys import data_key
 
@@ -176,9 +177,8 @@ def _batches(
         return
     batches = index.batches
     for at in range(len(batches)):
-        offsets = index.offsets.of_batch(at)
-        start = offsets.start
-        row = (start, offsets.behind, offsets.rows, int(batches.position[at]), int(batches.length[at]))
+        start, end = Offset(int(index.offsets.starts[at])), int(index.offsets.ends[at])
+        row = (start, end, int(batches.records[at]), int(batches.position[at]), int(batches.length[at]))
         bounds = int(batches.min_timestamp_us[at]), int(batches.max_timestamp_us[at])
         checksum, of = "ok", last
         try:

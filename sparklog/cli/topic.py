@@ -117,7 +117,7 @@ def list_topics() -> None:
                     "id": topic.topic_id,
                     "partitions": len(partitions),
                     "replicas": len(partitions[0].replication.replicas),
-                    "records": sum(partition.records for partition in partitions),
+                    "records": state.readable_records(partitions),
                     "size_bytes": sum(partition.size_bytes for partition in partitions),
                 }
             )
@@ -195,7 +195,7 @@ def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_m
         "log_start": partition.log_start,
         "high_watermark": partition.high_watermark,
         "log_end": partition.next_offset,
-        "records": partition.records,
+        "records": state.readable_records([partition]),
         "size_bytes": partition.size_bytes,
         "slices": len(newest),
         "oldest_ms": int(oldest.min()) // 1000 if len(oldest) else None,

@@ -47,6 +47,7 @@ from sparklog.core.state import ClusterState, Store, Topic
 from sparklog.core.types import StoreId
 from sparklog.host.clock import now_ms
 from sparklog.host.deadline import Deadline, tries
+from sparklog.log.record_lookup import start_of_last
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
 from sparklog.log.scan import scan
 from sparklog.log.stores import Stores
@@ -319,6 +320,13 @@ class Cluster:
         Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
         """
         return first_at_or_after(self._now, topic, partition, timestamp_us)
+
+    def offset_of_last(self, topic: str, partition: int, records: int) -> int:
+        """The offset at which the last `records` readable records of a partition begin, at least the log start.
+
+        Raises as `offset_for_time`.
+        """
+        return start_of_last(self._now, topic, partition, records)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
         """Where a leader epoch of a partition ends; see `core.leader_epochs.end_of_leader_epoch` (L-05)."""

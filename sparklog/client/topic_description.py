@@ -22,11 +22,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
     created_ms: int
     partitions: tuple[Partition, ...]
     config: dict[str, tuple[str, str]]
-
-    @property
-    def records(self) -> int:
-        """How many records can be read."""
-        return sum(partition.records for partition in self.partitions)
+    records: int  # that can be read
 
     @property
     def size_bytes(self) -> int:
@@ -37,11 +33,13 @@ class TopicDescription(msgspec.Struct, frozen=True):
 def describe_topic(state: ClusterState, name: str) -> TopicDescription:
     """The topic as it is in this state. Raises UnknownTopicOrPartition."""
     topic = topic_of(state, name)
+    partitions = tuple(state.partitions_of(topic))
     values = topic_values(topic.config, topic_defaults(state.config))
     return TopicDescription(
         name,
         topic.topic_id,
         topic.created_ms,
-        tuple(state.partitions_of(topic)),
+        partitions,
         {key: (text_of(value), origin) for key, (value, origin) in values.items()},
+        state.readable_records(partitions),
     )

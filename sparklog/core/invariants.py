@@ -8,7 +8,8 @@
  6. No LEO lies inside a slice, and none at a gap: what a replica lacks begins at its LEO.
  7. The slices of a partition ascend, disjoint, from the log start to the next offset; a gap ends where a leader epoch
     begins. None lies wholly below the log start.
- 8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists.
+ 8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists. Every offset
+    of a slice of an append object has a record.
  9. A slice names a live object of its topic (and of its partition, if the object is sealed) and lies inside its size.
 10. An object that no slice names is retired, and one that a slice names is not. The slices released and the slices
     that still name an object add up to the slices that named it first.
@@ -170,6 +171,10 @@ def _objects(state: ClusterState) -> Iterator[str]:
         sealed_elsewhere = owner.kind is ObjectKind.SEGMENT and owner.partition != key & 0xFFFFFFFF
         if owner.topic_id != key >> 32 or sealed_elsewhere or position < 0 or position + length > owner.size_bytes:
             yield f"9: a slice of {key >> 32}-{key & 0xFFFFFFFF} at {position} + {length} does not lie in {owner}"
+    appended = state.objects.kinds(columns["object_number"]) == ObjectKind.APPEND
+    thinned = appended & (columns["records"] != columns["end"] - columns["start"])
+    if thinned.any():
+        yield f"8: slices {_shown(columns, thinned)} of append objects have other numbers of records than of offsets"
     for number in objects:
         retired, released, names = number in state.retired, state.released.get(number, 0), named_by.get(number, 0)
         first = state.objects.slices(number)

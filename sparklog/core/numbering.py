@@ -8,7 +8,7 @@ first record and end after its last: what was dropped there leaves no gap betwee
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +23,6 @@ Int64Array = npt.NDArray[np.int64]
 def offset_behind(start: int, records: int) -> Offset:
     """The next offset after `records` records that an append or a roll numbers from `start` on."""
     return Offset(start + records)
-
-
-def offset_before(end: int, records: int) -> Offset:
-    """The offset at which the last `records` records before `end` begin; below 0 if there can't be that many."""
-    return Offset(end - records)
 
 
 def records_between(start: int, end: int) -> int:
@@ -151,6 +146,25 @@ class SliceOffsets:
             and bool((np.diff(column) > 0).all())
         )
         return RowOffsets.of_column(column) if fits else None
+
+
+def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> Offset:
+    """Where to stop in order to read about `most` records of the range, which these slices cover.
+
+    It is behind these records, or where a compacted slice ends: how many of its records lie in the range is known only
+    when they are read.
+    """
+    left = most
+    for slice in slices:
+        inside = within(slice, offsets)
+        if inside is None:
+            continue
+        if not is_dense(slice):
+            return inside.end
+        if inside.end - inside.start >= left:
+            return offset_behind(inside.start, left)
+        left -= inside.end - inside.start
+    return offsets.end
 
 
 def numbered_by_chain(offsets: OffsetRange, most_rows: int) -> Iterator[RowOffsets]:

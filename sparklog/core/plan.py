@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 import msgspec
+import numpy as np
 
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.held_slices import Holding
-from sparklog.core.numbering import records_between
+from sparklog.core.numbering import offset_behind, records_between
 from sparklog.core.positions import Position
 from sparklog.core.readable import numbered
 from sparklog.core.slice_table import SliceColumns
@@ -60,13 +63,34 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
-    """Offsets [start, end) of a partition and their stored bytes, for sizing tasks."""
+    """Offsets [start, end) of a partition, their stored bytes and their records, for sizing tasks.
+
+    `marks`: how many records of the range lie before these offsets, ascending from (start, 0) to (end, all of them).
+    The records between two marks count as evenly spread, which they may not be inside a compacted slice. None if every
+    offset has a record.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
     start: Offset
     end: Offset
     size_bytes: int
+    marks: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def records(self) -> int:
+        """How many records the range holds."""
+        return records_between(self.start, self.end) if self.marks is None else self.marks[-1][1]
+
+    def behind(self, records: int) -> Offset:
+        """The offset behind the first `records` records."""
+        if self.marks is None:
+            return offset_behind(self.start, records)
+        if records == self.records:
+            return self.end
+        at = bisect_right(self.marks, records, key=itemgetter(1))
+        (low, before), (high, after) = self.marks[at - 1 : at + 1]
+        return Offset(low + (high - low) * (records - before) // (after - before))
 
 
 def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
@@ -158,9 +182,27 @@ def named_object(state: ClusterState, slice_: Slice) -> NamedObject:
 
 
 def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:
-    """The range with its stored bytes; a slice that lies partly in it counts by its share of records."""
+    """The range with its stored bytes and records; a slice that lies partly in it counts by its share of offsets."""
     slices = state.slices.find(TopicPartition(topic_id, partition), offsets)
-    return WeighedRange(topic_id, partition, offsets.start, offsets.end, _stored_bytes(slices, offsets))
+    marks = _marks(slices, offsets)
+    return WeighedRange(topic_id, partition, offsets.start, offsets.end, _stored_bytes(slices, offsets), marks)
+
+
+def _marks(slices: SliceColumns, offsets: OffsetRange) -> tuple[tuple[int, int], ...] | None:
+    starts, ends, records = (slices.columns[name] for name in ("start", "end", "records"))
+    dense = records == ends - starts
+    if dense.all():
+        return None
+    begins_run = np.ones(len(slices), dtype=np.bool_)
+    begins_run[1:] = ~dense[1:] | ~dense[:-1] | (starts[1:] != ends[:-1])
+    marks = [(int(offsets.start), 0)]
+    for low, high in pairwise([*np.flatnonzero(begins_run).tolist(), len(slices)]):
+        start, end = max(int(starts[low]), offsets.start), min(int(ends[high - 1]), offsets.end)
+        before = marks[-1][1]
+        share = int(records[low:high].sum()) * (end - start) // int(ends[high - 1] - starts[low])
+        marks += [(start, before), (end, before + max(share, 1))]
+    marks.append((int(offsets.end), marks[-1][1]))
+    return tuple(dict.fromkeys(marks))
 
 
 def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
@@ -183,7 +225,8 @@ def pack(
 ) -> list[list[WeighedRange]]:
     """Tasks of about `max_bytes` each: large ranges are cut, small ones share a task. Order is kept.
 
-    Ranges come ordered by (topic, partition, start). A task holds at most `max_records` records. If there are
+    Ranges come ordered by (topic, partition, start). A task holds at most `max_records` records (about that many of
+    compacted slices). If there are
     fewer tasks than `min_tasks`, ranges are cut further in proportion to their records, as Spark's Kafka source does.
     """
     ranges = [range_ for range_ in ranges if range_.start < range_.end]
@@ -200,7 +243,7 @@ def pack(
 
 def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
     """How many tasks each range gets: small ranges get one each, the others share the rest by their records."""
-    records = [records_between(range_.start, range_.end) for range_ in ranges]
+    records = [range_.records for range_ in ranges]
     total = sum(records)
     small = [_share(count, total, tasks) == 1 for count in records]
     others = sum(count for count, is_small in zip(records, small, strict=True) if not is_small)
@@ -214,28 +257,27 @@ def _share(records: int, total: int, tasks: int) -> int:
 
 def _pieces(range_: WeighedRange, max_bytes: int, max_records: int | None) -> int:
     by_bytes = -(-range_.size_bytes // max_bytes)
-    by_records = -(-records_between(range_.start, range_.end) // max_records) if max_records else 1
+    by_records = -(-range_.records // max_records) if max_records else 1
     return max(1, by_bytes, by_records)
 
 
 def _cut(range_: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
-    records = records_between(range_.start, range_.end)
+    records = range_.records
     pieces = min(pieces, records)
     edges = [records * index // pieces for index in range(pieces + 1)]
     for low, high in pairwise(edges):
-        share = (
-            range_.size_bytes * high // records - range_.size_bytes * low // records
-        )  # the shares add up to the whole
-        yield WeighedRange(
-            range_.topic_id, range_.partition, Offset(range_.start + low), Offset(range_.start + high), share
-        )
+        # The shares add up to the whole.
+        share = range_.size_bytes * high // records - range_.size_bytes * low // records
+        start, end = range_.start if low == 0 else range_.behind(low), range_.behind(high)
+        marks = None if range_.marks is None else ((int(start), 0), (int(end), high - low))
+        yield WeighedRange(range_.topic_id, range_.partition, start, end, share, marks)
 
 
 def _packed(ranges: Iterable[WeighedRange], max_bytes: int, max_records: int | None) -> list[list[WeighedRange]]:
     tasks: list[list[WeighedRange]] = []
     size_bytes = records = 0
     for range_ in ranges:
-        own = records_between(range_.start, range_.end)
+        own = range_.records
         full = size_bytes + range_.size_bytes > max_bytes or (max_records is not None and records + own > max_records)
         if not tasks or full:
             tasks.append([])

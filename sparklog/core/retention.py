@@ -7,7 +7,7 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
-from sparklog.core.numbering import records_between
+from sparklog.core.numbering import most_records
 from sparklog.core.readable import setting_bytes, setting_ms
 from sparklog.core.retired_table import Retired
 from sparklog.core.state import ClusterState, Partition, Topic
@@ -53,14 +53,14 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
         reason = setting_ms("retention.ms", config.retention_ms)
     else:
         reason = setting_bytes("retention.bytes", config.retention_bytes or 0)
-    first = int(slices["start"][0])
-    gone_before = max(0, records_between(first, partition.log_start))  # a log start may lie inside a slice
+    to = Offset(int(slices["end"][count - 1]))
+    goes = {name: slices[name][:count] for name in ("start", "end", "records")}
     return RetentionCut(
         topic.name,
         partition,
-        Offset(int(slices["end"][count - 1])),
+        to,
         count,
-        int(slices["records"][:count].sum()) - gone_before,
+        most_records(goes, OffsetRange(partition.log_start, to)),
         int(slices["length"][:count].sum()),
         reason,
     )

@@ -19,7 +19,7 @@ from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.topic import TopicConfig, effective
 from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 from sparklog.core.copy_on_write import CopyOnWriteMap
-from sparklog.core.numbering import records_between
+from sparklog.core.numbering import most_records
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
 from sparklog.core.replication.partition import Replication
@@ -30,6 +30,7 @@ from sparklog.core.types import (
     EntryNumber,
     ObjectNumber,
     Offset,
+    OffsetRange,
     PartitionIndex,
     ProducerId,
     StoreId,
@@ -109,11 +110,6 @@ class Partition(msgspec.Struct, frozen=True, array_like=True):
     def log_start(self) -> Offset:
         """The first offset that retention left."""
         return self.replication.log_start
-
-    @property
-    def records(self) -> int:
-        """How many records can be read."""
-        return records_between(self.log_start, self.high_watermark)
 
 
 class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -234,6 +230,19 @@ class ClusterState:
         # Every write asks for all of them: no call for each.
         indexes = cast("Iterable[PartitionIndex]", range(topic.partitions))
         return self.partitions.get_all(map(TopicPartition, repeat(topic.topic_id), indexes))
+
+    def readable_records(self, partitions: Iterable[Partition]) -> int:
+        """How many records can be read in these partitions together.
+
+        Exact, unless a log start lies in a compacted slice: then as many records as there can be at most.
+        """
+        count = 0
+        for partition in partitions:
+            offsets = OffsetRange(partition.log_start, partition.high_watermark)
+            if offsets.start < offsets.end:
+                key = TopicPartition(partition.topic_id, partition.partition)
+                count += most_records(self.slices.find(key, offsets).columns, offsets)
+        return count
 
     def partition(self, topic_id: int, partition: int) -> Partition | None:
         """The partition, or None."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 import numpy as np
@@ -40,8 +40,10 @@ def compact(
 ) -> Rewritten:
     """Upload the records at the offsets `kept` as sealed segments, to the holders of `target` by `lanes`.
 
-    `slices` adjoin one another (at least one); each offset of `kept` is that of a record in them, ascending, and at
-    least one is kept, because a slice holds a record: of a range without any, keep the last one. The segments cover the
+    `slices` adjoin one another (at least one); each offset of `kept` is that of a record in them, ascending. At least
+    one is kept, because a slice holds a record: a range without any is rewritten together with a neighbour, and only if
+    nothing is left of all that is compacted, its very last record is kept. (A record that something further on replaced
+    must not stay in this way: if that is a tombstone and is dropped, the record would be back.) The segments cover the
     same offsets as the slices, without a gap. A segment holds at most `segment_bytes` of stored batches, or a single
     batch of one record; its records are of one leader epoch and one kind of timestamp. The holders of an uploaded
     segment are the stores that took it.
@@ -52,6 +54,9 @@ def compact(
     """
     place = f"{target.topic}-{target.partition}"
     start, end = slices[0].slice.start, slices[-1].slice.end
+    for before, after in pairwise(slices):
+        if before.slice.end != after.slice.start:  # what an election gave up must stay visible
+            raise InvalidInput(f"{place}: wanted slices without a gap, found one at offset {before.slice.end}")
     if not len(kept) or kept[0] < start or kept[-1] >= end:
         shown = f"from {kept[0]} to {kept[-1]}" if len(kept) else "none"
         raise InvalidInput(f"{place}: wanted offsets to keep in [{start}, {end}), at least one, found {shown}")

@@ -142,12 +142,12 @@ class SegmentsWriter:
     def finish(self, end: Offset | None = None) -> Rewritten:
         """Publish the open segment, and return all of them.
 
-        At least one record was added. The last slice of a compacted log ends at `end`, which is behind all records.
+        At least one record was added. With `end`, which is behind all records, the last slice ends there.
         """
         self._encode_pending()
         self._close()
         slices = self._slices
-        if end is not None and self._schema is COMPACTED_SCHEMA:
+        if end is not None:
             assert slices[-1].end <= end
             slices = [*slices[:-1], msgspec.structs.replace(slices[-1], end=end)]
         return Rewritten(tuple(self._objects), tuple(slices))

@@ -18,6 +18,7 @@ from sparklog.core.errors import InvalidOption
 from sparklog.core.types import Offset, PartitionIndex, TopicId
 from sparklog.host.clock import SystemClock
 from tests.cli.conftest import Cli
+from tests.client.compacting import KEPT, mixed_log
 
 
 @pytest.mark.parametrize(
@@ -231,3 +232,13 @@ def test_a_topic_made_anew_is_not_mistaken_for_the_old_one(orders: Cli, monkeypa
     monkeypatch.setattr(SystemClock, "pause", anew)
     said = orders("consume", "orders", "--follow")
     assert (said.code, "created again" in said.err) == (3, True)
+
+
+@pytest.mark.parametrize("last", [1, 15, 20, 22, 28])
+def test_records_of_a_compacted_log_are_counted_not_its_offsets(sparklog: Cli, last: int) -> None:
+    with library.connect(sparklog.url) as cluster:
+        mixed_log(cluster)
+    values = [f"v{offset}" for offset in KEPT]
+    assert sparklog("consume", "t", "-o", f"-{last}").out.split() == values[-last:]
+    assert sparklog("consume", "t", "-n", f"{last}").out.split() == values[:last]
+    assert sparklog("consume", "t", "-o", "18", "-n", "4").out.split() == ["v23", "v37", "v40", "v41"]

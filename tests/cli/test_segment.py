@@ -19,6 +19,7 @@ from sparklog.core.plan import SliceToRead
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
 from tests.cli.conftest import Cli
+from tests.client.compacting import KEPT, mixed_log
 from tests.log.written_log import put_in_front
 
 
@@ -177,3 +178,21 @@ def test_what_may_not_be_read_is_neither_damaged_nor_lost(orders: Cli, monkeypat
         assert "orders-0" in said.err
         assert "store local" in said.err
         assert "Permission denied (EACCES); the user of this process may not read there" in said.err
+
+
+def test_dump_shows_where_the_batches_of_compacted_segments_begin_and_end(sparklog: Cli) -> None:
+    with library.connect(sparklog.url) as cluster:
+        mixed_log(cluster)
+    dumped = sparklog.json("segment", "dump", "t", "-n", "9")
+    assert [(each["start"], each["end"], each["records"], each["checksum"]) for each in dumped] == [
+        (2, 18, 6, "ok"),
+        (23, 38, 2, "ok"),
+        (40, 50, 10, "ok"),
+        (50, 60, 10, "ok"),
+    ]
+    listed = sparklog.json("segment", "list", "t")
+    assert [(each["start"], each["end"], each["records"]) for each in listed[:2]] == [(0, 20, 6), (20, 40, 2)]
+    said = sparklog("segment", "dump", "t", "-n", "9", "--records", "--format", "json")
+    assert [each["offset"] for each in said.lines] == KEPT
+    assert sparklog.json("topic", "list")[0]["records"] == len(KEPT)
+    assert sparklog.json("topic", "describe", "t")["partitions"][0]["records"] == len(KEPT)

@@ -136,6 +136,7 @@ SPOIL: list[tuple[str, str, Callable[[DecidedLog], object]]] = [
     ("7: TopicPartition", "no slice", lambda log: slices(log, lambda each: None)),
     ("8: slices", "none", lambda log: first_slice(log, records=0)),
     ("8: slices", "too many", lambda log: first_slice(log, records=31)),
+    ("8: slices", "an append with a gap", lambda log: second_slice(log, records=1)),
     ("8: slices of partitions", "no partition", lambda log: slices(log, lambda each: elsewhere(each))),
     ("9: a slice", "no object", lambda log: first_slice(log, object_number=99)),
     ("9: a slice", "beyond its object", lambda log: first_slice(log, position=1)),

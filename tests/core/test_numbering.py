@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.core.numbering import (
-    RowOffsets,
     SliceOffsets,
+    end_of_records,
     is_dense,
+    most_records,
     numbered_by_chain,
-    offset_before,
     offset_behind,
     records_between,
     within,
 )
+from sparklog.core.slice_table import slice_columns
 from sparklog.core.types import Offset, OffsetRange, Slice
 from tests.core.planned_log import PlannedLog
 
@@ -39,7 +40,6 @@ ranges = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(
 
 def test_an_append_numbers_its_records_without_a_gap() -> None:
     assert offset_behind(7, 3) == 10
-    assert offset_before(10, 3) == 7
     assert records_between(7, 10) == 3
 
 
@@ -81,5 +81,76 @@ def test_batches_and_rows_of_a_range_are_those_that_a_list_has(
 
 def test_the_chain_alone_numbers_a_slice_in_parts() -> None:
     parts = list(numbered_by_chain(OffsetRange(Offset(3), Offset(10)), 3))
-    assert parts == [RowOffsets(Offset(3), 3), RowOffsets(Offset(6), 3), RowOffsets(Offset(9), 1)]
+    assert [part.column().tolist() for part in parts] == [[3, 4, 5], [6, 7, 8], [9]]
     assert list(numbered_by_chain(OffsetRange(Offset(3), Offset(3)), 3)) == []
+
+
+stored_batches = st.lists(st.lists(st.booleans(), min_size=1, max_size=7).filter(any), min_size=1, max_size=6)
+
+
+@given(present=stored_batches, wanted=ranges)
+def test_batches_and_rows_of_a_compacted_slice_are_those_that_a_list_has(
+    slice_of_ten: Slice, present: list[list[bool]], wanted: OffsetRange
+) -> None:
+    model: list[list[int]] = []  # offsets per batch
+    at = 10
+    for batch in present:
+        model.append([at + row for row, is_there in enumerate(batch) if is_there])
+        at += len(batch)
+    slice = msgspec.structs.replace(slice_of_ten, end=Offset(at), records=sum(map(len, model)))
+    sizes = np.array([len(batch) for batch in model], np.int32)
+    offsets = SliceOffsets.stored(
+        slice, sizes, np.array([batch[0] for batch in model]), np.array([batch[-1] for batch in model])
+    )
+    assert offsets is not None
+    begin, stop = offsets.batches_in(wanted)
+    for number, batch in enumerate(model):
+        column = np.array(batch, np.int64)
+        rows = offsets.of_column(number, column)
+        assert rows is not None
+        assert rows.column().tolist() == batch == [rows.at(row) for row in range(rows.rows)]
+        assert (rows.start, rows.behind) == (batch[0], batch[-1] + 1)
+        low, high = rows.rows_in(wanted)
+        inside = [offset for offset in batch if wanted.start <= offset < wanted.end]
+        assert batch[low:high] == inside
+        assert not inside or (begin <= number < stop and rows.cut(low, high).column().tolist() == inside)
+        assert offsets.of_column(number, column[:-1]) is None
+        assert offsets.of_column(number, column + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("base", "last"), [([9], [12]), ([10], [20]), ([10, 12], [12, 15]), ([14, 10], [15, 12]), ([10], [11])]
+)
+def test_offsets_that_do_not_fit_a_slice_are_refused(slice_of_ten: Slice, base: list[int], last: list[int]) -> None:
+    sizes = np.array([3] * len(base), np.int32)
+    assert SliceOffsets.stored(slice_of_ten, sizes, np.array(base), np.array(last)) is None
+
+
+@pytest.mark.parametrize("column", [[10, 12, 12, 15], [10, 13, 12, 15]])
+def test_a_column_that_does_not_ascend_is_refused(slice_of_ten: Slice, column: list[int]) -> None:
+    offsets = SliceOffsets.stored(slice_of_ten, np.array([4], np.int32), np.array([10]), np.array([15]))
+    assert offsets is not None
+    assert offsets.of_column(0, np.array([10, 11, 12, 15])) is not None
+    assert offsets.of_column(0, np.array(column)) is None
+
+
+def test_records_of_a_range_are_counted_by_slices(slice_of_ten: Slice) -> None:
+    thin = msgspec.structs.replace(slice_of_ten, start=Offset(20), end=Offset(30), records=4)
+    for slices, start, count in (
+        ([slice_of_ten, thin], 10, 14),
+        ([slice_of_ten, thin], 15, 9),
+        ([thin], 20, 4),
+        ([thin], 25, 4),
+        ([thin], 28, 2),
+    ):
+        assert most_records(slice_columns(slices), OffsetRange(Offset(start), Offset(30))) == count
+
+
+@pytest.mark.parametrize(
+    ("start", "most", "end"),
+    [(10, 3, 13), (10, 10, 20), (10, 11, 30), (12, 8, 20), (25, 1, 30), (30, 2, 32), (30, 99, 40)],
+)
+def test_where_to_stop_reading_a_number_of_records(slice_of_ten: Slice, start: int, most: int, end: int) -> None:
+    thin = msgspec.structs.replace(slice_of_ten, start=Offset(20), end=Offset(30), records=4)
+    last = msgspec.structs.replace(slice_of_ten, start=Offset(30), end=Offset(40))
+    assert end_of_records([slice_of_ten, thin, last], OffsetRange(Offset(start), Offset(40)), most) == end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from sparklog.core.plan import (
     topic_of,
     weigh,
 )
+from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import Topic
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, PartitionIndex
 from tests.core.decided_log import TOPIC, A, DecidedLog
@@ -224,3 +226,55 @@ def test_tasks_hold_every_offset_once_and_in_order(
         largest_bytes = max(1 + asked_size // asked_records for asked_records, asked_size in sizes if asked_records)
         assert sum(each.size_bytes for each in task) <= max_bytes + (largest_bytes if len(task) == 1 else 0)
     assert sum(each.size_bytes for task in tasks for each in task) == sum(size for records, size in sizes if records)
+
+
+# ---- compacted slices -------------------------------------------------------------------------------
+
+
+def thinned(*slices: tuple[int, int, int]) -> WeighedRange:
+    """What slices of (start, end, records) weigh together, ten bytes per record."""
+    made = DecidedLog()
+    made.append(1)
+    (first,) = made.slices()
+    made.state.slices = SliceTable()
+    made.state.slices.add(
+        msgspec.structs.replace(first, start=Offset(start), end=Offset(end), records=records, length=10 * records)
+        for start, end, records in slices
+    )
+    return weigh(made.state, TOPIC, PartitionIndex(0), offsets(slices[0][0], slices[-1][1]))
+
+
+def test_a_compacted_range_is_cut_by_its_records_not_its_offsets() -> None:
+    range_ = thinned((0, 1_000, 10), (1_000, 2_000, 10), (2_000, 2_020, 20))
+    assert range_.records == 40
+    (tasks,) = pack([range_], 1 << 30, 40)
+    assert [(each.start, each.end) for each in tasks] == [(0, 2_020)]
+    tasks_of_ten = pack([range_], 1 << 30, 10)
+    assert [(each.start, each.end, each.records) for (each,) in tasks_of_ten] == [
+        (0, 1_000, 10),
+        (1_000, 2_000, 10),
+        (2_000, 2_010, 10),
+        (2_010, 2_020, 10),
+    ]
+    assert sum(each.size_bytes for (each,) in tasks_of_ten) == range_.size_bytes
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=6),
+    st.integers(1, 50),
+    st.integers(1, 12),
+)
+def test_tasks_of_compacted_slices_cover_the_range_once(
+    given_slices: list[tuple[int, int]], most: int, min_tasks: int
+) -> None:
+    slices, at = [], 0
+    for width, records in given_slices:
+        slices.append((at, at + width, min(width, records)))
+        at += width
+    range_ = thinned(*slices)
+    assert range_.records == sum(records for _, _, records in slices)
+    pieces = [piece for task in pack([range_], 1 << 30, most, min_tasks) for piece in task]
+    assert [piece.start for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
+    assert pieces[-1].end == at
+    assert all(piece.start < piece.end and piece.records <= most for piece in pieces)
+    assert len(pieces) >= min(min_tasks // 2, range_.records)

@@ -17,9 +17,10 @@ from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.maintenance.roll import run_roll
+from tests.client.compacting import KEPT, mixed_log
 
 PAGE = Path(__file__).parents[2] / "docs" / "open-files.md"
-PYARROW, POLARS, PANDAS, DUCKDB, ONE_RECORD = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+PYARROW, POLARS, PANDAS, DUCKDB, ONE_RECORD, OF_OFFSET = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 KEYS = ["alice", "anna", "eve"]  # one for each of three partitions
 
 
@@ -102,3 +103,20 @@ def test_the_record_of_an_offset_is_where_the_dump_says(
     if rolled:
         first = int(re.search(r"/(\d{20})-", path)[1])  # type: ignore[index]
         assert found["records"].slice(offset - first, 1).to_pylist()[0]["value"] == wanted["value"]
+
+
+# M: S-02
+def test_tools_open_a_compacted_segment_and_find_an_offset_in_it(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path / "cluster"))
+    with sparklog.connect(str(tmp_path / "cluster")) as cluster:
+        mixed_log(cluster)
+        path = str(min(Path(folder_of(cluster), "topics").rglob("*.arrow")))
+        record = cluster.read("t", partition=0, start=17, end=18, include_headers=True).to_pylist()[0]
+    found = ran(PYARROW, PANDAS, POLARS, OF_OFFSET, path=path, offset=17)
+    assert found["record"] == {name: record[name] for name in ("key", "value", "headers", "timestamp", "offset")}
+    for offsets in (found["records"]["offset"].to_pylist(), found["frame"]["offset"].to_list()):
+        assert offsets == [offset for offset in KEPT if offset < 20]
+    query = """import duckdb; rows = duckdb.sql('select decode(value) from records where "offset" > 11 order by all')"""
+    assert ran(PYARROW, query, path=path)["rows"].fetchall() == [("v14",), ("v17",)]
+    index = pa.ipc.open_file(pa.memory_map(path.removesuffix("arrow") + "index")).read_all()
+    assert (index["base_offset"].to_pylist(), index["last_offset"].to_pylist()) == ([2], [17])

@@ -11,6 +11,7 @@ from typing import Final
 from tests.guards import (
     agent,
     chain,
+    compacted,
     connections,
     coordinator,
     copies,
@@ -35,6 +36,7 @@ from tests.guards.guard import Guard
 
 GUARDS: Final[tuple[Guard, ...]] = (
     *core.GUARDS,
+    *compacted.GUARDS,
     *replication.GUARDS,
     *stores.GUARDS,
     *forgetting.GUARDS,

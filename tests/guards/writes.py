@@ -47,7 +47,7 @@ GUARDS: Final = (
     Guard(
         "roll-order",
         "Records that wait to be joined are written before the batch that follows them is copied.",
-        "sparklog/log/segment_roll.py",
+        "sparklog/log/segments_writer.py",
         "        self._encode_pending()\n        self._append(batch)",
         "        self._append(batch)",
         ("tests/log/test_segment_roll.py::test_what_is_joined_and_what_is_copied_stays_in_order",),

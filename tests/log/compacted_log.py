@@ -31,14 +31,18 @@ def target(segment_bytes: int = 1 << 30, compression: str = "zstd") -> SegmentTa
 
 
 def rewritten(
-    log: WrittenLog, kept: Sequence[int], segment_bytes: int = 1 << 30, parts: Sequence[SliceToRead] | None = None
+    log: WrittenLog,
+    kept: Sequence[int],
+    segment_bytes: int = 1 << 30,
+    parts: Sequence[SliceToRead] | None = None,
+    compression: str = "zstd",
 ) -> Rewritten:
     """The upload of the records at these offsets of partition 0."""
     ids = upload_ids(1_000 + len(log.objects))
     return compact(
         parts_of(log) if parts is None else parts,
         np.array(kept, dtype=np.int64),
-        target(segment_bytes),
+        target(segment_bytes, compression),
         stores_of(log),
         lanes_of(a=log.store),
         lambda: UploadId(next(ids)),
@@ -46,11 +50,19 @@ def rewritten(
 
 
 def compacted(
-    log: WrittenLog, kept: Sequence[int], segment_bytes: int = 1 << 30, parts: Sequence[SliceToRead] | None = None
+    log: WrittenLog,
+    kept: Sequence[int],
+    segment_bytes: int = 1 << 30,
+    parts: Sequence[SliceToRead] | None = None,
+    compression: str = "zstd",
 ) -> WrittenLog:
     """The same log as it is after the chain has swapped the slices `parts` (by default all) for rewritten ones."""
+    return named(log, rewritten(log, kept, segment_bytes, parts, compression), parts)
+
+
+def named(log: WrittenLog, made: Rewritten, parts: Sequence[SliceToRead] | None = None) -> WrittenLog:
+    """The log with the rewritten slices in place of `parts`, by default of all of partition 0."""
     replaced = [part.slice for part in (parts_of(log) if parts is None else parts)]
-    made = rewritten(log, kept, segment_bytes, parts)
     after = WrittenLog(log.store, list(log.objects))
     new = []
     for slice_ in made.slices:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, UnsupportedVersion
+from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound
 from sparklog.core.types import Offset, OffsetRange, Slice, TimestampSource
 from sparklog.log import object_reader
 from sparklog.log.object_reader import read_index, read_slice
@@ -20,6 +21,7 @@ from sparklog.log.task_objects import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
+from tests.log.compacted_log import compacted
 from tests.log.failing_store import WatchedStore
 from tests.log.record_strategies import batches
 from tests.log.written_log import APPEND_TIME_MS, WrittenLog, arguments, empty_store, times_log, write
@@ -195,6 +197,17 @@ def small_log(compression: str = "none") -> WrittenLog:
     return write(empty_store(), [rows], 2, compression=compression)
 
 
+def small_compacted_log() -> WrittenLog:
+    """One compacted segment of four records, without the third."""
+    dense = small_log()
+    dense.slices = dense.partition(0)
+    whole = [offset for offset in range(dense.slices[-1].end) if offset != 2]
+    return compacted(dense, whole, compression="none")
+
+
+SMALL_LOGS = pytest.mark.parametrize("made", [small_log, small_compacted_log])
+
+
 def assert_named_damage_or_right_rows(log: WrittenLog, damaged: ObjectStore, key: str) -> int:
     """How many of the slices were refused."""
     refused = 0
@@ -213,8 +226,9 @@ def assert_named_damage_or_right_rows(log: WrittenLog, damaged: ObjectStore, key
 
 
 # M: F-04
-def test_any_flipped_bit_of_an_object_is_named_or_harmless():
-    log = small_log()
+@SMALL_LOGS
+def test_any_flipped_bit_of_an_object_is_named_or_harmless(made: Callable[[], WrittenLog]):
+    log = made()
     key = log.key(log.slices[0])
     body = bytes(log.store.get(key))
     batch_bytes = sum(each.length for each in log.slices)
@@ -227,8 +241,9 @@ def test_any_flipped_bit_of_an_object_is_named_or_harmless():
 
 
 # M: F-04
-def test_any_cut_of_an_object_is_named_or_harmless():
-    log = small_log()
+@SMALL_LOGS
+def test_any_cut_of_an_object_is_named_or_harmless(made: Callable[[], WrittenLog]):
+    log = made()
     key = log.key(log.slices[0])
     body = bytes(log.store.get(key))
     for length in range(len(body)):
@@ -266,8 +281,9 @@ def test_damage_of_compressed_objects_is_named_or_harmless(data: st.DataObject, 
 
 
 # M: F-05
-def test_missing_index_is_rebuilt_from_its_object():
-    log = small_log()
+@SMALL_LOGS
+def test_missing_index_is_rebuilt_from_its_object(made: Callable[[], WrittenLog]):
+    log = made()
     damaged = replaced(log, index_key(log.key(log.slices[0])), None, fresh_name())
     assert assert_named_damage_or_right_rows(log, damaged, "") == 0
 
@@ -310,9 +326,3 @@ def test_a_batch_of_another_number_of_records_than_its_index_says_is_damage(monk
     monkeypatch.setattr(object_reader, "read_index", lambda *_: shifted)
     with pytest.raises(Damaged, match="wanted 4 records as its index says, found 3"):
         read(log, each, ["value"])
-
-
-def test_compacted_slice_is_refused_by_name():
-    log = times_log([1, 2, 3])
-    with pytest.raises(UnsupportedVersion, match="holds 2 records"):
-        read(log, msgspec.structs.replace(log.slices[0], records=2), ["key"])

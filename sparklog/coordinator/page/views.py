@@ -97,6 +97,7 @@ class PartitionRow(msgspec.Struct, frozen=True):
     """A partition with its replicas, and its state in a word."""
 
     partition: Partition
+    records: int
     replicas: list[ReplicaStatus]
     condition: str
 
@@ -156,7 +157,12 @@ def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
     min_isr = state.topic_config(topic_of(state, name)).min_insync_replicas
     cut = listed(described.partitions, page)
     rows = [
-        PartitionRow(partition, list(replica_statuses(state, partition)), _condition(partition, min_isr))
+        PartitionRow(
+            partition,
+            state.readable_records([partition]),
+            list(replica_statuses(state, partition)),
+            _condition(partition, min_isr),
+        )
         for partition in cut.rows
     ]
     return {
@@ -284,7 +290,7 @@ def _topic_rows(state: ClusterState, chosen: Sequence[Topic]) -> list[TopicRow]:
                 topic.name,
                 len(partitions),
                 len(partitions[0].replication.replicas),
-                sum(partition.records for partition in partitions),
+                state.readable_records(partitions),
                 sum(partition.size_bytes for partition in partitions),
                 worst,
             )

@@ -99,6 +99,8 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
     if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
         found = f"[{starts[0]}, {ends[-1]})" if len(replaced) else "nothing"
         raise InvalidInput(f"a rewrite replaces whole slices: wanted [{command.start}, {command.end}), found {found}")
+    if (starts[1:] != ends[:-1]).any():  # what an election gave up must stay visible
+        raise InvalidInput(f"a rewrite covers no gap, found one in [{command.start}, {command.end})")
     check_uploads(command.objects, [rewritten.new for rewritten in command.slices], ObjectKind.SEGMENT)
     before = command.start
     for rewritten in command.slices:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sparklog.core.commands import MoveLogStart
+from sparklog.core.errors import InvalidInput
 from sparklog.core.replica_fetch import replica_reports, standing
 from sparklog.core.types import Holder, Offset, PartitionIndex, StoreId
 from tests.core.replicated_log import TOPIC, ReplicatedLog
@@ -64,6 +65,13 @@ def test_a_replica_with_a_rewritten_object_is_behind_the_gap_that_follows(log: R
     log.submit(replace(command, objects=(replace(command.objects[0], holders=holders),)))
     assert log.value().log_end(D) == 7
     assert joins_without_a_copy(log, "d")
+
+
+def test_a_swap_over_a_gap_is_refused(log: ReplicatedLog) -> None:
+    """What an election gave up would no longer be seen as lost."""
+    log.write("bc", 2)
+    with pytest.raises(InvalidInput, match=r"a rewrite covers no gap, found one in \[0, 9\)"):
+        log.submit(log.swap_of(0, 9))
 
 
 def test_a_wiped_store_lacks_no_more_than_there_is(log: ReplicatedLog) -> None:
