@@ -19,7 +19,7 @@ from sparklog.core.types import ObjectKind, Offset, OffsetRange, TimestampSource
 class StretchToCompact(msgspec.Struct, frozen=True):
     """Sealed segments that cover [start, end) and are rewritten together, with one swap; `digest` identifies them.
 
-    `is_dirty`: it reaches beyond the cleaner's position. `size_bytes` counts stored batch bytes.
+    `size_bytes` counts stored batch bytes.
     """
 
     start: Offset
@@ -28,7 +28,6 @@ class StretchToCompact(msgspec.Struct, frozen=True):
     segments: int
     records: int
     size_bytes: int
-    is_dirty: bool
 
 
 class PartitionToCompact(msgspec.Struct, frozen=True):
@@ -78,7 +77,7 @@ def plan_compaction(
         cleaner,
         Offset(int(rows.columns["end"][-1])),
         over,
-        tuple(_stretches(rows, position, config.segment_bytes)),
+        tuple(_stretches(rows, config.segment_bytes)),
         reason,
     )
 
@@ -118,7 +117,7 @@ def _reason(
     return "all was asked for" if everything else None
 
 
-def _stretches(rows: SliceColumns, position: int, segment_bytes: int) -> list[StretchToCompact]:
+def _stretches(rows: SliceColumns, segment_bytes: int) -> list[StretchToCompact]:
     """Segments that are rewritten together: neighbours up to `segment_bytes`, of one epoch and timestamp source."""
     columns = rows.columns
     created = columns["timestamp_source"] == TimestampSource.CREATE_TIME
@@ -130,13 +129,13 @@ def _stretches(rows: SliceColumns, position: int, segment_bytes: int) -> list[St
     )
     borders = [*np.flatnonzero(~joins).tolist(), len(rows)]
     return [
-        _stretch(rows.rows(low + begin, low + end), position)
+        _stretch(rows.rows(low + begin, low + end))
         for low, high in pairwise(borders)
         for begin, end in size_edges(columns["length"][low:high], segment_bytes)
     ]
 
 
-def _stretch(rows: SliceColumns, position: int) -> StretchToCompact:
+def _stretch(rows: SliceColumns) -> StretchToCompact:
     columns = rows.columns
     return StretchToCompact(
         Offset(int(columns["start"][0])),
@@ -145,5 +144,4 @@ def _stretch(rows: SliceColumns, position: int) -> StretchToCompact:
         len(rows),
         int(columns["records"].sum()),
         int(columns["length"].sum()),
-        int(columns["end"][-1]) > position,
     )
