@@ -26,20 +26,34 @@ class Pass(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cleaner(msgspec.Struct, frozen=True, array_like=True):
-    """The cleaner of a partition. `passes` ascend, and end at `position` or below: behind the last is no tombstone."""
+    """The cleaner of a partition. `passes` ascend, and end at `position` or below: behind the last is no tombstone.
+
+    `keeps_superseded`: somewhere below the position a record was kept although a later one has its key, because its
+    slice needs one. A tombstone of that key must not go.
+    """
 
     position: Offset
     passes: tuple[Pass, ...] = ()
+    keeps_superseded: bool = False
 
     def over(self, clock_ms: int, delay_ms: int) -> Offset | None:
         """Tombstones below this offset have been passed `delay_ms` ago; None if there are none of which that is known.
 
         `clock_ms` must be the machine's clock, never a time that a user passes in: readers were promised the delay.
         """
+        if self.keeps_superseded:
+            return None
         return max((pass_.to for pass_ in self.passes if pass_.at_ms + delay_ms <= clock_ms), default=None)
 
 
-def moved(before: Cleaner | None, to: Offset, dropped_below: Offset | None, passed_at_ms: int | None) -> Cleaner:
+def moved(
+    before: Cleaner | None,
+    to: Offset,
+    dropped_below: Offset | None,
+    passed_at_ms: int | None,
+    *,
+    keeps_superseded: bool = False,
+) -> Cleaner:
     """The cleaner after a run that cleaned everything below `to`.
 
     The run dropped all tombstones below `dropped_below`. `passed_at_ms`: the time of the entry if the run may have left
@@ -51,7 +65,7 @@ def moved(before: Cleaner | None, to: Offset, dropped_below: Offset | None, pass
     if passed_at_ms is not None:
         at_ms = max(passed_at_ms, *(pass_.at_ms for pass_ in passes)) if passes else passed_at_ms
         passes = (*(pass_ for pass_ in passes if pass_.to < to), Pass(to, at_ms))
-    return Cleaner(to, _bounded(passes))
+    return Cleaner(to, _bounded(passes), keeps_superseded)
 
 
 def within_log(cleaner: Cleaner, log_start: Offset, end: Offset) -> Cleaner | None:
@@ -64,7 +78,7 @@ def within_log(cleaner: Cleaner, log_start: Offset, end: Offset) -> Cleaner | No
         to = min(pass_.to, end)
         if to > log_start and not (passes and passes[-1].to == to):  # the first of them passed what is left
             passes.append(Pass(to, pass_.at_ms))
-    return Cleaner(position, tuple(passes))
+    return Cleaner(position, tuple(passes), cleaner.keeps_superseded)
 
 
 def _bounded(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:

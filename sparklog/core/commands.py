@@ -160,6 +160,7 @@ class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
 
     It is refused unless the cleaner's position is still `position` (None: there was none). All tombstones below
     `dropped_below` are gone. `passes_tombstones`: some may be left that no compaction had passed before.
+    `keeps_superseded`: as in `Cleaner`.
     """
 
     topic_id: TopicId
@@ -168,6 +169,7 @@ class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
     to: Offset
     dropped_below: Offset | None = None
     passes_tombstones: bool = True
+    keeps_superseded: bool = False
 
 
 class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):

@@ -22,8 +22,8 @@ from sparklog.core.plan import RangeToRead, WeighedRange, pack, plan_range, slic
 from sparklog.core.state import ClusterState
 from sparklog.core.types import OffsetRange, TopicPartition
 from sparklog.log.segment_roll import reads_of
-from sparklog.maintenance.compaction_swaps import Stretch, lonely, swaps_of, without_spares
-from sparklog.maintenance.compaction_tasks import KeyShuffle, KeysOrder, RewriteOrder, StretchOutcome, rewrite_whole
+from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, lonely, swaps_of, without_spares
+from sparklog.maintenance.compaction_tasks import KeyShuffle, KeysOrder, RewriteOrder, StretchOutcome, rewrite_anyway
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.report import Compacted, JobReport, Outcome, PartitionResult, Work
 from sparklog.maintenance.swapping import obstacle, segment_target, still_there
@@ -163,14 +163,16 @@ class CompactionJob:
         """Swap what was rewritten. Returns the command for afterwards; None if something went wrong."""
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]
-        stretches = without_spares([Stretch(*both) for both in zip(order.rewrites, outcomes, strict=True)])
+        stretches = [Stretch(*part) for part in zip(order.rewrites, order.ranges, outcomes, strict=True)]
+        runs = [without_spares(run) for run in between_gaps(stretches)]
+        keeps_superseded = any(all(stretch.is_empty for stretch in run) for run in runs)
         if not errors:
-            errors = self._rewrite_lonely(frame, order, stretches)
+            errors = self._rewrite_lonely(frame, runs)
         if errors:
             self._fail(frame, order, "; ".join(dict.fromkeys(errors)))
             return None
         n0 = order.rewrites[0].target.n0
-        swaps = swaps_of(key, stretches)
+        swaps = [swap for run in runs for swap in swaps_of(key, run)]
         submissions = [Submission(new_command_id(), n0, swap) for swap in swaps]
         landed = True
         for result in frame.submit_all(submissions):
@@ -186,23 +188,28 @@ class CompactionJob:
             landed = False
         if not landed:
             return None
-        self._count(order, stretches)
+        self._count(order, [stretch.outcome for run in runs for stretch in run])
         position = None if planned.cleaner is None else planned.cleaner.position
         passes = any(outcome.passes_tombstones for outcome in outcomes)
-        return MoveCleaner(key.topic_id, key.partition, position, planned.end, planned.tombstones_below, passes)
+        below = planned.tombstones_below
+        return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
-    def _rewrite_lonely(self, frame: JobFrame, order: _Ordered, stretches: list[Stretch]) -> list[str]:
-        """Rewrite unchanged neighbours of stretches of which nothing is left. Returns errors."""
-        numbers = lonely(stretches)
-        payloads = [msgspec.msgpack.encode((order.rewrites[number], order.ranges[number])) for number in numbers]
+    def _rewrite_lonely(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
+        """Rewrite what is needed to cover the stretches of which nothing is left. Changes `runs`; returns errors."""
+        numbers = [(run, number) for run in runs for number in lonely(run)]
+        payloads = [
+            msgspec.msgpack.encode((run[number].order, run[number].range, run[number].is_empty))
+            for run, number in numbers
+        ]
         try:
-            bodies = frame.tasks.run(rewrite_whole, payloads)
+            bodies = frame.tasks.run(rewrite_anyway, payloads)
         except SparklogError as error:
             return [str(error)]
         errors = []
-        for number, body in zip(numbers, bodies, strict=True):
+        for (run, number), body in zip(numbers, bodies, strict=True):
             outcome = msgspec.msgpack.decode(body, type=StretchOutcome)
-            stretches[number] = Stretch(order.rewrites[number], outcome)
+            superseded = max(0, run[number].outcome.superseded - outcome.kept)
+            run[number] = run[number]._replace(outcome=msgspec.structs.replace(outcome, superseded=superseded))
             errors += [outcome.error] if outcome.error else []
         return errors
 
@@ -221,8 +228,8 @@ class CompactionJob:
         messages = tuple(dict.fromkeys((*row.messages, *messages)))
         self._rows[_key(planned)] = msgspec.structs.replace(row, outcome=worst, messages=messages)
 
-    def _count(self, order: _Ordered, stretches: Sequence[Stretch]) -> None:
-        parts, outcomes = order.planned.stretches, [stretch.outcome for stretch in stretches]
+    def _count(self, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> None:
+        parts = order.planned.stretches
         uploads = [outcome.rewritten for outcome in outcomes if outcome.rewritten is not None]
         objects = sum(len(rewritten.objects) for rewritten in uploads)
         written_bytes = sum(slice_.new.length for rewritten in uploads for slice_ in rewritten.slices)

@@ -132,14 +132,14 @@ def rewrite_stretch(payload: bytes, left: Left) -> bytes:
     return msgspec.msgpack.encode(_uploaded(order, kept, outcome))
 
 
-def rewrite_whole(payload: bytes) -> bytes:
-    """Task: rewrite a stretch of which everything is left, so that its segment can also stand for its neighbours."""
-    order, plan = msgspec.msgpack.decode(payload, type=tuple[RewriteOrder, RangeToRead])
+def rewrite_anyway(payload: bytes) -> bytes:
+    """Task: rewrite a stretch with all its records, or with its last one, so that its segment can cover neighbours."""
+    order, plan, only_last = msgspec.msgpack.decode(payload, type=tuple[RewriteOrder, RangeToRead, bool])
     try:
         offsets = [batch.column(0).to_numpy() for batch in scan(plan, Stores(order.places), ["offset"], _as_planned)]
     except SparklogError as error:
         return msgspec.msgpack.encode(StretchOutcome(error=str(error)))
-    kept = np.concatenate(offsets)
+    kept = np.concatenate(offsets)[-1 if only_last else 0 :]
     return msgspec.msgpack.encode(_uploaded(order, kept, StretchOutcome(kept=len(kept))))
 
 

@@ -168,9 +168,8 @@ def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tu
             f"{partition.high_watermark}, wanted {command.to}"
         )
     passed_at_ms = delay_begins_ms(state, at) if command.passes_tombstones else None
-    after = within_log(
-        moved(before, command.to, command.dropped_below, passed_at_ms), partition.log_start, partition.next_offset
-    )
+    whole = moved(before, command.to, command.dropped_below, passed_at_ms, keeps_superseded=command.keeps_superseded)
+    after = within_log(whole, partition.log_start, partition.next_offset)
     return () if after is None or after == before else (CleanerMoved(command.topic_id, command.partition, after),)
 
 
