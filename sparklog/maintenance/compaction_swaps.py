@@ -86,7 +86,7 @@ def lonely(stretches: Sequence[Stretch]) -> list[int]:
 
 
 def swaps_of(key: TopicPartition, stretches: Sequence[Stretch]) -> list[Swap]:
-    """One swap for each rewritten stretch of a run. It covers the empty ones behind it, or else those in front of it."""
+    """One swap for each rewritten stretch of a run, which covers empty ones behind it, or else in front of it."""
     groups: list[list[Stretch]] = []
     waiting: list[Stretch] = []
     for stretch in stretches:

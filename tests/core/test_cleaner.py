@@ -35,6 +35,13 @@ def test_a_delay_is_over_by_the_pass_that_was_first() -> None:  # M: C-03
     assert [found.over(clock_ms, 50) for clock_ms in (149, 150, 249, 250)] == [None, 10, 10, 20]
 
 
+def test_no_delay_is_over_while_a_superseded_record_is_kept() -> None:  # M: C-03
+    found = moved(cleaner(10, (10, 100)), Offset(20), None, 200, keeps_superseded=True)
+    assert found.over(10_000, 50) is None
+    assert moved(found, Offset(20), None, None).over(10_000, 50) == 20, "the next run looked again"
+    assert within_log(found, Offset(15), Offset(50)) == Cleaner(Offset(20), (Pass(Offset(20), 200),), True)
+
+
 def test_what_a_run_dropped_needs_no_pass_any_more() -> None:  # M: C-03
     before = cleaner(20, (10, 100), (20, 200))
     assert moved(before, Offset(30), Offset(10), 300) == cleaner(30, (20, 200), (30, 300))

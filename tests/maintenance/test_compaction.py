@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -311,6 +312,21 @@ def test_a_run_that_ends_behind_another_one_does_not_move_its_cleaner(log: Keyed
     assert log.cleaner is not None
     assert log.cleaner.passes == (Pass(log.cleaner.position, log.log.clock.at_ms),)
     log.check()
+
+
+def test_a_swap_that_is_refused_does_not_move_the_cleaner(  # M: C-02 C-05
+    log: KeyedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create(segment_bytes=700)
+    for text in ("a1 b2 c1", "a3 b4"):
+        log.segment(text)
+    whole = compaction.swaps_of
+    monkeypatch.setattr(
+        compaction, "swaps_of", lambda *args: [msgspec.structs.replace(each, digest="") for each in whole(*args)]
+    )
+    report = log.compact()
+    assert [row.outcome for row in report.partitions] == [Outcome.OVERTAKEN]
+    assert (log.cleaner, log.text()) == (None, "0:a1 1:b2 2:c1 3:a3 4:b4")
 
 
 def test_a_partition_that_fails_stops_no_other_one(log: KeyedLog, monkeypatch: pytest.MonkeyPatch) -> None:
