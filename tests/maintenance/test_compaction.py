@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 
 from sparklog.core.cleaner import Cleaner, Pass
-from sparklog.core.commands import AlterTopic
-from sparklog.core.errors import InvalidRecord, SparklogError
-from sparklog.core.types import ObjectKind
+from sparklog.core.commands import AllocateProducer, AlterTopic, FenceStore
+from sparklog.core.errors import InvalidRecord, OutOfOrderSequence, SparklogError
+from sparklog.core.types import ObjectKind, StoreId
 from sparklog.maintenance import compaction
 from sparklog.maintenance.report import Compacted, JobReport, Outcome
+from tests.client.replicated_cluster import in_memory
 from tests.maintenance.keyed_log import DictShuffle, KeyedLog, keyed
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
 
@@ -386,3 +387,53 @@ def test_many_partitions_share_a_shuffle_or_not(log: KeyedLog, monkeypatch: pyte
             (25, b"k3"),
             (26, b"k0"),
         ] or sorted(found["key"].to_pylist()) == [b"k0", b"k1", b"k2", b"k3"]
+
+
+# ---- around a gap that an election left ----------------------------------------------------------------
+
+
+def test_in_front_of_a_gap_a_record_stays_and_no_tombstone_goes_with_it() -> None:  # M: C-01 C-03 S-03
+    """No slice covers the gap, so the slice in front of it keeps a record, which a tombstone behind it deletes."""
+    with in_memory("abc") as cluster:
+        log = KeyedLog(MaintainedLog(cluster))
+        config = {"cleanup.policy": "compact", "delete.retention.ms": 0, "min.insync.replicas": 2}
+        cluster.create_topic("t", assignment=[["a", "b", "c"]], config=config)
+        log.segment("a1 b2 c3")
+        lost = pa.table({"key": [b"d"], "value": [b"4"]})
+        assert cluster.append("t", lost, acks=1, replication="pull").ranges[0].end == 4
+        log.rows.append((3, "lost", None))
+        cluster.submit(FenceStore(StoreId("a")))
+        log.segment("a5 b6 c")
+        for _ in range(3):
+            log.compact()
+            log.log.clock.at_ms += 1
+            assert log.text() == "2:c3 4:a5 5:b6 6:c"
+            log.check()
+        assert log.cleaner is not None
+        assert log.cleaner.keeps_superseded
+        log.move_log_start(3)
+        for _ in range(2):  # the first run sees that nothing of it is left
+            log.compact()
+        assert log.text() == "4:a5 5:b6"
+
+
+def test_a_repeat_of_a_producer_is_known_after_its_records_are_gone(log: KeyedLog) -> None:  # M: C-06
+    log.create()
+    cluster = log.log.cluster
+    producer_id = cluster.submit(AllocateProducer()).producer_id
+    assert producer_id is not None
+    batches = [
+        pa.table({"key": [b"a", b"b"], "value": [f"{each}".encode()] * 2, "partition": pa.array([0, 0], pa.int32())})
+        for each in range(3)
+    ]
+    for at, rows in enumerate(batches):
+        cluster.append("t", rows, producer=(producer_id, 0, 2 * at))
+    log.rows = [(2 * at + row, key, str(at)) for at in range(3) for row, key in enumerate("ab")]
+    log.roll()
+    log.compact()
+    assert log.text() == "4:a2 5:b2"
+    again = [cluster.append("t", rows, producer=(producer_id, 0, 2 * at)) for at, rows in enumerate(batches)]
+    assert [(part.start, part.end) for result in again for part in result.ranges] == [(0, 2), (2, 4), (4, 6)]
+    with pytest.raises(OutOfOrderSequence):
+        cluster.append("t", batches[0], producer=(producer_id, 0, 8))
+    log.check()
