@@ -19,6 +19,7 @@ from sparklog.core.errors import InvalidInput
 from sparklog.maintenance import job_command
 from sparklog.maintenance.job_child import ABANDONED
 from sparklog.maintenance.job_command import LOCAL, JobCommand, JobEnd, command_words
+from sparklog.maintenance.jobs import job_named
 from sparklog.maintenance.report import DeletionResult, JobReport, Outcome, PartitionResult, Work
 
 CLUSTER = "file:///a b;exit 7"  # a shell would split it
@@ -171,3 +172,14 @@ def test_a_job_ends_with_whoever_began_it() -> None:
         assert child.stdin is not None
         child.stdin.close()
         assert child.wait() == ABANDONED
+
+
+def test_only_compaction_runs_on_spark() -> None:
+    command = JobCommand("file:///log")
+    assert "sparklog.spark.job_child" in command._filled("compaction", Path("r.json"))
+    assert "sparklog.maintenance.job_child" in command._filled("roll", Path("r.json"))
+    with pytest.raises(InvalidInput, match="wanted one of the jobs roll, retention, replication, vacuum"):
+        job_named("compaction")
+    assert "elsewhere" in JobCommand("file:///log", ("elsewhere", "{job}", "{cluster}"))._filled(
+        "compaction", Path("r")
+    )
