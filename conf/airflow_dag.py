@@ -18,6 +18,7 @@ COMMAND = "sparklog job {job}"  # on a Spark cluster: "spark-submit --master yar
 
 SCHEDULES = {
     "roll": "*/5 * * * *",
+    "compaction": "*/15 * * * *",
     "retention": "*/5 * * * *",
     "vacuum": "30 3 * * *",
 }

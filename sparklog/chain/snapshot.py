@@ -23,6 +23,7 @@ from sparklog.chain.damage import damage
 from sparklog.chain.framing import frame, unframe
 from sparklog.chain.stored_partition import StoredPartition, restored, stored
 from sparklog.core import object_table, result_table, retired_table, slice_table
+from sparklog.core.cleaner import Cleaner
 from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
@@ -81,6 +82,7 @@ class SmallState(msgspec.Struct, frozen=True):
     jobs: tuple[JobRan, ...]
     released: dict[ObjectNumber, int]
     retired: tuple[Retired, ...] = ()  # as older versions wrote them
+    cleaners: tuple[tuple[TopicPartition, Cleaner], ...] = ()
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -152,6 +154,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         dict(state.applications.items()),
         tuple(state.jobs.values()),
         dict(state.released.items()),
+        cleaners=tuple((key, state.cleaners[key]) for key in sorted(state.cleaners)),
     )
     stores = tuple(sorted(state.stores))
     numbers = {store: number for number, store in enumerate(stores)}
@@ -312,6 +315,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             partitions=CopyOnWriteMap(
                 {TopicPartition(partition.topic_id, partition.partition): partition for partition in partitions}
             ),
+            cleaners=CopyOnWriteMap(small.cleaners),
             slices=SliceTable(slices),
             objects=ObjectTable(objects, manifest.holder_sets),
             released=CopyOnWriteMap(small.released),

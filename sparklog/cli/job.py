@@ -48,6 +48,33 @@ def roll(
     _run("roll", lambda **given: run_roll(everything=everything, **given), topic, now, dry_run, report)
 
 
+@app.command(
+    epilog=ending("sparklog job compaction --dry-run", "sparklog job compaction --topic prices --all --report c.json")
+)
+def compaction(
+    topic: list[str] = TOPICS,
+    now: str | None = NOW,
+    everything: bool = typer.Option(False, "--all", help="Compact all sealed segments, however few are new."),
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
+) -> None:
+    """Keep the last record of each key, in topics with cleanup.policy=compact. Only sealed segments: roll comes first.
+
+    min.cleanable.dirty.ratio, min.compaction.lag.ms and max.compaction.lag.ms decide which partitions are due. A
+    tombstone goes delete.retention.ms after the first run that passed it.
+    """
+    from sparklog.maintenance.compaction import run_compaction
+
+    def run(**given: Any) -> JobReport:
+        from sparklog.spark.compaction import SparkKeyShuffle
+        from sparklog.spark.session import job_session
+
+        shuffle = SparkKeyShuffle(lambda: job_session("compaction"))
+        return run_compaction(shuffle=shuffle, everything=everything, **given)
+
+    _run("compaction", run, topic, now, dry_run, report)
+
+
 @app.command(epilog=ending("sparklog job retention --dry-run", "sparklog job retention --now 2026-12-01T00:00:00Z"))
 def retention(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
@@ -182,8 +209,8 @@ def run_all(
 ) -> None:
     """Run the jobs of a cluster one after the other, roll first, or schedule them: for clusters without a coordinator.
 
-    A job that fails does not stop the others. Each runs in a process of its own, without Spark. Exit 1 if the last run
-    of one failed.
+    A job that fails does not stop the others. Each runs in a process of its own; only compaction starts a local Spark,
+    if something is due. Exit 1 if the last run of one failed.
     """
     from sparklog.cli.job_schedule import run_jobs
 

@@ -31,6 +31,7 @@ from sparklog.core.commands import (
     ElectLeaders,
     FenceStore,
     ForgetApplications,
+    MoveCleaner,
     MoveLogStart,
     MoveRecoveryPoint,
     MoveReplicas,
@@ -147,7 +148,7 @@ def need_of(command: Command) -> Need:
             return Need(Verb.ALTER, (command.name,))
         case AlterTopic() | AddPartitions() | DeleteTopic():
             return Need(Verb.ALTER, (command.topic_id,))
-        case Swap() | MoveLogStart():
+        case Swap() | MoveLogStart() | MoveCleaner():
             return Need(Verb.MAINTAIN, (command.topic_id,))
         case ReportJob():
             return Need(Verb.MAINTAIN, any_topic=True)

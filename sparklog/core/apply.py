@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from sparklog.core.assignment import Assignment
+from sparklog.core.cleaner import within_log
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.forgetting import forget, release, stored_bytes
 from sparklog.core.partition_change import changed_by
@@ -21,6 +22,7 @@ from sparklog.core.records import (
     ApplicationsForgotten,
     AppliedCommand,
     At,
+    CleanerMoved,
     ClusterCreated,
     ClusterRestored,
     CommandResult,
@@ -146,6 +148,8 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             _swap(state, record)
         case LogStartMoved():
             _move_log_start(state, record)
+        case CleanerMoved():
+            state.cleaners[TopicPartition(record.topic_id, record.partition)] = record.cleaner
         case ObjectsDeleted():
             state.objects.remove_many(record.numbers)
             state.retired.remove_many(record.numbers)
@@ -235,6 +239,8 @@ def _change_partitions(state: ClusterState, record: PartitionsChanged) -> None:
         before = state.partitions[key]
         size_bytes = before.size_bytes - forgotten.get(key, 0)
         after[key] = Partition(key.topic_id, key.partition, changed_by(change, before.replication), size_bytes)
+        if change.forgotten_from is not UNSET:
+            _keep_cleaner_within(state, key, after[key].log_start, change.forgotten_from)
         if change.replicas is not UNSET:
             state.topics[key.topic_id] = state.topics[key.topic_id].on(change.replicas)
     state.partitions.put_all(after)
@@ -336,13 +342,28 @@ def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
         replication = changed_by(record.change, replication)
     size_bytes = before.size_bytes - stored_bytes(removed)
     state.partitions[key] = Partition(key.topic_id, key.partition, replication, size_bytes)
+    _keep_cleaner_within(state, key, record.to, replication.next_offset)
+
+
+def _keep_cleaner_within(state: ClusterState, key: TopicPartition, log_start: Offset, end: Offset) -> None:
+    """Nothing counts as cleaned that the log no longer has (C-02)."""
+    cleaner = state.cleaners.get(key)
+    if cleaner is None:
+        return
+    left = within_log(cleaner, log_start, end)
+    if left is None:
+        del state.cleaners[key]
+    elif left != cleaner:
+        state.cleaners[key] = left
 
 
 def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
     topic = state.topics[record.topic_id]
     release(state, state.slices.remove_topic(record.topic_id), record.delete_after_ms, topic)
     for index in range(topic.partitions):
-        del state.partitions[TopicPartition(record.topic_id, PartitionIndex(index))]
+        key = TopicPartition(record.topic_id, PartitionIndex(index))
+        del state.partitions[key]
+        state.cleaners.pop(key, None)
     del state.topics[record.topic_id]
     del state.topic_ids[topic.name]
     for producer in list(state.producers.values()):

@@ -133,7 +133,7 @@ class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True,
 
 
 class Swap(msgspec.Struct, frozen=True, tag="swap"):
-    """Replace the slices that cover [start, end) of a partition with rewritten ones (roll; later compaction).
+    """Replace the slices that cover [start, end) of a partition with rewritten ones (roll, compaction).
 
     `digest` identifies the slices that were rewritten (`slice_table.digest`). If other slices are in their place by
     now, the swap is refused.
@@ -158,6 +158,23 @@ class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
     topic_id: TopicId
     partition: PartitionIndex
     to: Offset
+
+
+class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
+    """Record that a compaction has cleaned everything below `to`: of each key, at most one record is left there.
+
+    It is refused unless the cleaner's position is still `position` (None: there was none). All tombstones below
+    `dropped_below` are gone. `passes_tombstones`: some may be left that no compaction had passed before.
+    `keeps_superseded`: as in `Cleaner`.
+    """
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    position: Offset | None
+    to: Offset
+    dropped_below: Offset | None = None
+    passes_tombstones: bool = True
+    keeps_superseded: bool = False
 
 
 class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
@@ -357,6 +374,7 @@ Command = (
     | Append
     | Swap
     | MoveLogStart
+    | MoveCleaner
     | ConfirmDeleted
     | RaiseFloor
     | ForgetApplications

@@ -58,6 +58,8 @@ def summary(record: records.Record, names: Mapping[int, str]) -> str:
             return f"{where} rewritten to {counted(len(record.objects), 'object')}"
         case records.LogStartMoved():
             return f"log start of {place(record.topic_id, record.partition)} moved to {record.to}"
+        case records.CleanerMoved():
+            return f"{place(record.topic_id, record.partition)} compacted up to {record.cleaner.position}"
         case records.ObjectsDeleted():
             return f"{counted(len(record.numbers), 'object')} deleted"
         case records.FloorRaised():

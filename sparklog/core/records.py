@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sparklog.core.cleaner import Cleaner
 from sparklog.core.commands import Application
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import PartitionChange
@@ -196,6 +197,14 @@ class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):
     change: PartitionChange | None = None
 
 
+class CleanerMoved(msgspec.Struct, frozen=True, tag="cleaner-moved"):
+    """The cleaner of a partition from now on."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    cleaner: Cleaner
+
+
 class ObjectsDeleted(msgspec.Struct, frozen=True, tag="objects-deleted"):
     """The bytes of these retired objects are gone from every store."""
 
@@ -284,6 +293,7 @@ Record = (
     | AppendedByReference
     | SlicesSwapped
     | LogStartMoved
+    | CleanerMoved
     | ObjectsDeleted
     | FloorRaised
     | ApplicationsForgotten

@@ -43,9 +43,10 @@ def plan_roll(
 
     Consecutive slices of append objects are gathered until the next one would exceed `segment.bytes`, or there are
     MOST_SLICES; then they are due. The slices left over are due when they reach `segment.bytes`, when the first of them
-    was appended `segment.ms` ago, when a slice follows that can't be joined to them, or with `everything`. A segment
-    ends at a sealed segment, at a gap, and where the leader epoch or the timestamp source changes. A slice that the log
-    start cuts stays as it is (a swap replaces whole slices), and so does one that is not below the high watermark.
+    was appended `segment.ms` ago (of a compacted topic, also `max.compaction.lag.ms` ago: KIP-354), when a slice
+    follows that can't be joined to them, or with `everything`. A segment ends at a sealed segment, at a gap, and where
+    the leader epoch or the timestamp source changes. A slice that the log start cuts stays as it is (a swap replaces
+    whole slices), and so does one that is not below the high watermark.
     Whether the replicas can take the segments now is asked by `check_swap`.
     """
     config = state.topic_config(topic)
@@ -54,7 +55,7 @@ def plan_roll(
     slices = slices.rows(0, int(np.searchsorted(slices.columns["end"], partition.high_watermark, side="right")))
     due: list[SegmentToRoll] = []
     for low, high in _runs(state, slices, partition.log_start):
-        for begin, end in _edges(slices.columns["length"][low:high], config.segment_bytes):
+        for begin, end in size_edges(slices.columns["length"][low:high], config.segment_bytes):
             rows = slices.rows(low + begin, low + end)
             reason = _reason(rows, config, now_ms, everything=everything)
             if reason is None and low + end < high:
@@ -73,8 +74,11 @@ def _reason(rows: SliceColumns, config: TopicConfig, now_ms: int, *, everything:
         return setting_bytes("segment.bytes", config.segment_bytes)
     if len(rows) >= MOST_SLICES:
         return counted(len(rows), "slice")
-    if now_ms - int(columns["append_time_ms"][0]) >= config.segment_ms:
+    age_ms = now_ms - int(columns["append_time_ms"][0])
+    if age_ms >= config.segment_ms:
         return setting_ms("segment.ms", config.segment_ms)
+    if config.compact and config.max_compaction_lag_ms is not None and age_ms >= config.max_compaction_lag_ms:
+        return setting_ms("max.compaction.lag.ms", config.max_compaction_lag_ms)
     return "all was asked for" if everything else None
 
 
@@ -112,7 +116,7 @@ def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[
     return [(low, high) for low, high in pairwise(borders) if appended[low]]
 
 
-def _edges(lengths: npt.NDArray[np.int64], segment_bytes: int) -> list[tuple[int, int]]:
+def size_edges(lengths: npt.NDArray[np.int64], segment_bytes: int) -> list[tuple[int, int]]:
     """Rows [begin, end) of each segment: as many slices as fit `segment_bytes`, at least one, at most MOST_SLICES."""
     edges = []
     begin = size = 0

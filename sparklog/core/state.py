@@ -14,6 +14,7 @@ from typing import cast
 
 import msgspec
 
+from sparklog.core.cleaner import Cleaner
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.topic import TopicConfig, effective
 from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
@@ -167,6 +168,7 @@ class ClusterState:
     topics: CopyOnWriteMap[TopicId, Topic] = field(default_factory=CopyOnWriteMap)
     topic_ids: CopyOnWriteMap[str, TopicId] = field(default_factory=CopyOnWriteMap)
     partitions: CopyOnWriteMap[TopicPartition, Partition] = field(default_factory=CopyOnWriteMap)
+    cleaners: CopyOnWriteMap[TopicPartition, Cleaner] = field(default_factory=CopyOnWriteMap)  # of compacted ones
     slices: SliceTable = field(default_factory=SliceTable)
     objects: ObjectTable = field(default_factory=ObjectTable)
     released: CopyOnWriteMap[ObjectNumber, int] = field(default_factory=CopyOnWriteMap)  # slices forgotten, if any
@@ -194,6 +196,7 @@ class ClusterState:
             topics=self.topics.fork(),
             topic_ids=self.topic_ids.fork(),
             partitions=self.partitions.fork(),
+            cleaners=self.cleaners.fork(),
             slices=self.slices.fork(),
             objects=self.objects.fork(),
             released=self.released.fork(),

@@ -42,6 +42,7 @@ class KnownJob(NamedTuple):
 
 KNOWN_JOBS: Final = (
     KnownJob("roll", CHECK),
+    KnownJob("compaction", CHECK, spark_module="sparklog.spark.compaction"),  # nothing else can hold the keys
     KnownJob("retention", CHECK),
     KnownJob("replication", None),  # agents do its work, bit by bit
     KnownJob("recovery", None),  # after trouble, or when people schedule it

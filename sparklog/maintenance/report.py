@@ -45,6 +45,22 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+class Compacted(msgspec.Struct, frozen=True):
+    """What a compaction found in a partition's segments, what it left, and why it dropped the rest.
+
+    `superseded`: a later record has the same key. `tombstones`: their `delete.retention.ms` was over. `keyless`: they
+    have no key, so they are from before the topic was compacted.
+    """
+
+    records_before: int = 0
+    records_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    superseded: int = 0
+    tombstones: int = 0
+    keyless: int = 0
+
+
 class PartitionResult(msgspec.Struct, frozen=True):
     """The part of one partition. Vacuum does not know the partitions of objects; its rows are prefixes of keys."""
 
@@ -57,6 +73,7 @@ class PartitionResult(msgspec.Struct, frozen=True):
     outcome: Outcome = Outcome.PLANNED
     messages: tuple[str, ...] = ()
     is_metadata: bool = False  # vacuum: it is about the chain itself, not about objects with records
+    compacted: Compacted | None = None
 
 
 class DeletionResult(msgspec.Struct, frozen=True):

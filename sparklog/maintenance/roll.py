@@ -10,14 +10,11 @@ import msgspec
 from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import Submission, Swap
 from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.decide.append import min_isr_of
 from sparklog.core.errors import Landed, SparklogError, SwapRefused, UnknownTopicOrPartition
 from sparklog.core.plan import SliceToRead, slices_to_read
-from sparklog.core.replication.rewrites import check_swap
 from sparklog.core.rolling import MOST_SLICES, SegmentToRoll, plan_roll
-from sparklog.core.slice_table import digest
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.types import EntryNumber, Holder, OffsetRange, StoreId, TopicPartition, UploadId
+from sparklog.core.types import EntryNumber, OffsetRange, StoreId, TopicPartition, UploadId
 from sparklog.host.dice import new_id
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.segment_roll import reads_of, rewrite
@@ -26,6 +23,7 @@ from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, total
+from sparklog.maintenance.swapping import obstacle, segment_target, still_there, without_stores
 
 TASK_BYTES = 64 << 20  # small segments share a task up to this many stored bytes
 FEWEST_TASKS = 16  # … but many segments are spread over at least this many tasks
@@ -70,9 +68,9 @@ class RollJob:
         """Plan the segments that are due in one partition, or leave them for later."""
         key = _key(due[0])
         row = PartitionResult(f"{topic.name}-{key.partition}", topic.name, key.partition, "", Work())
-        obstacle = _obstacle(state, key)
-        if obstacle is not None:
-            reason, messages = f"left for later: {obstacle.message}", (str(obstacle),)
+        refusal = obstacle(state, key)
+        if refusal is not None:
+            reason, messages = f"left for later: {refusal.message}", (str(refusal),)
             return msgspec.structs.replace(row, reason=reason, outcome=Outcome.POSTPONED, messages=messages)
         self._due += due
         segment_bytes = state.topic_config(topic).segment_bytes
@@ -108,10 +106,11 @@ class RollJob:
                 if slices is None:
                     message = f"[{segment.start}, {segment.end}) was changed since it was planned"
                     self._note(segment, Outcome.OVERTAKEN, message)
-                elif (obstacle := _obstacle(state, _key(segment))) is not None:
-                    self._note(segment, Outcome.POSTPONED, str(obstacle))
+                elif (refusal := obstacle(state, _key(segment))) is not None:
+                    self._note(segment, Outcome.POSTPONED, str(refusal))
                 else:
-                    orders.append(SegmentOrder(segment, _target(state, segment), slices))
+                    target = segment_target(state, _key(segment))
+                    orders.append(SegmentOrder(segment, target, slices))
             return RollOrder(
                 frame.connection.places(state),
                 EntryNumber(state.n),
@@ -139,9 +138,9 @@ class RollJob:
                 self._note(rolled.segment, Outcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
                 with frame.connection.follower.current() as state:
-                    obstacle = _obstacle(state, _key(rolled.segment))
-                if obstacle is not None and result.landed is Landed.NO:  # the replicas changed since the upload began
-                    self._note(rolled.segment, Outcome.POSTPONED, str(obstacle))
+                    refusal = obstacle(state, _key(rolled.segment))
+                if refusal is not None and result.landed is Landed.NO:  # the replicas changed since the upload began
+                    self._note(rolled.segment, Outcome.POSTPONED, str(refusal))
                 else:
                     self._note(rolled.segment, Outcome.FAILED, str(result))
             else:
@@ -215,13 +214,10 @@ def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
     """The outcome without the stores that lost what they held."""
     if outcome.rewritten is None:
         return outcome
-    objects = [
-        msgspec.structs.replace(named, holders=tuple(holder for holder in named.holders if holder.store not in stores))
-        for named in outcome.rewritten.objects
-    ]
-    if not all(named.holders for named in objects):
+    rewritten = without_stores(outcome.rewritten, stores)
+    if rewritten is None:
         return RollOutcome(None, f"its segments were on {', '.join(sorted(stores))} alone, which lost them")
-    return RollOutcome(msgspec.structs.replace(outcome.rewritten, objects=tuple(objects)))
+    return RollOutcome(rewritten)
 
 
 def _run(frame: JobFrame, orders: Sequence[RollOrder]) -> list[list[RollOutcome]]:
@@ -251,36 +247,8 @@ def _slices(state: ClusterState, segment: SegmentToRoll) -> tuple[SliceToRead, .
     partition = state.partitions.get(_key(segment))
     if partition is None:
         return None
-    slices = state.slices.find(_key(segment), OffsetRange(segment.start, segment.end))
-    if digest(slices) != segment.digest:
-        return None
-    return slices_to_read(state, partition, slices)
-
-
-def _obstacle(state: ClusterState, key: TopicPartition) -> SparklogError | None:
-    """Why a swap of the partition would be refused now, even if every in-sync store took its segments; or None."""
-    partition = state.partitions.get(key)
-    if partition is None:
-        return None
-    try:
-        check_swap(partition.replication, partition.replication.isr, min_isr_of(state, key.topic_id))
-    except SparklogError as error:
-        return error
-    return None
-
-
-def _target(state: ClusterState, segment: SegmentToRoll) -> SegmentTarget:
-    key = _key(segment)
-    config = state.topic_config(state.topics[key.topic_id])
-    return SegmentTarget(
-        key.topic_id,
-        segment.topic,
-        key.partition,
-        EntryNumber(state.n),
-        tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].replication.isr),
-        config.segment_bytes,
-        config.compression_type or "zstd",
-    )
+    slices = still_there(state, _key(segment), OffsetRange(segment.start, segment.end), segment.digest)
+    return None if slices is None else slices_to_read(state, partition, slices)
 
 
 def _command(segment: SegmentToRoll, rewritten: Rewritten) -> Swap:

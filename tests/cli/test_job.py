@@ -69,7 +69,7 @@ def test_retention_runs_and_reports(orders: Cli, tmp_path: Path) -> None:
         (("retention", "--now", "soon"), 2, "--now: wanted"),
         (("vacuum", "--now", "2026-01-01T00:00:00"), 2, "zone"),
         (("retention", "--report", "/nowhere/at/all"), 2, "/nowhere/at/all can't be written (No such file"),
-        (("compaction",), 2, "No such command"),
+        (("compactoin",), 2, "No such command"),
     ],
 )
 def test_what_a_job_cant_do_is_told(orders: Cli, arguments: tuple[str, ...], code: int, text: str) -> None:

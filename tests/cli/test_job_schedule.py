@@ -13,6 +13,7 @@ import pytest
 
 import sparklog as library
 from sparklog.core.commands import ReportJob
+from sparklog.maintenance.jobs import SCHEDULED as JOBS
 from tests.cli.conftest import Cli
 
 DONE = shlex.join([sys.executable, "-c", "print('one'); print('two')"]) + " {job} {cluster}"
@@ -24,11 +25,9 @@ def test_all_jobs_run_once_in_their_order(orders: Cli) -> None:
     said = orders("job", "run-all")
     assert said.code == 0
     lines = said.out.splitlines()
-    assert [line.split()[:2] for line in lines[1:]] == [[job, "done"] for job in ("roll", "retention", "vacuum")]
-    assert [line.split("  ")[1] for line in said.err.splitlines()] == [
-        f"{job}: nothing was due" for job in ("roll", "retention", "vacuum")
-    ]
-    assert [row["job"] for row in orders.json("job", "status")] == ["roll", "retention", "vacuum"]
+    assert [line.split()[:2] for line in lines[1:]] == [[job, "done"] for job in JOBS]
+    assert [line.split("  ")[1] for line in said.err.splitlines()] == [f"{job}: nothing was due" for job in JOBS]
+    assert [row["job"] for row in orders.json("job", "status")] == list(JOBS)
 
 
 # M: N-06
@@ -36,7 +35,7 @@ def test_one_that_fails_is_shown_and_the_others_run(orders: Cli) -> None:
     said = orders("job", "run-all", "--job-command", FAILS, "--format", "json")
     assert (said.code, [(row["job"], row["outcome"]) for row in said.json]) == (
         1,
-        [("roll", "broke off"), ("retention", "done"), ("vacuum", "done")],
+        [("roll", "broke off"), ("compaction", "done"), ("retention", "done"), ("vacuum", "done")],
     )
     assert said.json[0]["error"] == "it ended with exit code 1 and without a report"
 
@@ -64,7 +63,7 @@ def test_the_command_comes_from_the_option_the_environment_or_the_config_file(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--job", "rol"), "--job: wanted roll, retention, replication, vacuum, found 'rol'"),
+        (("--job", "rol"), "--job: wanted roll, compaction, retention, replication, vacuum, found 'rol'"),
         (("--job-command", "none"), "then there is nothing to run"),
         (("--job-command", "spark-submit jobs/roll.py"), "wanted {job} in it"),
         (("--every", "0"), "--every"),
@@ -91,8 +90,12 @@ def test_again_and_again_until_it_is_stopped(orders: Cli) -> None:
         running.send_signal(signal.SIGTERM)
         assert running.wait() == 0
         table = running.stdout.read()
-    assert set(jobs) == {"retention:", "roll:"}, "vacuum lists the stores: once a day is enough"
-    assert [line.split()[:2] for line in table.splitlines()[1:]] == [["roll", "done"], ["retention", "done"]]
+    assert set(jobs) == {"compaction:", "retention:", "roll:"}, "vacuum lists the stores: once a day is enough"
+    assert [line.split()[:2] for line in table.splitlines()[1:]] == [
+        ["roll", "done"],
+        ["compaction", "done"],
+        ["retention", "done"],
+    ]
 
 
 def test_ctrl_c_ends_a_single_round_with_one_line(orders: Cli) -> None:

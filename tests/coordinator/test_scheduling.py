@@ -106,16 +106,16 @@ def test_errors_are_said_and_shown_and_the_other_jobs_go_on(cluster: Cluster) ->
     async def work(schedule: Scheduling, jobs: HeldJobs, said: Said) -> None:
         schedule.begin()
         assert await jobs.end_next(JobEnd(error="no disk", broke_off=True)) == "roll"
-        assert await jobs.end_next(JobEnd(error="1 parts failed")) == "retention"
+        assert await jobs.end_next(JobEnd(error="1 parts failed")) == "compaction"
         job, end = await jobs.began.get()
         while len(said) < 2:
             await asyncio.sleep(0)
-        assert said == [("error", "roll: no disk"), ("error", "retention: 1 parts failed")]
+        assert said == [("error", "roll: no disk"), ("error", "compaction: 1 parts failed")]
         running = of(schedule, job)
         assert (running.next_due_ms, running.running_since_ms is None) == (None, False)
         assert of(schedule, "roll").error == "no disk"
-        assert of(schedule, "retention").error == "1 parts failed"
-        assert (of(schedule, "roll").broken_runs, of(schedule, "retention").broken_runs) == (1, 0)
+        assert of(schedule, "compaction").error == "1 parts failed"
+        assert (of(schedule, "roll").broken_runs, of(schedule, "compaction").broken_runs) == (1, 0)
         end.set_result(JobEnd())
         while len(said) < 3:
             await asyncio.sleep(0)
@@ -135,7 +135,7 @@ def test_a_new_leader_goes_on_from_the_last_runs_in_the_chain(cluster: Cluster) 
         schedule = Scheduling(cluster.connection.follower, HeldJobs(), lambda event, text: None, standing_clock)
         schedule.begin()
         names = [standing.job for standing in schedule.standing()]
-        assert names == ["roll", "retention", "replication", "vacuum"]
+        assert names == ["roll", "compaction", "retention", "replication", "vacuum"]
         vacuum, roll, foreign = of(schedule, "vacuum"), of(schedule, "roll"), of(schedule, "replication")
         assert (vacuum.interval_ms, roll.interval_ms, foreign.interval_ms) == (HOUR_MS, CHECK_MS, None)
         assert vacuum.last is not None

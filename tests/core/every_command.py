@@ -23,6 +23,7 @@ from sparklog.core.commands import (
     ElectLeaders,
     FenceStore,
     ForgetApplications,
+    MoveCleaner,
     MoveLogStart,
     MoveRecoveryPoint,
     MoveReplicas,
@@ -59,6 +60,7 @@ def of_topic(topic: TopicId, name: str) -> list[tuple[Command, Verb]]:
         (DeleteTopic(topic), Verb.ALTER),
         (Swap(topic, _P0, Offset(0), Offset(1), "", (), ()), Verb.MAINTAIN),
         (MoveLogStart(topic, _P0, Offset(0)), Verb.MAINTAIN),
+        (MoveCleaner(topic, _P0, None, Offset(0)), Verb.MAINTAIN),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 
+from sparklog.core.cleaner import Cleaner, Pass
 from sparklog.core.commands import Application
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.records import (
@@ -12,6 +13,7 @@ from sparklog.core.records import (
     AppendedByReference,
     AppendedRange,
     ApplicationsForgotten,
+    CleanerMoved,
     ClusterCreated,
     ClusterRestored,
     CoordinationClaimed,
@@ -129,6 +131,7 @@ EVERY_RECORD: tuple[Record, ...] = (
     SlicesSwapped(_TOPIC, _PARTITION, Offset(3), Offset(6), (_OBJECT,), (_SLICE,), 18, _CHANGE),
     LogStartMoved(_TOPIC, _PARTITION, Offset(4), 19),
     LogStartMoved(_TOPIC, _PARTITION, Offset(4), 19, PartitionChange(_TOPIC, _PARTITION, log_ends=(Offset(7),))),
+    CleanerMoved(_TOPIC, _PARTITION, Cleaner(Offset(2**60), (Pass(Offset(4), 19), Pass(Offset(9), 20)))),
     ObjectsDeleted((ObjectNumber(1), ObjectNumber(2))),
     FloorRaised(EntryNumber(5), (ProducerId(4),)),
     ProducerAllocated(ProducerId(4), 5),

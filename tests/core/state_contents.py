@@ -11,6 +11,7 @@ _MAPS = (
     "topics",
     "topic_ids",
     "partitions",
+    "cleaners",
     "released",
     "producers",
     "applications",

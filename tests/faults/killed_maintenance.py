@@ -15,11 +15,13 @@ from unittest.mock import patch
 from rich.console import Console
 
 from sparklog.maintenance import frame
+from sparklog.maintenance.compaction import run_compaction
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.roll import run_roll
 from sparklog.maintenance.vacuum import run_vacuum
 from tests.faults.deadly_calls import every_change, import_clients, kill_at
 from tests.faults.killed_runs import serve
+from tests.maintenance.keyed_log import DictShuffle
 from tests.maintenance.maintained_log import StandingClock
 
 
@@ -38,6 +40,8 @@ def run(job: str, clock_ms: int, now_ms: int, url: str) -> int:
         match job:
             case "roll":
                 return run_roll(url, everything=True, **common).exit_code
+            case "compaction":
+                return run_compaction(url, shuffle=DictShuffle(), everything=True, **common).exit_code
             case "retention":
                 return run_retention(url, **common).exit_code
             case _:

@@ -125,4 +125,4 @@ def test_why_a_job_failed_and_when_it_comes_again_is_shown(
     assert rows["roll"]["error"] == rows["retention"]["error"] == error
     assert rows["roll"]["next_due_ms"] or rows["roll"]["running_since_ms"]
     assert (rows["roll"]["report"], rows["roll"]["ended_ms"]) == (None, None)
-    assert set(rows) == {"roll", "retention", "vacuum"}
+    assert set(rows) == {"roll", "compaction", "retention", "vacuum"}

@@ -12,6 +12,7 @@ from tests.guards import (
     agent,
     chain,
     compacted,
+    compaction,
     connections,
     coordinator,
     copies,
@@ -42,6 +43,7 @@ from tests.guards.guard import Guard
 GUARDS: Final[tuple[Guard, ...]] = (
     *core.GUARDS,
     *compacted.GUARDS,
+    *compaction.GUARDS,
     *replication.GUARDS,
     *stores.GUARDS,
     *forgetting.GUARDS,

@@ -384,7 +384,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "roll-later",
         "A roll uploads nothing whose swap would be refused.",
         "sparklog/maintenance/roll.py",
-        "        if obstacle is not None:\n            reason",
+        "        if refusal is not None:\n            reason",
         "        if False:\n            reason",
         (
             "tests/maintenance/test_roll_below_min_isr.py::"

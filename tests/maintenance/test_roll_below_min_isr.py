@@ -15,7 +15,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.replication import rewrites
 from sparklog.core.types import StoreId
 from sparklog.log.segments_writer import Rewritten
-from sparklog.maintenance import roll
+from sparklog.maintenance import roll, swapping
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
 from sparklog.maintenance.roll import run_roll
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
@@ -155,7 +155,7 @@ def test_records_outlive_the_only_store_in_sync(
     """c was away during the roll and has everything. Then b is lost, the only store that the roll could reach."""
     if not checked:
         monkeypatch.setattr(rewrites, "check_swap", lambda *args: None)
-        monkeypatch.setattr(roll, "check_swap", lambda *args: None)
+        monkeypatch.setattr(swapping, "check_swap", lambda *args: None)
     world.fence("c")
     rolled(world, topics=["t"])
     is_lost(world, "b")

@@ -86,7 +86,7 @@ def test_the_commands_of_the_crontab_run(tmp_path: Path) -> None:
     for _, command in cron_lines():
         subprocess.run(["/bin/sh", "-c", command], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls == [*(f"job {name}" for name in ("roll", "retention", "vacuum")), "job status"]
+    assert calls == [*(f"job {name}" for name in ("roll", "retention", "compaction", "vacuum")), "job status"]
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,7 @@ _OWN: Final = (
         "log.retention.check.interval.ms",
         _LONG,
         300_000,
-        "How often the coordinator that leads runs roll and then retention.",
+        "How often the coordinator that leads runs roll, compaction and retention.",
         minimum=1,
     ),
     ConfigKey(

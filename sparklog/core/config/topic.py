@@ -21,18 +21,22 @@ from sparklog.core.types import TimestampSource
 class TopicConfig(msgspec.Struct, frozen=True):
     """The effective values of a topic's config, for those keys that the code reads.
 
-    `retention_ms`, `retention_bytes` and the two timestamp limits are None for "no limit". `compression_type` is None
-    for `producer` (the writer chooses), otherwise "zstd", "lz4" or "none".
+    `retention_ms`, `retention_bytes`, `max_compaction_lag_ms` and the two timestamp limits are None for "no limit".
+    `compression_type` is None for `producer` (the writer chooses), otherwise "zstd", "lz4" or "none".
     """
 
     delete: bool
     compact: bool
     compression_type: str | None
+    delete_retention_ms: int
     file_delete_delay_ms: int
+    max_compaction_lag_ms: int | None
     max_message_bytes: int
     message_timestamp_after_max_ms: int | None
     message_timestamp_before_max_ms: int | None
     message_timestamp_type: TimestampSource
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
     min_insync_replicas: int
     retention_bytes: int | None
     retention_ms: int | None
@@ -101,11 +105,15 @@ def _typed(values: Mapping[str, ConfigValue]) -> TopicConfig:
         delete="delete" in policy,
         compact="compact" in policy,
         compression_type={"producer": None, "uncompressed": "none"}.get(codec, codec),
+        delete_retention_ms=_integer(values, "delete.retention.ms"),
         file_delete_delay_ms=_integer(values, "file.delete.delay.ms"),
+        max_compaction_lag_ms=_limit(values, "max.compaction.lag.ms", LONG_MAX),
         max_message_bytes=_integer(values, "max.message.bytes"),
         message_timestamp_after_max_ms=_limit(values, "message.timestamp.after.max.ms", LONG_MAX),
         message_timestamp_before_max_ms=_limit(values, "message.timestamp.before.max.ms", LONG_MAX),
         message_timestamp_type=TimestampSource.APPEND_TIME if append_time else TimestampSource.CREATE_TIME,
+        min_cleanable_dirty_ratio=_number(values, "min.cleanable.dirty.ratio"),
+        min_compaction_lag_ms=_integer(values, "min.compaction.lag.ms"),
         min_insync_replicas=_integer(values, "min.insync.replicas"),
         retention_bytes=_limit(values, "retention.bytes", -1),
         retention_ms=_limit(values, "retention.ms", -1),
@@ -120,6 +128,12 @@ def _integer(values: Mapping[str, ConfigValue], name: str) -> int:
     value = values[name]
     assert isinstance(value, int)
     return value
+
+
+def _number(values: Mapping[str, ConfigValue], name: str) -> float:
+    value = values[name]
+    assert isinstance(value, int | float)
+    return float(value)
 
 
 def _limit(values: Mapping[str, ConfigValue], name: str, no_limit: int) -> int | None:

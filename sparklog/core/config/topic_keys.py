@@ -13,7 +13,6 @@ from sparklog.core.config.key import LONG_MAX, ConfigKey, ValueType, did_you_mea
 from sparklog.core.errors import InvalidConfig
 
 _DAY_MS: Final = 86_400_000
-_COMPACTION: Final = "Without effect in this version: nothing is compacted yet."
 _STORES_ONLY: Final = "Without effect: all data is in the stores of the cluster, there is no local tier."
 _ALWAYS_DURABLE: Final = "Without effect: every append is durable before it is acknowledged."
 
@@ -26,7 +25,7 @@ _DECLARED: Final = (
         _LIST,
         ("delete",),
         "What happens to old segments: `delete` removes them by time and size; `compact` keeps the last record of each "
-        "key, and every record needs a key. In this version nothing is compacted yet.",
+        "key, and every record needs a key. With both, the log is compacted and still loses its old segments.",
         choices=("delete", "compact"),
     ),
     ConfigKey(
@@ -68,9 +67,9 @@ _DECLARED: Final = (
         "delete.retention.ms",
         _LONG,
         _DAY_MS,
-        f"How long compaction keeps tombstones (records without a value). {_COMPACTION}",
+        "How long compaction keeps a tombstone (a record without a value) after the first run that passed it. The next "
+        "run after that drops it.",
         minimum=0,
-        effect=False,
     ),
     ConfigKey(
         "file.delete.delay.ms",
@@ -123,9 +122,9 @@ _DECLARED: Final = (
         "max.compaction.lag.ms",
         _LONG,
         LONG_MAX,
-        f"How long a record may stay exempt from compaction. {_COMPACTION}",
+        "The age of a record from which on its partition is compacted whatever `min.cleanable.dirty.ratio` says. A "
+        "compacted topic's segments are closed at that age, too.",
         minimum=1,
-        effect=False,
     ),
     ConfigKey(
         "max.message.bytes",
@@ -161,18 +160,17 @@ _DECLARED: Final = (
         "min.cleanable.dirty.ratio",
         _DOUBLE,
         0.5,
-        f"The fraction of a log that must be new before it is compacted. {_COMPACTION}",
+        "The fraction of a log's sealed segments that must be new since the last compaction before it is compacted "
+        "again.",
         minimum=0,
         maximum=1,
-        effect=False,
     ),
     ConfigKey(
         "min.compaction.lag.ms",
         _LONG,
         0,
-        f"How long a record stays uncompacted at least. {_COMPACTION}",
+        "How long a record stays uncompacted at least, by the largest timestamp of its segment.",
         minimum=0,
-        effect=False,
     ),
     ConfigKey(
         "min.insync.replicas",

@@ -27,6 +27,7 @@ from sparklog.core.commands import (
     ElectLeaders,
     FenceStore,
     ForgetApplications,
+    MoveCleaner,
     MoveLogStart,
     MoveRecoveryPoint,
     MoveReplicas,
@@ -44,6 +45,7 @@ from sparklog.core.coordinators import decide_claim, decide_resign
 from sparklog.core.decide.append import decide_append, known_append
 from sparklog.core.decide.maintenance import (
     decide_confirm_deleted,
+    decide_move_cleaner,
     decide_move_log_start,
     decide_raise_floor,
     decide_swap,
@@ -130,6 +132,8 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             return (decide_swap(state, command, at),)
         case MoveLogStart() as command:
             return decide_move_log_start(state, command, at)
+        case MoveCleaner() as command:
+            return decide_move_cleaner(state, command, at)
         case ConfirmDeleted() as command:
             return decide_confirm_deleted(state, command)
         case RaiseFloor() as command:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Swap
+from sparklog.core.cleaner import moved, within_log
+from sparklog.core.commands import ConfirmDeleted, MoveCleaner, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.append import check_holder, existing_partition, placed, where
 from sparklog.core.decide.changes import delay_begins_ms, held_end
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, PolicyViolation, SwapRefused
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import change_from
-from sparklog.core.records import At, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
+from sparklog.core.records import At, CleanerMoved, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
 from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere, swap, without
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
@@ -164,6 +165,31 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
             change_from(plain, after, key),
         ),
     )
+
+
+def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tuple[Record, ...]:
+    """Move the cleaner's position, at most to HW, unless another run has moved it since. Never back.
+
+    What a command says of the records below `to` stays true whatever the log does meanwhile: it only loses some there.
+    """
+    key = TopicPartition(command.topic_id, command.partition)
+    partition = existing_partition(state, key)
+    before = state.cleaners.get(key)
+    position = None if before is None else before.position
+    if position != command.position:
+        raise SwapRefused(
+            f"the cleaner of {where(state, key)} was at {command.position} when the compaction was planned, it is now "
+            f"at {position}: plan it again"
+        )
+    if command.to < (position or 0) or command.to > partition.high_watermark:
+        raise InvalidInput(
+            f"the cleaner of {where(state, key)} can move from {position or 0} to the high watermark "
+            f"{partition.high_watermark}, wanted {command.to}"
+        )
+    passed_at_ms = delay_begins_ms(state, at) if command.passes_tombstones else None
+    whole = moved(before, command.to, command.dropped_below, passed_at_ms, keeps_superseded=command.keeps_superseded)
+    after = within_log(whole, partition.log_start, partition.next_offset)
+    return () if after is None or after == before else (CleanerMoved(command.topic_id, command.partition, after),)
 
 
 def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tuple[Record, ...]:

@@ -1,0 +1,94 @@
+"""How far compaction has come in a partition, and since when its tombstones have been passed (C-02, C-03).
+
+Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record. A tombstone there is the
+only record of its key, so it may be dropped at any time without bringing an older value back. It stays for
+`delete.retention.ms` after the first run that passed it, because a reader who has seen an older value must be able to
+see that it was deleted.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.types import Offset
+
+MOST_PASSES = 16
+
+
+class Pass(msgspec.Struct, frozen=True, array_like=True):
+    """A run that first passed tombstones: those below `to`, and not below the `to` of the pass before.
+
+    `at_ms` is the time of the entry that recorded it.
+    """
+
+    to: Offset
+    at_ms: int
+
+
+class Cleaner(msgspec.Struct, frozen=True, array_like=True):
+    """The cleaner of a partition. `passes` ascend, and end at `position` or below: behind the last is no tombstone.
+
+    `keeps_superseded`: somewhere below the position a record was kept although a later one has its key, because its
+    slice needs one. A tombstone of that key must not go.
+    """
+
+    position: Offset
+    passes: tuple[Pass, ...] = ()
+    keeps_superseded: bool = False
+
+    def over(self, clock_ms: int, delay_ms: int) -> Offset | None:
+        """Tombstones below this offset have been passed `delay_ms` ago; None if there are none of which that is known.
+
+        `clock_ms` must be the machine's clock, never a time that a user passes in: readers were promised the delay.
+        """
+        if self.keeps_superseded:
+            return None
+        return max((pass_.to for pass_ in self.passes if pass_.at_ms + delay_ms <= clock_ms), default=None)
+
+
+def moved(
+    before: Cleaner | None,
+    to: Offset,
+    dropped_below: Offset | None,
+    passed_at_ms: int | None,
+    *,
+    keeps_superseded: bool = False,
+) -> Cleaner:
+    """The cleaner after a run that cleaned everything below `to`.
+
+    The run dropped all tombstones below `dropped_below`. `passed_at_ms`: the time of the entry if the run may have left
+    tombstones that no run had passed before, else None.
+    """
+    passes = () if before is None else before.passes
+    if dropped_below is not None:
+        passes = tuple(pass_ for pass_ in passes if pass_.to > dropped_below)
+    if passed_at_ms is not None:
+        at_ms = max(passed_at_ms, *(pass_.at_ms for pass_ in passes)) if passes else passed_at_ms
+        passes = (*(pass_ for pass_ in passes if pass_.to < to), Pass(to, at_ms))
+    return Cleaner(to, _bounded(passes), keeps_superseded)
+
+
+def within_log(cleaner: Cleaner, log_start: Offset, end: Offset) -> Cleaner | None:
+    """The cleaner once the log is [log_start, end) and maybe has a gap behind; None if nothing of it is cleaned."""
+    position = min(cleaner.position, end)
+    if position <= log_start:
+        return None
+    passes: list[Pass] = []
+    for pass_ in cleaner.passes:
+        to = min(pass_.to, end)
+        if to > log_start and not (passes and passes[-1].to == to):  # the first of them passed what is left
+            passes.append(Pass(to, pass_.at_ms))
+    return Cleaner(position, tuple(passes), cleaner.keeps_superseded)
+
+
+def _bounded(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
+    """At most MOST_PASSES. What a dropped pass had passed counts as passed by the next one, which is later.
+
+    The oldest one stays, so that its delay ends. Of the others the one goes whose neighbours are closest, so that a
+    tombstone waits little longer than it must.
+    """
+    while len(passes) > MOST_PASSES:
+        times = [pass_.at_ms for pass_ in passes]
+        drop = min(range(1, len(passes) - 1), key=lambda at: times[at + 1] - times[at - 1])
+        passes = (*passes[:drop], *passes[drop + 1 :])
+    return passes

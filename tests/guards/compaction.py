@@ -1,0 +1,93 @@
+"""Guards of compaction: nothing that counts is dropped, no deleted value comes back, and runs don't hurt each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_JOB = "tests/maintenance/test_compaction.py::"
+_CLEANER = "tests/core/test_cleaner.py::"
+
+GUARDS: Final = (
+    Guard(
+        "compaction-sealed-only",
+        "Slices of append objects are not compacted: the roll may be about to rewrite them.",
+        "sparklog/core/compaction.py",
+        '    stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT\n',
+        "    stays = np.zeros(len(slices), dtype=np.bool_)\n",
+        ("tests/core/test_compaction.py::test_the_cleanable_part_ends_at_the_first_slice_that_is_not_sealed",),
+    ),
+    Guard(
+        "compaction-min-lag",
+        "Records younger than min.compaction.lag.ms stay, and so does everything behind them.",
+        "sparklog/core/compaction.py",
+        '        stays |= columns["max_timestamp_us"] > (now_ms - config.min_compaction_lag_ms) * 1000\n',
+        "        pass\n",
+        (f"{_JOB}test_young_segments_wait_for_min_compaction_lag_ms",),
+    ),
+    Guard(
+        "compaction-cut-segment",
+        "No tombstone goes while the log start cuts a segment, which may still have the value that it deletes.",
+        "sparklog/core/compaction.py",
+        "None if cleaner is None or cut else",
+        "None if cleaner is None else",
+        (f"{_JOB}test_no_tombstone_goes_while_the_log_start_cuts_a_segment",),
+    ),
+    Guard(
+        "tombstone-delay",
+        "A tombstone stays for delete.retention.ms after the first run that passed it.",
+        "sparklog/core/cleaner.py",
+        " if pass_.at_ms + delay_ms <= clock_ms",
+        "",
+        (f"{_CLEANER}test_a_delay_is_over_by_the_pass_that_was_first",),
+    ),
+    Guard(
+        "tombstone-kept-superseded",
+        "No tombstone goes while a record is kept that a later one superseded.",
+        "sparklog/core/cleaner.py",
+        "        if self.keeps_superseded:",
+        "        if False:",
+        (f"{_CLEANER}test_no_delay_is_over_while_a_superseded_record_is_kept",),
+    ),
+    Guard(
+        "tombstone-clock",
+        "The delay of a tombstone begins at the entry that recorded the pass, never before the entry ahead of it.",
+        "sparklog/core/decide/maintenance.py",
+        "passed_at_ms = delay_begins_ms(state, at) if",
+        "passed_at_ms = at.time_ms if",
+        (f"{_CLEANER}test_the_pass_has_the_time_of_its_entry_and_never_one_before_the_last_entry",),
+    ),
+    Guard(
+        "cleaner-overtaken",
+        "A run that another one overtook does not say what is cleaned.",
+        "sparklog/core/decide/maintenance.py",
+        "    if position != command.position:",
+        "    if False:",
+        (f"{_CLEANER}test_a_run_that_another_one_overtook_does_not_move_the_cleaner",),
+    ),
+    Guard(
+        "cleaner-within-log",
+        "What an unclean election gave up does not count as cleaned.",
+        "sparklog/core/apply.py",
+        "            _keep_cleaner_within(state, key, after[key].log_start, change.forgotten_from)\n",
+        "            pass\n",
+        (f"{_CLEANER}test_an_unclean_election_that_gives_up_cleaned_records_takes_the_cleaner_back",),
+    ),
+    Guard(
+        "cleaner-after-swaps",
+        "The cleaner's position does not move if a swap of the run did not land.",
+        "sparklog/maintenance/compaction.py",
+        "        if not landed:\n            return None\n",
+        "",
+        (f"{_JOB}test_a_swap_that_is_refused_does_not_move_the_cleaner",),
+    ),
+    Guard(
+        "compaction-spare",
+        "Of a stretch of which nothing is left, no superseded record stays in its place.",
+        "sparklog/maintenance/compaction_swaps.py",
+        "        if number in spares:",
+        "        if False:",
+        (f"{_JOB}test_the_last_tombstone_of_an_empty_log_stays",),
+    ),
+)
