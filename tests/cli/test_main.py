@@ -77,7 +77,7 @@ def test_the_verbs_are_those_of_this_version() -> None:
             "coordinator token",
         ),
         *("chain tail", "chain state", "chain snapshot", "chain write"),
-        *("job roll", "job retention", "job vacuum", "job replication", "job run-all", "job status"),
+        *("job roll", "job retention", "job vacuum", "job replication", "job recovery", "job run-all", "job status"),
     }
 
 
