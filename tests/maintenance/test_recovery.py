@@ -302,6 +302,34 @@ def test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair(
     log.check()
 
 
+# M: F-04
+def test_what_an_agent_copies_while_the_job_looks_for_left_overs_is_not_deleted(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparklog.maintenance import repair
+
+    log.write(2, on="ab")
+    agent = DrivenAgent(log.world, "c")
+    looked, delete, deleted = repair.checked, MemoryStore.delete, []
+
+    def beside(*arguments: object, mend: bool) -> object:
+        found = looked(*arguments, mend=mend)  # type: ignore[arg-type]
+        if not mend:
+            agent.run()  # it was missing, and is there now
+        return found
+
+    def noted(store: MemoryStore, key: str) -> None:
+        deleted.append(key)
+        delete(store, key)
+
+    monkeypatch.setattr(repair, "checked", beside)
+    monkeypatch.setattr(MemoryStore, "delete", noted)
+    assert run(log).exit_code == 0
+    assert not [key for key in deleted if key.startswith("append/")]
+    agent.stop()
+    log.check()
+
+
 def test_two_recoveries_at_once_repair_everything(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     from sparklog.maintenance import repair
 
