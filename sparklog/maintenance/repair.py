@@ -25,7 +25,7 @@ from sparklog.core.recovery import held_slices, holders_of, partitions_of
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation
-from sparklog.log.object_check import ObjectCheck
+from sparklog.log.object_check import ObjectCheck, Part, Problem
 from sparklog.maintenance.frame import JobFrame, chunks
 from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
 from sparklog.maintenance.replication import ReplicationJob, check_registered
@@ -177,15 +177,16 @@ class Repair:
         objects = {damage.number: damage.object for damage in damages}
         for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
             for object_, outcome in checked(self._frame, store, round_, mend=False):
-                check = outcome.check
-                if check is None or check.is_whole:
+                damaged = _damaged_parts(outcome.check)
+                if not damaged:
                     continue
                 with self._frame.connection.follower.current() as state:
                     if held_slices(state, store, [object_.named.number]):
                         continue
-                if not check.object_is_whole:
+                if Part.OBJECT in damaged:
                     target.delete(object_.key)
-                target.delete(index_key(object_.key))
+                if Part.INDEX in damaged:
+                    target.delete(index_key(object_.key))
 
     def _fill(self, store: StoreId) -> str:
         """Fill the store. Returns what failed."""
@@ -226,6 +227,12 @@ class Repair:
     def _postpone(self, damage: Damage, message: str) -> None:
         keys = partitions_of(damage.object.slices)
         self._note(damage.store, keys, Outcome.POSTPONED, f"{damage.object.key}: {message}")
+
+
+def _damaged_parts(check: ObjectCheck | None) -> set[Part]:
+    """What is there and not whole. What was missing is left alone: by now an agent may have copied it."""
+    findings = () if check is None else check.findings
+    return {finding.part for finding in findings if finding.problem is not Problem.MISSING}
 
 
 def _holders(state: ClusterState, damages: Iterable[Damage]) -> set[StoreId]:

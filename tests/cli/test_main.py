@@ -78,8 +78,8 @@ def test_the_verbs_are_those_of_this_version() -> None:
             "coordinator token",
         ),
         *("chain tail", "chain state", "chain snapshot", "chain write"),
-        *("job roll", "job retention", "job vacuum", "job replication", "job run-all", "job status"),
-        *("job recovery", "job verify", "segment verify"),
+        *("job roll", "job compaction", "job retention", "job vacuum", "job replication", "job run-all", "job status"),
+        *("job recovery", "job verify", "job materialize", "segment verify"),
     }
 
 

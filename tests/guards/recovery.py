@@ -70,6 +70,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_JOB}test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair",),
     ),
     Guard(
+        "recovery-missing-left",
+        "What was missing is not deleted: an agent may have copied it by now.",
+        "sparklog/maintenance/repair.py",
+        "for finding in findings if finding.problem is not Problem.MISSING}",
+        "for finding in findings}",
+        (f"{_JOB}test_what_an_agent_copies_while_the_job_looks_for_left_overs_is_not_deleted",),
+    ),
+    Guard(
         "recovery-silent-holder",
         "While a holder is silent, it may have what the others lack.",
         "sparklog/maintenance/repair.py",

@@ -230,7 +230,7 @@ def test_now_does_not_shorten_the_delay_of_a_tombstone(log: KeyedLog) -> None:  
 
 def test_no_tombstone_goes_while_the_log_start_cuts_a_segment(log: KeyedLog) -> None:  # M: C-03
     """A segment that the log start cuts is not rewritten, so it still has the value that the tombstone deletes."""
-    log.create(segment_bytes=700)
+    log.create(cleanup_policy="compact,delete", retention_ms=-1, segment_bytes=700)
     log.segment("x1 a2 b3")
     log.segment("a b4")
     log.move_log_start(1)

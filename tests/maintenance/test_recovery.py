@@ -302,6 +302,34 @@ def test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair(
     log.check()
 
 
+# M: F-04
+def test_what_an_agent_copies_while_the_job_looks_for_left_overs_is_not_deleted(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparklog.maintenance import repair
+
+    log.write(2, on="ab")
+    source, target = log.world.store("a"), log.world.store("c")
+    looked, delete, deleted = repair.checked, MemoryStore.delete, []
+
+    def beside(*arguments: object, mend: bool) -> object:
+        found = looked(*arguments, mend=mend)  # type: ignore[arg-type]
+        if not mend:
+            for key in set(log.world.objects("a")) - set(log.world.objects("c")):
+                target.put_if_absent(key, source.get(key))  # and reports it later
+        return found
+
+    def noted(store: MemoryStore, key: str) -> None:
+        deleted.append(key)
+        delete(store, key)
+
+    monkeypatch.setattr(repair, "checked", beside)
+    monkeypatch.setattr(MemoryStore, "delete", noted)
+    assert run(log).exit_code == 0
+    assert not [key for key in deleted if key.startswith("append/")]
+    log.check()
+
+
 def test_two_recoveries_at_once_repair_everything(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     from sparklog.maintenance import repair
 
