@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,10 @@ from sparklog.maintenance.report import JobReport
 from tests.maintenance.maintained_log import MaintainedLog
 
 Row = tuple[int, str | None, str | None]  # offset, key, value; no value: a tombstone
+
+
+# Compacted only, a log would refuse that its start is moved.
+TRIMMED: Final[dict[str, object]] = {"cleanup_policy": "compact,delete", "retention_ms": -1}
 
 
 @dataclass

@@ -16,7 +16,7 @@ from sparklog.core.types import ObjectKind, StoreId
 from sparklog.maintenance import compaction
 from sparklog.maintenance.report import Compacted, JobReport, Outcome
 from tests.client.replicated_cluster import in_memory
-from tests.maintenance.keyed_log import DictShuffle, KeyedLog, keyed
+from tests.maintenance.keyed_log import TRIMMED, DictShuffle, KeyedLog, keyed
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
 
 
@@ -230,7 +230,7 @@ def test_now_does_not_shorten_the_delay_of_a_tombstone(log: KeyedLog) -> None:  
 
 def test_no_tombstone_goes_while_the_log_start_cuts_a_segment(log: KeyedLog) -> None:  # M: C-03
     """A segment that the log start cuts is not rewritten, so it still has the value that the tombstone deletes."""
-    log.create(cleanup_policy="compact,delete", retention_ms=-1, segment_bytes=700)
+    log.create(**TRIMMED, segment_bytes=700)
     log.segment("x1 a2 b3")
     log.segment("a b4")
     log.move_log_start(1)
@@ -261,7 +261,7 @@ def test_retention_takes_whole_segments_of_a_compacted_log_too(log: KeyedLog) ->
 
 
 def test_a_log_start_behind_the_cleaner_resets_it(log: KeyedLog) -> None:  # M: C-02
-    log.create()
+    log.create(**TRIMMED)
     log.segment("a1 b2")
     log.compact()
     log.segment("a3 b4")
@@ -396,7 +396,7 @@ def test_in_front_of_a_gap_a_record_stays_and_no_tombstone_goes_with_it() -> Non
     """No slice covers the gap, so the slice in front of it keeps a record, which a tombstone behind it deletes."""
     with in_memory("abc") as cluster:
         log = KeyedLog(MaintainedLog(cluster))
-        config = {"cleanup.policy": "compact", "delete.retention.ms": 0, "min.insync.replicas": 2}
+        config = {"delete.retention.ms": 0, "min.insync.replicas": 2, "cleanup.policy": "compact,delete"}
         cluster.create_topic("t", assignment=[["a", "b", "c"]], config=config)
         log.segment("a1 b2 c3")
         lost = pa.table({"key": [b"d"], "value": [b"4"]})

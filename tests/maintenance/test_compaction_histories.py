@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklog.maintenance.report import Outcome
-from tests.maintenance.keyed_log import KeyedLog
+from tests.maintenance.keyed_log import TRIMMED, KeyedLog
 from tests.maintenance.maintained_log import maintained
 
 DELAY_MS = 1_000
@@ -83,7 +83,7 @@ class History:
 
 def play(steps: Steps, segment_bytes: int) -> None:
     for log in maintained(f"memory://{uuid.uuid4().hex}"):
-        keyed = KeyedLog(log).create(segment_bytes=segment_bytes, delete_retention_ms=DELAY_MS)
+        keyed = KeyedLog(log).create(**TRIMMED, segment_bytes=segment_bytes, delete_retention_ms=DELAY_MS)
         history = History(keyed)
         for step in steps:
             history.play(*step)
