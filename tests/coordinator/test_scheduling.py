@@ -107,6 +107,7 @@ def test_errors_are_said_and_shown_and_the_other_jobs_go_on(cluster: Cluster) ->
         schedule.begin()
         assert await jobs.end_next(JobEnd(error="no disk", broke_off=True)) == "roll"
         assert await jobs.end_next(JobEnd(error="1 parts failed")) == "compaction"
+        assert await jobs.end_next(JobEnd()) == "retention"
         job, end = await jobs.began.get()
         while len(said) < 2:
             await asyncio.sleep(0)

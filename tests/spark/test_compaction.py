@@ -126,7 +126,7 @@ WRITES = 2  # of each key
 
 @pytest.mark.spark
 @pytest.mark.campaign
-def test_more_keys_than_the_memory_of_a_worker(one_spark: OneSpark, log: KeyedLog) -> None:  # M: C-07
+def test_more_keys_than_the_memory_of_a_worker(one_spark: OneSpark, log: KeyedLog) -> None:
     session = one_spark.session("local-cluster[2,1,512]", spark__executor__memory="512m")
     log.log.cluster.create_topic("t", config={"cleanup.policy": "compact", "segment.bytes": 64 << 20})
     for _ in range(WRITES):
@@ -143,7 +143,7 @@ def test_more_keys_than_the_memory_of_a_worker(one_spark: OneSpark, log: KeyedLo
 
 @pytest.mark.spark
 @pytest.mark.campaign
-def test_a_worker_that_dies_after_its_upload_leaves_an_orphan_and_no_more(  # M: C-01 C-05 C-07 (kills)
+def test_a_worker_that_dies_after_its_upload_leaves_an_orphan_and_no_more(
     one_spark: OneSpark, log: KeyedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark runs the task again, and only its second attempt counts."""
