@@ -9,6 +9,7 @@ import json
 import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,10 @@ from sparklog.client.cluster import Cluster, connect
 from sparklog.core.commands import ClaimCoordination, FenceStore, ResignCoordination
 from sparklog.core.state import FORMAT, ClusterState
 from sparklog.core.types import StoreId
+from sparklog.maintenance.compaction import run_compaction
+from sparklog.maintenance.recovery import run_recovery
 from sparklog.maintenance.roll import run_roll
+from tests.maintenance.keyed_log import DictShuffle
 
 GOLDEN = Path(__file__).parent / f"format-{FORMAT}"
 
@@ -45,7 +49,8 @@ def rows(first: int, count: int) -> pa.Table:
 
 def make(root: Path) -> None:
     """A cluster with all that this format has: sealed segments, append objects, a snapshot, producers, applications,
-    replicas on three stores under their second leader, a coordinator that another one followed and that has resigned.
+    replicas on three stores under their second leader, a coordinator that another one followed and that has resigned,
+    a compacted topic, and recovery points.
     """
     url = str(root / "cluster")
     init_cluster(url)
@@ -61,6 +66,7 @@ def make(root: Path) -> None:
         cluster.append("golden", rows(120, 40), compression="none")
         replicate(cluster)
         coordinate(cluster)
+        maintain(cluster)
         producer = cluster.allocate_producer()
         cluster.append("golden", rows(160, 1), producer=(*producer, 0))
         (root / "expected.json").write_text(json.dumps(contents(cluster), indent=1) + "\n")
@@ -74,6 +80,23 @@ def coordinate(cluster: Cluster) -> None:
         committer.commit_here(committer.begin(claim))
     committer.snapshots.write()
     committer.commit_here(committer.begin(ResignCoordination(2)))
+
+
+def maintain(cluster: Cluster) -> None:
+    """A compacted segment and the recovery points, in a snapshot; a second pass of the cleaner behind it."""
+    url = cluster.connection.url
+    cluster.create_topic("keyed", config={"cleanup.policy": "compact", "delete.retention.ms": 86_400_000})
+    compact = partial(run_compaction, url, shuffle=DictShuffle(), everything=True, topics=["keyed"])
+    for number in range(2):
+        keys = [f"key-{at % 7}" for at in range(20)]
+        values = [None if at == 19 else f"value {number}-{at}" for at in range(20)]
+        cluster.append("keyed", pa.table({"key": keys, "value": values}))
+        run_roll(url, everything=True, topics=["keyed"])
+        compact()
+        if number == 0:
+            run_recovery(url)
+            cluster.connection.follower.catch_up()
+            cluster.connection.committer.snapshots.write()
 
 
 def replicate(cluster: Cluster) -> None:
@@ -103,6 +126,14 @@ def replicas(state: ClusterState) -> dict[str, object]:
     return {"replicas": json.loads(json.dumps(found))} if found else {}
 
 
+def maintenance(state: ClusterState) -> dict[str, object]:
+    """How far cleaners and recoveries came, as plain values."""
+    cleaners = {f"{key.topic_id}-{key.partition}": at for key, at in sorted(state.cleaners.items())}
+    points = {store.store: store.recovery_point for store in state.stores.values() if store.recovery_point}
+    found = {"cleaners": msgspec.to_builtins(cleaners), "recovery_points": points}
+    return {name: json.loads(json.dumps(values)) for name, values in found.items() if values}
+
+
 def contents(cluster: Cluster) -> dict[str, object]:
     """All records, and the parts of the state that outlive them, as plain values."""
     with cluster.connection.follower.current() as state:
@@ -113,6 +144,7 @@ def contents(cluster: Cluster) -> dict[str, object]:
             "producers": {str(each.producer_id): each.producer_epoch for each in state.producers.values()},
             "segments": len(state.slices),
             **replicas(state),
+            **maintenance(state),
         }
     records = {}
     for topic in cluster.topics():
