@@ -41,7 +41,7 @@ def fill(address: str, *, topics: int = 3) -> None:
             append(cluster, name, 1_000 * partitions)
         behind = pa.table({"partition": pa.array([0] * 250, pa.int32()), "value": [f"late {at}" for at in range(250)]})
         cluster.append("orders", behind, acks=1, replication="pull")
-        for job, failed in (("roll", 0), ("retention", 0), ("vacuum", 2)):
+        for job, failed in (("roll", 0), ("compaction", 0), ("retention", 0), ("vacuum", 2)):
             cluster.submit(report(job, failed))
 
 

@@ -83,7 +83,7 @@ def test_tombstones_make_it_due_after_their_delay_by_the_machines_clock() -> Non
 
 
 def test_a_segment_that_the_log_start_cuts_is_left_alone_and_no_tombstone_goes() -> None:  # M: C-03
-    log = CompactedLog(delete_retention_ms=0)
+    log = CompactedLog(cleanup_policy="compact,delete", delete_retention_ms=0)
     for _ in range(2):
         log.segment()
     log.clean(20)

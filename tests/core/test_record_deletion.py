@@ -46,10 +46,11 @@ def test_what_is_planned_is_what_the_commands_do(log: DecidedLog, offsets: dict[
     assert [deletion.command.partition for deletion in planned] == sorted(offsets)
     log.now_ms = NOW_MS
     for deletion in planned:
-        left, retired = log.partition(deletion.command.partition).records, len(log.state.retired)
+        before = log.partition(deletion.command.partition)
+        left, retired = log.state.readable_records([before]), len(log.state.retired)
         log.submit(deletion.command)
         now = log.partition(deletion.command.partition)
-        assert (deletion.after, deletion.records) == (now.log_start, left - now.records)
+        assert (deletion.after, deletion.records) == (now.log_start, left - log.state.readable_records([now]))
         assert deletion.objects == len(log.state.retired) - retired
     assert sum(deletion.size_bytes for deletion in planned) == sum(
         named.size_bytes + named.index_size_bytes

@@ -89,8 +89,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-accept-loss",
         "Records are given up only if somebody accepts that.",
         "sparklog/maintenance/salvage.py",
-        "            if left.lost and not accept_loss:",
-        "            if False:",
+        "            elif left.lost and not accept_loss:",
+        "            elif False:",
         (f"{_JOB}test_what_no_store_has_is_reported_by_name_and_never_served",),
     ),
     Guard(

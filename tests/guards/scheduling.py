@@ -99,8 +99,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "job-shell",
         "No shell reads an address or a path in a job's command.",
         "sparklog/maintenance/job_command.py",
-        '        return [re.sub(r"\\{(\\w+)\\}", lambda place: values[place[1]], word) for word in words]',
-        '        filled = [re.sub(r"\\{(\\w+)\\}", lambda place: values[place[1]], word) for word in words]\n'
+        '        return [re.sub(r"\\{(\\w+)\\}", lambda place: values[place[1]], word) for word in self._words]',
+        '        filled = [re.sub(r"\\{(\\w+)\\}", lambda place: values[place[1]], word) for word in self._words]\n'
         '        return " ".join(filled).split()',
         (f"{_COMMAND}test_the_words_of_a_command_reach_the_process_as_they_are",),
     ),

@@ -33,9 +33,9 @@ def test_a_batch_says_what_its_index_says(log: WrittenLog) -> None:
     body = pa.py_buffer(log.store.get(log.key(log.slices[0])))
     for batch in range(len(index)):
         message = body.slice(int(index.position[batch]), int(index.length[batch]))
-        assert content_of(message) == content_in_index(index, batch)
-        assert content_of(message.slice(0, 16)) is None
-    assert content_of(pa.py_buffer(b"not a message of Arrow at all")) is None
+        assert content_of(message, index.object_schema) == content_in_index(index, batch)
+        assert content_of(message.slice(0, 16), index.object_schema) is None
+    assert content_of(pa.py_buffer(b"not a message of Arrow at all"), index.object_schema) is None
 
 
 @pytest.mark.parametrize("column", ["partition", "records", "min_timestamp_us", "max_timestamp_us"])
