@@ -63,8 +63,8 @@ GUARDS: Final = (
         "verify-content",
         "A batch with the right bytes is decoded, and compared with what the index says about it.",
         "sparklog/log/object_check.py",
-        "                elif content and (stored := content_of(piece, index.object_schema)) != content_in_index(index, batch):",
-        "                elif False:",
+        "                elif content and (stored := ",
+        "                elif False and (stored := ",
         ("tests/log/test_batch_content.py::test_a_batch_that_its_index_does_not_fit_is_found",),
     ),
     Guard(

@@ -17,6 +17,7 @@ from sparklog.log.object_deletion import ObjectToDelete, delete_objects
 from sparklog.log.orphans import OrphanSearch, search_orphans, topic_folders
 from sparklog.log.segment_roll import rewrite
 from sparklog.maintenance import roll as roll_job
+from sparklog.maintenance.swapping import obstacle, segment_target
 from sparklog.maintenance.vacuum import _topic_id
 from sparklog.storage import keys
 from sparklog.storage.keys import APPENDS, data_key, entry_block, entry_key, void_key
@@ -58,14 +59,14 @@ def _roll(process: Process) -> Steps:
         for topic in state.topics.values()
         for partition in state.partitions_of(topic)
         for segment in plan_roll(state, topic, partition, process.now_ms(), everything=True)
-        if roll_job._obstacle(state, roll_job._key(segment)) is None
+        if obstacle(state, roll_job._key(segment)) is None
     ]
     if not due:
         return
     segment = process.dice.choice(due)
     slices = roll_job._slices(state, segment)
     assert slices is not None
-    target = roll_job._target(state, segment)
+    target = segment_target(state, roll_job._key(segment))
     n0 = process.position
     yield process.dice.choice((0, 20, 500, 1_500))
     paper, on_paper = Paper(), replace(target, holders=(PAPER,))
