@@ -15,14 +15,14 @@ from tests.chain.simulated_keeper import BLOCK
 from tests.chain.simulation import World, new_chain
 
 SEEDS = 60
-EVENTS = 60
+EVENTS = 400
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", BLOCK)
     monkeypatch.setattr(verify_chain, "ENTRIES_PER_BLOCK", BLOCK)
-    monkeypatch.setattr(catch_up, "ENTRIES_PER_BLOCK", 6)
+    monkeypatch.setattr(catch_up, "ROUND_ENTRIES", 3)
     monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
     monkeypatch.setattr(verify_chain, "READ_WIDTH", 4)
     monkeypatch.setattr(old_snapshots, "KEPT", 1)
@@ -42,7 +42,7 @@ def test_no_interleaving_leaves_a_difference() -> None:
         follower.open()
         verified = verify_chain.verify_chain(store, follower.head)
         assert verified.differences == [], f"seed {seed}"
-        deleted += world.deleted_blocks
+        deleted += len(world.deleted_blocks)
         replayed += verified.snapshots
     assert deleted > SEEDS
     assert replayed > SEEDS // 2
