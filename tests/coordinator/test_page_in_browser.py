@@ -207,7 +207,8 @@ def test_with_an_access_file_the_browser_asks_for_a_token_once_and_shows_all_pag
             page.goto(address)
             for name in PAGES:
                 page.get_by_role("link", name=name, exact=True).first.click()
-                assert page.title()
+                page.wait_for_load_state()
+                assert page.locator("header [aria-current]").inner_text() == name
                 assert page.locator("h1").count() == 1
         with shown.browser.new_context(http_credentials={"username": "anna", "password": "wrong"}) as context:
             refused = context.new_page().goto(address)

@@ -10,6 +10,7 @@ from pathlib import Path
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.host.clock import now_ms
+from sparklog.maintenance.jobs import SCHEDULED
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
 
 PROJECT = Path(__file__).parents[2]
@@ -64,7 +65,7 @@ def test_two_schedulers_at_once_do_no_harm(tmp_path: Path) -> None:
         assert writes, "nothing was written beside them"
         log.check()
         assert min(log.log_start("t", 0), log.log_start("t", 1)) >= 24, "retention dropped what was old"
-        assert set(cluster.connection.follower.catch_up().state.jobs) == {"roll", "retention", "vacuum"}
+        assert set(cluster.connection.follower.catch_up().state.jobs) == set(SCHEDULED)
         log.clock.at_ms += DAY_MS
         for report in (log.retention(), log.vacuum(now_ms=log.clock.at_ms + OLD_MS)):
             assert report.exit_code == 0, report.to_json()
