@@ -199,6 +199,22 @@ def test_a_link_whose_answer_is_lost_leaves_the_outcome_unknown(store: LocalStor
 
 
 # M: F-09
+def test_a_disk_that_is_swapped_during_publish_leaves_the_outcome_unknown(store: LocalStore, root: Path) -> None:
+    """What was written lies below the disk that is mounted there now: nobody will find it."""
+    real = os.fsync
+
+    def swapped(fd: int) -> None:
+        real(fd)
+        if os.path.samestat(os.fstat(fd), os.stat(root / "dir")):
+            root.rename(root.with_name("unmounted"))
+            (root / "dir").mkdir(parents=True)
+
+    with _os("fsync", swapped), pytest.raises(OutcomeUnknown, match="a disk was mounted or unmounted meanwhile"):
+        store.put_if_absent("dir/second", b"second")
+    with pytest.raises(KeyNotFound):
+        store.get("dir/second")
+
+
 def test_a_temporary_removed_during_publish_ends_as_not_landed(store: LocalStore) -> None:
     link = os.link
 

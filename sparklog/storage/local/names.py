@@ -80,6 +80,11 @@ class DurableNames:
                     raise OutcomeUnknown(
                         f"wanted to make {path} durable, it is there but its directory is not: {reason(error)}"
                     ) from error
+                if not _is_at(folder, folder_fd):
+                    raise OutcomeUnknown(
+                        f"wanted to publish {path}, found another directory there afterwards: a disk was mounted or "
+                        "unmounted meanwhile"
+                    )
                 return
             finally:
                 with suppress(OSError):  # nothing depends on it
@@ -129,6 +134,14 @@ class DurableNames:
                 if directory.startswith(f"{self._root}/"):
                     raise
             self._durable_folders.add(directory)
+
+
+def _is_at(folder: str, folder_fd: int) -> bool:
+    """Whether the path still leads to the open directory. Not if a disk was mounted over it, or unmounted, since."""
+    try:
+        return os.path.samestat(os.stat(folder), os.fstat(folder_fd))
+    except OSError:
+        return False
 
 
 def sync_folder(path: str) -> None:
