@@ -198,7 +198,6 @@ def test_a_link_whose_answer_is_lost_leaves_the_outcome_unknown(store: LocalStor
     assert _is_whole_or_absent(store, "dir/object", b"body") is made
 
 
-# M: F-09
 def test_a_disk_that_is_swapped_during_publish_leaves_the_outcome_unknown(store: LocalStore, root: Path) -> None:
     """What was written lies below the disk that is mounted there now: nobody will find it."""
     real = os.fsync
@@ -215,6 +214,7 @@ def test_a_disk_that_is_swapped_during_publish_leaves_the_outcome_unknown(store:
         store.get("dir/second")
 
 
+# M: F-09
 def test_a_temporary_removed_during_publish_ends_as_not_landed(store: LocalStore) -> None:
     link = os.link
 
