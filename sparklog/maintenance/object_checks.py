@@ -16,6 +16,7 @@ from sparklog.log.object_reader import read_index
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame
+from sparklog.maintenance.tasks import packs
 from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
 
@@ -110,16 +111,7 @@ def checked(
 
 def packed(objects: Iterable[ObjectToCheck]) -> Iterator[tuple[ObjectToCheck, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
-    pack: list[ObjectToCheck] = []
-    size_bytes = 0
-    for object_ in objects:
-        if pack and (size_bytes + object_.size_bytes > TASK_BYTES or len(pack) == TASK_OBJECTS):
-            yield tuple(pack)
-            pack, size_bytes = [], 0
-        pack.append(object_)
-        size_bytes += object_.size_bytes
-    if pack:
-        yield tuple(pack)
+    return packs(objects, lambda object_: object_.size_bytes, TASK_BYTES, TASK_OBJECTS)
 
 
 def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> CheckOutcome:

@@ -33,6 +33,7 @@ from sparklog.log.object_copy import fetch_object
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.tasks import packs
 
 TASK_BYTES: Final = 64 << 20  # small objects share a task up to this many bytes …
 TASK_OBJECTS: Final = 64  # … and this many objects
@@ -240,16 +241,7 @@ def _wanted(
 
 def _packed(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
-    pack: list[ObjectToFetch] = []
-    size_bytes = 0
-    for object_ in wanted:
-        if pack and (size_bytes + object_.size_bytes > TASK_BYTES or len(pack) == TASK_OBJECTS):
-            yield tuple(pack)
-            pack, size_bytes = [], 0
-        pack.append(object_)
-        size_bytes += object_.size_bytes
-    if pack:
-        yield tuple(pack)
+    return packs(wanted, lambda object_: object_.size_bytes, TASK_BYTES, TASK_OBJECTS)
 
 
 # ---- what is there, and what is not -------------------------------------------------------------------

@@ -24,10 +24,7 @@ from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.numbering import records_between
 from sparklog.core.plan import SliceToRead
 from sparklog.core.slice_table import digest
-from sparklog.core.state import ClusterState
 from sparklog.core.types import (
-    EntryNumber,
-    Holder,
     NewObject,
     Offset,
     OffsetRange,
@@ -42,11 +39,11 @@ from sparklog.log.index import Index, SliceIndex, cut_to_slice
 from sparklog.log.object_check import Part, Problem
 from sparklog.log.object_reader import read_index
 from sparklog.log.segment_roll import rewrite
-from sparklog.log.segments_writer import SegmentTarget
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import Stores
 from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.report import Outcome
+from sparklog.maintenance.swapping import segment_target
 
 if TYPE_CHECKING:
     from sparklog.maintenance.repair import Damage
@@ -169,7 +166,7 @@ def _swapped(
         replaced = state.slices.find(key, OffsetRange(slice_.start, slice_.end))
         if list(replaced) != [slice_]:
             return Outcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
-        target = _target(state, slice_, object_.topic)
+        target = segment_target(state, key)
         incarnations = {store.store: store.incarnation for store in state.stores.values()}
         lag_ms = effective_cluster(state.config).replica_lag_time_max_ms
     objects: list[NewObject] = []
@@ -212,17 +209,3 @@ def _shifted(rewritten: RewrittenSlice, objects: int) -> RewrittenSlice:
     """The slice behind so many other objects of its command."""
     new = msgspec.structs.replace(rewritten.new, object_index=rewritten.new.object_index + objects)
     return msgspec.structs.replace(rewritten, new=new)
-
-
-def _target(state: ClusterState, slice_: Slice, topic: str) -> SegmentTarget:
-    key = TopicPartition(slice_.topic_id, slice_.partition)
-    config = state.topic_config(state.topics[key.topic_id])
-    return SegmentTarget(
-        key.topic_id,
-        topic,
-        key.partition,
-        EntryNumber(state.n),
-        tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].replication.isr),
-        config.segment_bytes,
-        config.compression_type or "zstd",
-    )

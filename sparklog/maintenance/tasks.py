@@ -6,9 +6,10 @@ it. A task reports its failures in its result: a task that fails must not stop t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
+T = TypeVar("T")
 Task = Callable[[bytes], bytes]
 
 
@@ -39,3 +40,20 @@ class LocalTasks:
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
         """The results of `task` for each payload, in order."""
         return [task(payload) for payload in payloads]
+
+
+def packs(
+    items: Iterable[T], size_bytes: Callable[[T], int], most_bytes: int, most_items: int
+) -> Iterator[tuple[T, ...]]:
+    """Distribute items over tasks, in order, within both limits. An item that exceeds `most_bytes` is alone."""
+    pack: list[T] = []
+    pack_bytes = 0
+    for item in items:
+        item_bytes = size_bytes(item)
+        if pack and (pack_bytes + item_bytes > most_bytes or len(pack) == most_items):
+            yield tuple(pack)
+            pack, pack_bytes = [], 0
+        pack.append(item)
+        pack_bytes += item_bytes
+    if pack:
+        yield tuple(pack)

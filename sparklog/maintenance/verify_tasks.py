@@ -14,6 +14,7 @@ from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.replica_check import ReplicaCheck, check_replicas
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.report import Work
+from sparklog.maintenance.tasks import packs
 
 TASK_BYTES: Final = 256 << 20  # small objects share a task up to this many bytes on all stores together …
 TASK_OBJECTS: Final = 256  # … and this many objects
@@ -74,17 +75,11 @@ def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:
 
 def packed(objects: Iterable[ObjectToVerify]) -> Iterator[tuple[ObjectToVerify, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
-    pack: list[ObjectToVerify] = []
-    size_bytes = 0
-    for object_ in objects:
-        own_bytes = stored_bytes(object_.named.object) * len(object_.stores)
-        if pack and (size_bytes + own_bytes > TASK_BYTES or len(pack) == TASK_OBJECTS):
-            yield tuple(pack)
-            pack, size_bytes = [], 0
-        pack.append(object_)
-        size_bytes += own_bytes
-    if pack:
-        yield tuple(pack)
+    return packs(objects, _bytes_on_all_stores, TASK_BYTES, TASK_OBJECTS)
+
+
+def _bytes_on_all_stores(object_: ObjectToVerify) -> int:
+    return stored_bytes(object_.named.object) * len(object_.stores)
 
 
 def planned_on_a_store(object_: ObjectToVerify) -> Work:
