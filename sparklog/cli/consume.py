@@ -14,6 +14,7 @@ import typer
 from sparklog.cli.output import connect, ending, print_warning
 from sparklog.cli.settings import settings
 from sparklog.core.errors import InvalidOption, OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.host.interrupts import interrupts_noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
     from sparklog.core.state import Partition
 
-FOLLOW_WAIT_MS = 60_000  # then the reader looks, whether it was woken or not
+FOLLOW_WAIT_MS = 5_000  # then the reader looks, whether it was woken or not
 _NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() also accepts 1_0 and the digits of other scripts
 
 EPILOG = ending(
@@ -69,7 +70,7 @@ def consume(
         raise InvalidOption("--base64 goes with --format json: lines are printed as they are")
     separator = None if key_separator is None else key_separator.encode()
     as_json = JsonLines(base64=base64)
-    with connect() as cluster:
+    with connect() as cluster, interrupts_noted() as check_interrupts:
         reader = _Reader(cluster, topic, partition, offset, num)
         while True:
             for piece in reader.ready():
@@ -86,6 +87,7 @@ def consume(
             if not follow or reader.left == 0 or reader.at_end():
                 return
             reader.wait()
+            check_interrupts()
 
 
 @dataclass(frozen=True, slots=True)

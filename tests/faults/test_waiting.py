@@ -32,6 +32,22 @@ from tests.faults.running_coordinators import SESSION_MS, RunningCoordinators, r
 NEVER_MS = 600_000
 CLIENTS = 50
 
+# `sparklog`, interrupted in the finalizer of the first reply that it got.
+INTERRUPTED_FINALIZER = """
+import http.client, signal, sys
+from sparklog.cli.main import run
+
+close = http.client.HTTPResponse.close
+
+def interrupted(reply):
+    http.client.HTTPResponse.close = close
+    print("interrupted", flush=True)
+    signal.raise_signal(signal.SIGINT)
+
+http.client.HTTPResponse.close = interrupted
+sys.exit(run(sys.argv[1:]))
+"""
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
@@ -195,6 +211,23 @@ def test_consume_follow_prints_what_comes_and_ends_with_an_interrupt(
                 write(writer, partition)
                 assert json.loads(consumer.stdout.readline())["partition"] == partition
             consumer.send_signal(signal.SIGINT)
+            assert consumer.wait(60) == 130
+        finally:
+            consumer.kill()
+
+
+# M: P-10
+def test_an_interrupt_that_python_drops_still_ends_consume(url: str, coordinators: RunningCoordinators) -> None:
+    """What a finalizer raises is dropped: here SIGINT arrives while the first reply to a wait is finalized."""
+    coordinators.start().wait_for("leads")
+    command = [sys.executable, "-c", INTERRUPTED_FINALIZER, "--cluster", url, "consume", "t", "--follow"]
+    with connect(url) as writer, subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as consumer:
+        assert consumer.stdout is not None
+        try:
+            write(writer)
+            assert consumer.stdout.readline() == "x\n"
+            write(writer)
+            assert "interrupted\n" in consumer.stdout
             assert consumer.wait(60) == 130
         finally:
             consumer.kill()

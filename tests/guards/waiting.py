@@ -154,4 +154,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "        self.arrived",
         (f"{_AGENT}test_without_news_it_looks_as_often_as_without_a_coordinator",),
     ),
+    Guard(
+        "waiting-interrupt",
+        "An interrupt that Python drops is not lost.",
+        "sparklog/cli/consume.py",
+        "            check_interrupts()\n",
+        "",
+        ("tests/faults/test_waiting.py::test_an_interrupt_that_python_drops_still_ends_consume",),
+    ),
 )
