@@ -5,7 +5,7 @@
     orders 0 1200          topic, partition, offset; in the file of leader epochs: topic, partition, epoch, start offset
     orders 1 1187
 
-The chain is the truth, a checkpoint is a copy of a part of it as of one entry, on the store that it is about.
+The file of the cleaner has lines only for partitions that compaction has cleaned, as Kafka's has. The chain is the truth, a checkpoint is a copy of a part of it as of one entry, on the store that it is about.
 """
 
 from __future__ import annotations
@@ -16,29 +16,43 @@ from typing import Final
 from sparklog.core.errors import InvalidInput
 from sparklog.core.recovery import recovered_end
 from sparklog.core.state import ClusterState, Partition
-from sparklog.core.types import Offset, StoreId
+from sparklog.core.types import Offset, StoreId, TopicPartition
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
+CLEANERS: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
 _VERSION: Final = "0"
 
-# Files with an offset per partition. Compaction adds the cleaner's position here, as `cleaner-offset-checkpoint`.
-_OFFSETS: Final[Mapping[str, Callable[[ClusterState, StoreId, Partition], Offset]]] = {
+
+def _cleaned_up_to(state: ClusterState, store: StoreId, partition: Partition) -> Offset | None:
+    cleaner = state.cleaners.get(TopicPartition(partition.topic_id, partition.partition))
+    return None if cleaner is None else cleaner.position
+
+
+# Files with an offset per partition; None: the partition has no line.
+_OFFSETS: Final[Mapping[str, Callable[[ClusterState, StoreId, Partition], Offset | None]]] = {
     RECOVERY_POINTS: recovered_end,
     HIGH_WATERMARKS: lambda state, store, partition: partition.high_watermark,
     LOG_STARTS: lambda state, store, partition: partition.log_start,
+    CLEANERS: _cleaned_up_to,
 }
 CHECKPOINTS: Final = (*_OFFSETS, LEADER_EPOCHS)
 
 
 def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
-    """The text of each file for one store: a line for each of its replicas, by topic and partition."""
+    """The text of each file for one store: lines for its replicas, by topic and partition."""
     replicas = list(_replicas(state, store))
     files = {
-        name: _file([f"{topic} {of.partition} {offset(state, store, of)}" for topic, of in replicas])
+        name: _file(
+            [
+                f"{topic} {of.partition} {at}"
+                for topic, of in replicas
+                if (at := offset(state, store, of)) is not None
+            ]
+        )
         for name, offset in _OFFSETS.items()
     }
     epochs = [

@@ -22,7 +22,7 @@ from sparklog.storage.object_store import ObjectStore
 
 TASK_BYTES: Final = 64 << 20  # small objects share a task up to this many bytes …
 TASK_OBJECTS: Final = 64  # … and this many objects
-_FIXED_REQUESTS: Final = 2  # the index, and the length of the object
+FIXED_REQUESTS: Final = 2  # the index, and the length of the object
 
 
 class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
@@ -40,12 +40,12 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
     @property
     def size_bytes(self) -> int:
         """The object and its index."""
-        return self.named.object.size_bytes + self.named.object.index_size_bytes
+        return self.named.object.total_bytes
 
     @property
     def requests(self) -> int:
         """What it takes to read them."""
-        return _FIXED_REQUESTS + -(-self.named.object.size_bytes // RANGED_READ_BYTES)
+        return FIXED_REQUESTS + -(-self.named.object.size_bytes // RANGED_READ_BYTES)
 
 
 class CheckOrder(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ def checked(
 
 def packed(objects: Iterable[ObjectToCheck]) -> Iterator[tuple[ObjectToCheck, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
-    return packs(objects, lambda object_: object_.size_bytes, TASK_BYTES, TASK_OBJECTS)
+    return packs(objects, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 
 def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> CheckOutcome:

@@ -241,7 +241,7 @@ def _wanted(
 
 def _packed(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
-    return packs(wanted, lambda object_: object_.size_bytes, TASK_BYTES, TASK_OBJECTS)
+    return packs(wanted, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 
 # ---- what is there, and what is not -------------------------------------------------------------------

@@ -129,7 +129,7 @@ class VerifyJob:
         """Read everything. What can't be read stops nothing else."""
         with frame.connection.follower.current() as state:
             wanted = self._wanted(frame, state)
-            self._check_marks(frame, [state.stores[store] for store in sorted(wanted.stores)])
+            self._check_incarnations(frame, [state.stores[store] for store in sorted(wanted.stores)])
             self._verify_objects(frame, state, wanted)
         if self._is_whole(frame):
             self._verify_chain(frame)
@@ -140,7 +140,7 @@ class VerifyJob:
             frame.output.show(difference_table(self.differences, self._not_listed))
         return [_ended(row) for row in (*self._rows.values(), *self._others.values())]
 
-    def _check_marks(self, frame: JobFrame, stores: Sequence[Store]) -> None:
+    def _check_incarnations(self, frame: JobFrame, stores: Sequence[Store]) -> None:
         """A store in another life than the registered one lacks everything, or has old things (S1)."""
         for store in stores:
             try:
@@ -256,7 +256,7 @@ class VerifyJob:
         searches, _ = orphan_searches(frame, floor)
         searches = [search for search in searches if search.store in wanted.stores - self._silent]
         found = run_searches(frame, searches, delete=False)
-        orphans, size_bytes = sum(each.orphans for each in found), sum(each.size_bytes for each in found)
+        orphans, size_bytes = sum(of.orphans for of in found), sum(of.size_bytes for of in found)
         if orphans:
             reason = f"begun before FLOOR {floor}, named by nothing: 'sparklog job vacuum' deletes them"
             work = Work(orphans, 0, size_bytes, len(searches))

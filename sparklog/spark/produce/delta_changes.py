@@ -23,7 +23,7 @@ _FEED_COLUMNS: Final = ("_commit_version", "_commit_timestamp")
 
 
 def check_changes(mapping: RowMapping) -> None:
-    """Raise InvalidOption if there is no key: a deleted row could not be told to anybody."""
+    """Raise InvalidOption if there is no key: nothing could say which row was deleted."""
     if not mapping.key and mapping.key_expr is None:
         raise InvalidOption(
             "--changes: wanted --key or --key-expr, found neither: a deleted row is a tombstone of its key"
