@@ -22,7 +22,7 @@ from sparklog.log.segments_writer import Rewritten, SegmentTarget
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, total
+from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended, total
 from sparklog.maintenance.swapping import obstacle, segment_target, still_there, without_stores
 from sparklog.maintenance.tasks import packs
 
@@ -90,10 +90,7 @@ class RollJob:
                 self._swap(frame, order, outcomes)
             rolled += sum(len(pack) for pack in round_)
             frame.output.progress("stretches of slices rolled", rolled, len(self._due))
-        return [
-            msgspec.structs.replace(row, outcome=Outcome.DONE) if row.outcome is Outcome.PLANNED else row
-            for row in self._rows.values()
-        ]
+        return ended(self._rows.values())
 
     def _order(self, frame: JobFrame, pack: Sequence[SegmentToRoll]) -> RollOrder:
         """The work of one task, based on the current state.
@@ -149,10 +146,7 @@ class RollJob:
 
     def _note(self, segment: SegmentToRoll, outcome: Outcome, message: str) -> None:
         """Record a segment's outcome on its partition. One failed segment makes the whole partition failed."""
-        row = self._rows[_key(segment)]
-        worst = Outcome.FAILED if row.outcome is Outcome.FAILED else outcome
-        messages = tuple(dict.fromkeys((*row.messages, message)))
-        self._rows[_key(segment)] = msgspec.structs.replace(row, outcome=worst, messages=messages)
+        self._rows[_key(segment)] = self._rows[_key(segment)].noted(outcome, message)
 
     def _count(self, order: SegmentOrder, rewritten: Rewritten) -> None:
         row = self._rows[_key(order.segment)]
