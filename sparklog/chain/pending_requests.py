@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from sparklog.chain.requests import Now, Reply, Request
 
-T = TypeVar("T")
 Handler = Callable[[Reply, Now], None]
 
 
@@ -28,9 +27,7 @@ class PendingRequests:
         self._handlers[request] = handler
         self.to_perform.append(request)
 
-    def run(
-        self, first: Request, step: Callable[[Reply, Now], Request | T], ended: Callable[[T, Now], None]
-    ) -> None:
+    def run(self, first: Request, step: Callable[[Reply, Now], object], ended: Callable[[Any, Now], None]) -> None:
         """Run another machine: `step` turns each reply into the next request, or into the outcome for `ended`."""
 
         def handle(reply: Reply, now: Now) -> None:

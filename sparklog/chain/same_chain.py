@@ -82,6 +82,6 @@ class ChainCheck:
 
     def _another(self) -> InconsistentClusterId:
         return InconsistentClusterId(
-            f"cluster {self._head.state.chain_id} is no longer at {self._url}: it was deleted, and maybe created again; "
-            "connect again"
+            f"cluster {self._head.state.chain_id} is no longer at {self._url}: it was deleted, and maybe created "
+            "again; connect again"
         )

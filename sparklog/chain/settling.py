@@ -1,7 +1,7 @@
 """Making the newest entry, which another process wrote, durable, as a state machine: an answer or a block rests on it.
 
-READING the entry ── there ──► PUTTING its bytes again ── created, or taken ──► COPYING, if copies are wanted ──► Settled
-   └── deleted as old: a snapshot covers it ──────────────────────────────────────┘
+READING the entry ── there ──► PUTTING its bytes again ── created, or taken ──► COPYING, if it is wanted ──► Settled
+   └── deleted as old: a snapshot covers it ───────────────────────────────────────┘
 
 If `ObjectStore.put_if_absent` finds the key taken, it promises that the object is durable. Then all entries before it
 are durable too: those of its block are in the same directory, and nobody writes into a block before the last entry of

@@ -16,8 +16,6 @@ from sparklog.cli.settings import settings
 from sparklog.core.errors import SparklogError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from sparklog.core.records import JobRan
     from sparklog.maintenance.report import JobReport
 
@@ -252,7 +250,7 @@ def _run(
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    def session() -> SparkSession:
+    def session() -> Any:
         from sparklog.spark.session import job_session
 
         return job_session(name)

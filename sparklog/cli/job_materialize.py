@@ -11,8 +11,6 @@ from sparklog.cli.output import ending
 from sparklog.core.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from sparklog.maintenance.report import JobReport
 
 EPILOG = ending(
@@ -78,7 +76,7 @@ def materialize(
 
         return run_materialize(cluster_url, topic, wanted, session, **given)
 
-    def session() -> SparkSession:
+    def session() -> Any:
         from sparklog.spark.materialize.delta_table import delta_settings
         from sparklog.spark.session import job_session
 

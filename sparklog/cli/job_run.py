@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -13,8 +13,6 @@ from sparklog.client.failures import print_failure
 from sparklog.host.streams import print_to
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from sparklog.maintenance.report import JobReport
     from sparklog.maintenance.report_file import Report
 
@@ -33,12 +31,12 @@ INTERRUPTED: Final = "interrupted: what was committed stays, the rest was not do
 
 def run_on_spark(
     run: Callable[..., JobReport],
-    session: Callable[[], SparkSession],
+    session: Callable[[], Any],
     now: str | None,
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    """Run a maintenance job with its heavy part on a session. Its plan goes to stdout with --dry-run."""
+    """Run a maintenance job with its heavy part on Spark, which starts when it is needed. A dry run prints to stdout."""
 
     def run_here() -> JobReport:
         from sparklog.maintenance.output import plan_console

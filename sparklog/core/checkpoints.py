@@ -5,7 +5,8 @@
     orders 0 1200          topic, partition, offset; in the file of leader epochs: topic, partition, epoch, start offset
     orders 1 1187
 
-The file of the cleaner has lines only for partitions that compaction has cleaned, as Kafka's has. The chain is the truth, a checkpoint is a copy of a part of it as of one entry, on the store that it is about.
+The file of the cleaner has lines only for partitions that compaction has cleaned, as Kafka's has. The chain is the
+truth, a checkpoint is a copy of a part of it as of one entry, on the store that it is about.
 """
 
 from __future__ import annotations
@@ -47,11 +48,7 @@ def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
     replicas = list(_replicas(state, store))
     files = {
         name: _file(
-            [
-                f"{topic} {of.partition} {at}"
-                for topic, of in replicas
-                if (at := offset(state, store, of)) is not None
-            ]
+            [f"{topic} {of.partition} {at}" for topic, of in replicas if (at := offset(state, store, of)) is not None]
         )
         for name, offset in _OFFSETS.items()
     }

@@ -73,7 +73,9 @@ def _planned(state: ClusterState, topic: str, number: int, offset: int | None, n
     gone = most_records(touched, offsets)
     for record in records:
         apply(state, record, at)
-    retired = [number for number in np.unique(touched["object_number"]).tolist() if ObjectNumber(number) in state.retired]
+    retired = [
+        number for number in np.unique(touched["object_number"]).tolist() if ObjectNumber(number) in state.retired
+    ]
     named = [state.objects.get(ObjectNumber(number)) for number in retired]
     return RecordDeletion(
         topic=topic,

@@ -43,7 +43,9 @@ def plan_old_metadata(frame: JobFrame) -> list[PartitionResult]:
             found = find(store)
             rows += [_snapshots_row(place, decide_old(found)), _planned_entries(place, store, found)]
         except SparklogError as error:
-            rows.append(PartitionResult(place.name, None, None, "can't be read", Work()).noted(Outcome.FAILED, str(error)))
+            rows.append(
+                PartitionResult(place.name, None, None, "can't be read", Work()).noted(Outcome.FAILED, str(error))
+            )
     return _due(rows)
 
 

@@ -6,10 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
-import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
-from itertools import product
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,9 +24,9 @@ from sparklog.coordinator.gate import Gate
 from sparklog.coordinator.openapi import OPENAPI
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Access, Need, Principal, Verb, parse_right
-from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
+from sparklog.core.commands import Command, CreateTopic, Submission
 from sparklog.core.purgatory import ReplicaNews
-from sparklog.core.types import EntryNumber, PartitionIndex, StoreId, TopicId
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import entry_key
 from sparklog.wire.errors import ErrorReply
 from sparklog.wire.messages import (
@@ -43,11 +40,10 @@ from sparklog.wire.messages import (
     SubmittedCommand,
     WaitRequest,
 )
-from sparklog.wire.queries import OFFSETS, PLAN, TOPIC, Latest, OffsetsRequest, PlanRequest, WantedOffset
-from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
+from tests.chain.chain_kit import TIMEOUT_MS, Member, new_chain
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.test_app import error_in, served
-from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, an_append, of_topic
+from tests.core.every_command import OF_NO_TOPIC, ORDERS, of_topic
 
 T = TypeVar("T")
 TOKEN = "sparklog_the-token-of-anna"

@@ -2,53 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import hashlib
-import json
 import logging
-from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import product
-from typing import Any, TypeVar
 
 import msgspec
 import pytest
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from sparklog.chain.committer import new_command_id
-from sparklog.coordinator import gate as gate_module
 from sparklog.coordinator.app import app_of
-from sparklog.coordinator.endpoint import Openness
-from sparklog.coordinator.gate import Gate
-from sparklog.coordinator.openapi import OPENAPI
 from sparklog.coordinator.service import Service
-from sparklog.core.access import Access, Need, Principal, Verb, parse_right
+from sparklog.core.access import Verb
 from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
-from sparklog.core.purgatory import ReplicaNews
-from sparklog.core.types import EntryNumber, PartitionIndex, StoreId, TopicId
-from sparklog.storage.keys import entry_key
+from sparklog.core.types import EntryNumber, PartitionIndex, TopicId
 from sparklog.wire.errors import ErrorReply
 from sparklog.wire.messages import (
     CLUSTER,
     HEARTBEAT,
     SUBMIT,
-    WAIT,
-    Heartbeat,
     SubmitReply,
     SubmitRequest,
     SubmittedCommand,
-    WaitRequest,
 )
 from sparklog.wire.queries import OFFSETS, PLAN, TOPIC, Latest, OffsetsRequest, PlanRequest, WantedOffset
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
 from tests.coordinator.asgi import Answer, request
-from tests.coordinator.test_app import error_in, served
+from tests.coordinator.test_app import served
+from tests.coordinator.test_gate import TOKEN, access, audited, bearer, error_of, is_refused, submit_body, with_access
 from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, an_append, of_topic
-from tests.coordinator.test_gate import access, audited, bearer, chain, error_of, is_refused, submit_body, with_access  # noqa: F401 - chain is a fixture
+
+
+@pytest.fixture
+def chain() -> Member:
+    return new_chain()
 
 
 # M: N-05

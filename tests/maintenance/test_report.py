@@ -11,6 +11,7 @@ from sparklog.maintenance.report import (
     Outcome,
     PartitionResult,
     Work,
+    ended,
     total,
 )
 

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import ssl
-import subprocess
-import sys
-import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
-from ipaddress import ip_address
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import ClientConnectorCertificateError
 from botocore.exceptions import SSLError
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from sparklog.core.errors import (
     Damaged,
@@ -36,7 +25,7 @@ from sparklog.core.errors import (
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from sparklog.storage.s3.answers import sorted_failure
-from tests.servers.s3_servers import S3Server, free_port
+from tests.servers.s3_servers import free_port
 from tests.storage.scripted_s3 import HANG, RESET, Reply, Request, ScriptedS3, Step, refusal, scripted_s3
 
 CREATED = Reply()

@@ -11,34 +11,37 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from aiohttp import ClientConnectorCertificateError
-from botocore.exceptions import SSLError
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from sparklog.core.errors import (
-    Damaged,
     InvalidInput,
     KeyExists,
-    OutcomeUnknown,
     SparklogError,
-    StoreAccessDenied,
-    StoreFull,
-    StoreReadOnly,
     StoreUnavailable,
 )
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
-from sparklog.storage.s3.answers import sorted_failure
-from tests.servers.s3_servers import S3Server, free_port
-from tests.storage.scripted_s3 import HANG, RESET, Reply, Request, ScriptedS3, Step, refusal, scripted_s3
-from tests.storage.test_s3 import CREATED, IN_PROGRESS, NOT_FOUND, PAGE, READS, REFUSALS, SLOW_DOWN, TAKEN, other, own, store_at, whole
+from tests.servers.s3_servers import S3Server
+from tests.storage.scripted_s3 import RESET, Step, refusal, scripted_s3
+from tests.storage.test_s3 import (
+    BEGUN,
+    BODIES,
+    COMPLETED,
+    CREATED,
+    MIB,
+    PAGE,
+    PART,
+    READS,
+    REFUSALS,
+    store_at,
+    upload,
+    whole,
+)
 
 
 def all_that_is_said(call: Callable[[ObjectStore], object], store: ObjectStore) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, FenceStore, PartitionEpoch
+from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, PartitionEpoch
 from sparklog.core.decide import append as subject
 from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.errors import (
@@ -16,13 +16,10 @@ from sparklog.core.errors import (
     InvalidInput,
     InvalidProducerEpoch,
     InvalidRecord,
-    InvalidRequiredAcks,
     InvalidTopic,
-    Landed,
     NotEnoughReplicas,
     NotLeaderOrFollower,
     OutOfOrderSequence,
-    RequestTimedOut,
     SparklogError,
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
@@ -31,7 +28,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import violations
 from sparklog.core.records import Appended, At
-from sparklog.core.replication.append import Acks, at_end
+from sparklog.core.replication.append import at_end
 from sparklog.core.replication.epoch_history import opened
 from sparklog.core.types import (
     EntryNumber,
@@ -44,8 +41,7 @@ from sparklog.core.types import (
     TopicId,
 )
 from tests.core.decided_log import TOPIC, A, B, DecidedLog, place, span
-from tests.core.replicated_log import ReplicatedLog
-from tests.core.replication.example_partition import ends, partition, roles
+from tests.core.replication.example_partition import partition
 
 
 @pytest.fixture

@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 
-from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, FenceStore, PartitionEpoch
-from sparklog.core.decide import append as subject
-from sparklog.core.decide.append import OFFSETS_END
+from sparklog.core.commands import AlterTopic, Append, Application, FenceStore
 from sparklog.core.errors import (
     FencedLeaderEpoch,
-    InvalidInput,
-    InvalidProducerEpoch,
-    InvalidRecord,
     InvalidRequiredAcks,
-    InvalidTopic,
     Landed,
     NotEnoughReplicas,
     NotLeaderOrFollower,
-    OutOfOrderSequence,
     RequestTimedOut,
-    SparklogError,
     StaleBrokerEpoch,
-    UnknownLeaderEpoch,
-    UnknownProducerId,
-    UnknownTopicOrPartition,
 )
-from sparklog.core.invariants import violations
-from sparklog.core.records import Appended, At
-from sparklog.core.replication.append import Acks, at_end
-from sparklog.core.replication.epoch_history import opened
+from sparklog.core.records import Appended
+from sparklog.core.replication.append import Acks
 from sparklog.core.types import (
-    EntryNumber,
     Holder,
-    LeaderEpoch,
     NewSlice,
-    Offset,
-    PartitionIndex,
-    TimestampSource,
-    TopicId,
 )
-from tests.core.decided_log import TOPIC, A, B, DecidedLog, place, span
+from tests.core.decide.test_append import epoch_of, object_with, several, slice_with
+from tests.core.decided_log import TOPIC, A, B, DecidedLog, span
 from tests.core.replicated_log import ReplicatedLog
 from tests.core.replication.example_partition import ends, partition, roles
-
-from tests.core.decide.test_append import object_with
 
 
 @pytest.fixture
