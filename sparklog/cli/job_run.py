@@ -36,7 +36,7 @@ def run_on_spark(
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    """Run a maintenance job with its heavy part on Spark, which starts when it is needed. A dry run prints to stdout."""
+    """Run a maintenance job, its heavy part on Spark, which starts when it is needed. A dry run prints to stdout."""
 
     def run_here() -> JobReport:
         from sparklog.maintenance.output import plan_console
