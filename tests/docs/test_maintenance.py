@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,39 +14,53 @@ import sparklog
 from sparklog.chain import old_entries
 from sparklog.chain.old_snapshots import KEPT
 from sparklog.chain.snapshot_writer import SNAPSHOT_EVERY
-from sparklog.cli.main import run, run_job
+from sparklog.cli.main import run_job
 from sparklog.cli.produce_files import main as produce
-from sparklog.client.bootstrap import init_cluster
 from sparklog.core.checkpoints import CHECKPOINTS
 from sparklog.core.differences import DifferenceKind
 from sparklog.maintenance.jobs import JOBS
+from sparklog.maintenance.tasks import LocalTasks
 from sparklog.spark.differences import SCHEMA
 from sparklog.storage.keys import ENTRIES_PER_BLOCK, block_entries
 from sparklog.storage.object_store import StoredKey
-from tests.docs.clean_shell import in_clean_shell
+from tests.cli.conftest import Cli
 from tests.maintenance.damaged_log import damaged_log
 
 PAGE = (Path(__file__).parents[2] / "docs" / "maintenance.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```(bash|python)\n(.*?)```", PAGE, re.DOTALL)
 ON_SPARK = "\n".join(text for kind, text in SNIPPETS if kind == "bash" and "spark-submit" in text)
 DELTA_COMMANDS = re.findall(r"jobs/(\w+)\.py (.*)", ON_SPARK.replace("\\\n", " "))
-ROLL = "sparklog job roll --topic prices --all"
-ROLL_WITHOUT_SPARK = "from sparklog.maintenance.roll import run_roll; run_roll({url!r}, everything=True)"
+
+
+@pytest.fixture
+def here(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The command line at the cluster of the page. Jobs that would start Spark work in this process."""
+    monkeypatch.setattr("sparklog.spark.tasks.SparkTasks", lambda session: LocalTasks())
+    return Cli(str(tmp_path / "meta"), capsys, monkeypatch)
+
+
+def performed(here: Cli, line: str) -> str:
+    """What a line of the shell prints. Its command of sparklog runs in this process: a new one takes a second."""
+    before, _, last = line.rpartition(" | ")
+    command, _, otherwise = last.partition(" || ")
+    words = shlex.split(command, comments=True)
+    if words[:1] != ["sparklog"]:
+        return subprocess.run(["bash", "-euc", line], check=True, capture_output=True, text=True).stdout
+    said = here(*words[1:], stdin=performed(here, before) if before else "")
+    assert bool(said.code) == bool(otherwise), (line, said)
+    return f"{said.out}{said.err}exit code {said.code}\n"
 
 
 # M: R-05 R-06
-def test_the_snippets_for_the_shell_run_one_after_the_other(tmp_path: Path) -> None:
-    (tmp_path / ".venv").symlink_to(sys.prefix)
-    lines = ['export PATH="$PWD/.venv/bin:$PATH"']
+def test_the_snippets_for_the_shell_run_one_after_the_other(here: Cli, tmp_path: Path) -> None:
+    printed = ""
     for kind, text in SNIPPETS:
-        if kind == "python" and "sparklog.connect" in text:
-            lines.append(f"python -c {shlex.quote(text)}")
-        elif kind == "bash" and "spark-submit" not in text:
-            lines.append(text)
-    script = "\n".join(lines).replace("/tmp/sparklog-maintenance", str(tmp_path))
-    assert script.count(ROLL) == 1
-    roll = ROLL_WITHOUT_SPARK.format(url=str(tmp_path / "meta"))
-    printed = in_clean_shell(tmp_path, script.replace(ROLL, f"python -c {shlex.quote(roll)}"))
+        snippet = text.replace("/tmp/sparklog-maintenance", str(tmp_path))
+        if kind == "python" and "sparklog.connect" in snippet:
+            exec(snippet, {})
+            printed += here.capsys.readouterr().out
+        elif kind == "bash" and "spark-submit" not in snippet:
+            printed += "".join(performed(here, line) for line in snippet.splitlines())
     assert re.search(r"^retention +done", printed, re.MULTILINE), "run-all"
     assert re.search(r"^retention +2", printed, re.MULTILINE), "job status has a time"
     assert "would delete 12 records" in printed
@@ -58,7 +72,7 @@ def test_the_snippets_for_the_shell_run_one_after_the_other(tmp_path: Path) -> N
     assert "run 'sparklog job recovery --full --store b'" in printed
     assert "of 7: the next day has the next one" in printed
     assert "payments-0 on b" in printed, "the plan of recovery"
-    with sparklog.connect(str(tmp_path / "meta")) as cluster:
+    with sparklog.connect(here.url) as cluster:
         assert cluster.describe("payments").records == 15
 
 
@@ -82,16 +96,14 @@ def test_the_snippets_of_recovery_run_one_after_the_other(capsys: pytest.Capture
     log.world.cluster.close()
 
 
-def test_the_commands_of_vacuum_and_of_the_chain_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARKLOG_CLUSTER", str(tmp_path))
-    init_cluster(str(tmp_path))
-    with sparklog.connect(str(tmp_path)) as cluster:
-        cluster.create_topic("orders")
-    commands = re.findall(r"^    sparklog (.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
-    inline = [command for command in re.findall(r"`sparklog (chain .*?)`", PAGE) if "ID" not in command]
+def test_the_commands_of_vacuum_and_of_the_chain_run(here: Cli) -> None:
+    assert here("cluster", "init").code == 0
+    assert here("topic", "create", "orders").code == 0
+    commands = re.findall(r"^    (sparklog .*)$", PAGE, re.MULTILINE)
+    inline = [command for command in re.findall(r"`(sparklog chain .*?)`", PAGE) if "ID" not in command]
     assert (len(commands), len(inline)) == (2, 3)
     for command in (*commands, *inline):
-        assert run(command.split()) == 0, command
+        performed(here, command)
 
 
 def test_the_page_has_the_commands_for_delta() -> None:
