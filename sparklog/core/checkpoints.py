@@ -5,8 +5,7 @@
     orders 0 1200          topic, partition, offset; in the file of leader epochs: topic, partition, epoch, start offset
     orders 1 1187
 
-The file of the cleaner has lines only for partitions that compaction has cleaned, as Kafka's has. The chain is the
-truth, a checkpoint is a copy of a part of it as of one entry, on the store that it is about.
+The chain is the truth, a checkpoint is a copy of a part of it as of one entry, on the store that it is about.
 """
 
 from __future__ import annotations
@@ -28,29 +27,36 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 _VERSION: Final = "0"
 
 
-def _cleaned_up_to(state: ClusterState, store: StoreId, partition: Partition) -> Offset | None:
+def _cleaned_end(state: ClusterState, store: StoreId, partition: Partition) -> Offset | None:
     cleaner = state.cleaners.get(TopicPartition(partition.topic_id, partition.partition))
     return None if cleaner is None else cleaner.position
 
 
-# Files with an offset per partition; None: the partition has no line.
+# Files with an offset per partition. A partition without one (it was never compacted) has no line.
 _OFFSETS: Final[Mapping[str, Callable[[ClusterState, StoreId, Partition], Offset | None]]] = {
     RECOVERY_POINTS: recovered_end,
     HIGH_WATERMARKS: lambda state, store, partition: partition.high_watermark,
     LOG_STARTS: lambda state, store, partition: partition.log_start,
-    CLEANERS: _cleaned_up_to,
+    CLEANERS: _cleaned_end,
 }
 CHECKPOINTS: Final = (*_OFFSETS, LEADER_EPOCHS)
 
 
 def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
-    """The text of each file for one store: lines for its replicas, by topic and partition."""
+    """The text of each file for one store, by topic and partition: a line for each of its replicas.
+
+    In the file of cleaners: for each replica of a partition that was compacted.
+    """
     replicas = list(_replicas(state, store))
     files = {
         name: _file(
-            [f"{topic} {of.partition} {at}" for topic, of in replicas if (at := offset(state, store, of)) is not None]
+            [
+                f"{topic} {of.partition} {offset}"
+                for topic, of in replicas
+                if (offset := offset_of(state, store, of)) is not None
+            ]
         )
-        for name, offset in _OFFSETS.items()
+        for name, offset_of in _OFFSETS.items()
     }
     epochs = [
         f"{topic} {of.partition} {epoch} {start}" for topic, of in replicas for epoch, start in of.replication.epochs

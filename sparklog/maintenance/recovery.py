@@ -31,10 +31,9 @@ from sparklog.core.recovery import (
 from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicPartition
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
-from sparklog.maintenance.damage import Damage
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.object_checks import FIXED_REQUESTS, ObjectToCheck, checked, packed
-from sparklog.maintenance.repair import Repair
+from sparklog.maintenance.repair import Damage, Repair
 from sparklog.maintenance.replication import check_registered
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
 

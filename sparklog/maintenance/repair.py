@@ -9,13 +9,15 @@ point: the next run reads everything, finds what is left to do, and does it. A l
 other replicas have all that the store has. Else the repair waits for them. Readers ask the next holder meanwhile.
 
 An agent may take a damaged object that is still there for the copy that it wants (it compares lengths). So the job
-looks again after the store was filled, and starts again if it has to.
+looks again after the store was filled, and begins anew if it has to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
+
+import msgspec
 
 from sparklog.core.commands import HeldEnd, ReportLoss
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
@@ -24,7 +26,6 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.object_check import ObjectCheck, Part, Problem
-from sparklog.maintenance.damage import Damage, Note
 from sparklog.maintenance.frame import JobFrame, chunks
 from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
 from sparklog.maintenance.replication import ReplicationJob, check_registered
@@ -33,6 +34,24 @@ from sparklog.maintenance.salvage import salvage
 from sparklog.storage.keys import index_key
 
 ATTEMPTS: Final = 3
+
+Note = Callable[[StoreId, Collection[TopicPartition], Outcome | None, str], None]
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """An object that is not whole on a store, with the slices of it that the store should hold, and what was found."""
+
+    store: StoreId
+    object: ObjectToCheck
+    check: ObjectCheck
+
+    @property
+    def number(self) -> ObjectNumber:
+        """The number of the object."""
+        return self.object.named.number
+
+    def __str__(self) -> str:
+        return f"store {self.store}: {'; '.join(map(str, self.check.findings))}"
 
 
 class Repair:

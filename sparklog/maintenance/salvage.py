@@ -11,7 +11,8 @@ batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -28,6 +29,7 @@ from sparklog.core.types import (
     Offset,
     OffsetRange,
     Slice,
+    StoreId,
     TimestampSource,
     TopicPartition,
     UploadId,
@@ -39,10 +41,14 @@ from sparklog.log.object_reader import read_index
 from sparklog.log.segment_roll import rewrite
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import Stores
-from sparklog.maintenance.damage import Damage, Note
 from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.report import Outcome
 from sparklog.maintenance.swapping import segment_target
+
+if TYPE_CHECKING:
+    from sparklog.maintenance.repair import Damage
+
+Note = Callable[[StoreId, Collection[TopicPartition], Outcome | None, str], None]
 
 
 def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:

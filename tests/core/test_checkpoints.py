@@ -40,11 +40,14 @@ def test_each_file_has_a_line_for_each_replica_on_the_store(world: ReplicatedClu
     assert checkpoints_of(world.state, StoreId("c"))["replication-offset-checkpoint"] == "0\n2\nt 0 3\nt 1 1\n"
 
 
-# M: F-07
-def test_the_cleaner_has_a_line_for_each_partition_that_compaction_has_cleaned(world: ReplicatedCluster) -> None:
+# M: F-07 C-02
+def test_the_file_of_cleaners_has_a_line_for_each_partition_that_was_compacted(world: ReplicatedCluster) -> None:
     key = world.key(0)
-    world.submit(MoveCleaner(key.topic_id, key.partition, None, Offset(2)))
-    assert checkpoints_of(world.state, StoreId("a"))["cleaner-offset-checkpoint"] == "0\n1\nt 0 2\n"
+    world.submit(MoveCleaner(key.topic_id, key.partition, None, Offset(2), None, passes_tombstones=False))
+    for store, name in (("a", "alone"), ("c", "t")):
+        assert name in checkpoints_of(world.state, StoreId(store))["log-start-offset-checkpoint"]
+        assert checkpoints_of(world.state, StoreId(store))["cleaner-offset-checkpoint"] == "0\n1\nt 0 2\n"
+    assert parse_checkpoint("0\n1\nt 0 2\n") == [("t", (0, 2))]
 
 
 # M: F-07
