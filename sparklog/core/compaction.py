@@ -67,7 +67,7 @@ def plan_compaction(
         return None
     cleaner = state.cleaners.get(key)
     position = partition.log_start if cleaner is None else cleaner.position
-    over = None if cleaner is None or cut else cleaner.expired_below(clock_ms, config.delete_retention_ms)
+    over = None if cleaner is None or cut else cleaner.over(clock_ms, config.delete_retention_ms)
     reason = _reason(rows, position, config, now_ms, over, everything=everything)
     if reason is None:
         return None

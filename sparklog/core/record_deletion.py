@@ -19,11 +19,11 @@ from sparklog.core.types import EntryNumber, ObjectNumber, Offset, OffsetRange, 
 
 
 class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition: its log start goes from `before` to `after`, and `records` are gone with that.
+    """One partition: its log start goes from `before` to `after`, and `records` are gone with that (at most, if `after`
+    cuts a compacted segment).
 
-    The offsets are equal if the log start is that high already. If `after` cuts a compacted slice, `records` is the
-    most that there can be. `objects` are no longer named by any slice then; they have `size_bytes` on each store that
-    holds them, and may be deleted once the clock has passed `delete_after_ms`.
+    The offsets are equal if the log start is that high already. `objects` are no longer named by any slice then; they
+    have `size_bytes` on each store that holds them, and may be deleted once the clock has passed `delete_after_ms`.
     """
 
     topic: str
@@ -68,13 +68,12 @@ def _planned(state: ClusterState, topic: str, number: int, offset: int | None, n
     if not records:
         return RecordDeletion(topic=topic, command=command, before=before, after=before, records=0)
     key = TopicPartition(command.topic_id, command.partition)
-    offsets = OffsetRange(before, command.to)
-    touched = state.slices.find(key, offsets).columns
-    gone = most_records(touched, offsets)
+    goes = OffsetRange(before, command.to)
+    slices = state.slices.find(key, goes).columns
     for record in records:
         apply(state, record, at)
     retired = [
-        number for number in np.unique(touched["object_number"]).tolist() if ObjectNumber(number) in state.retired
+        number for number in np.unique(slices["object_number"]).tolist() if ObjectNumber(number) in state.retired
     ]
     named = [state.objects.get(ObjectNumber(number)) for number in retired]
     return RecordDeletion(
@@ -82,8 +81,8 @@ def _planned(state: ClusterState, topic: str, number: int, offset: int | None, n
         command=command,
         before=before,
         after=command.to,
-        records=gone,
+        records=most_records(slices, goes),
         objects=len(retired),
-        size_bytes=sum(object_.total_bytes for object_ in named if object_ is not None),
+        size_bytes=sum(object_.size_bytes + object_.index_size_bytes for object_ in named if object_ is not None),
         delete_after_ms=records[0].delete_after_ms if retired else None,
     )

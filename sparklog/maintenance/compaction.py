@@ -8,7 +8,7 @@ may go. So a run may be killed between two swaps, or meet another run. The clean
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Unpack
 
 import msgspec
@@ -27,7 +27,6 @@ from sparklog.maintenance.compaction_tasks import KeyShuffle, KeysOrder, Rewrite
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.report import Compacted, JobReport, Outcome, PartitionResult, Work
 from sparklog.maintenance.swapping import obstacle, segment_target, still_there
-from sparklog.maintenance.tasks import packs
 
 READ_BYTES = 64 << 20  # stored bytes whose keys one task reads
 ROUND_STRETCHES = 400  # partitions share a shuffle up to this many stretches
@@ -95,7 +94,7 @@ class CompactionJob:
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Compact the partitions, many in one shuffle."""
         compacted = 0
-        for round_ in packs(self._due, (lambda planned: len(planned.stretches), ROUND_STRETCHES)):
+        for round_ in _rounds(self._due):
             self._compact(frame, round_)
             compacted += len(round_)
             frame.output.progress("partitions compacted", compacted, len(self._due))
@@ -269,6 +268,18 @@ def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) ->
             ranges.append((log, stretch, plan_range(state, topic, piece.partition, offsets)))
         payloads.append(msgspec.msgpack.encode(KeysOrder(places, tuple(ranges))))
     return payloads
+
+
+def _rounds(due: Sequence[PartitionToCompact]) -> Iterator[list[PartitionToCompact]]:
+    """Partitions that share a shuffle: at least one, together at most ROUND_STRETCHES if there are several."""
+    round_: list[PartitionToCompact] = []
+    for planned in due:
+        if round_ and sum(len(other.stretches) for other in [*round_, planned]) > ROUND_STRETCHES:
+            yield round_
+            round_ = []
+        round_.append(planned)
+    if round_:
+        yield round_
 
 
 def _key(planned: PartitionToCompact) -> TopicPartition:

@@ -22,7 +22,7 @@ from sparklog.storage.object_store import ObjectStore
 
 TASK_BYTES: Final = 64 << 20  # small objects share a task up to this many bytes …
 TASK_OBJECTS: Final = 64  # … and this many objects
-FIXED_REQUESTS: Final = 2  # the index, and the length of the object
+_FIXED_REQUESTS: Final = 2  # the index, and the length of the object
 
 
 class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
@@ -45,7 +45,7 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
     @property
     def requests(self) -> int:
         """What it takes to read them."""
-        return FIXED_REQUESTS + -(-self.named.object.size_bytes // RANGED_READ_BYTES)
+        return _FIXED_REQUESTS + -(-self.named.object.size_bytes // RANGED_READ_BYTES)
 
 
 class CheckOrder(msgspec.Struct, frozen=True):

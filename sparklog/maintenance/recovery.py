@@ -32,12 +32,13 @@ from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId,
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.object_checks import FIXED_REQUESTS, ObjectToCheck, checked, packed
+from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
 from sparklog.maintenance.repair import Damage, Repair
 from sparklog.maintenance.replication import check_registered
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
 
 MOST_MESSAGES: Final = 20  # of one replica
+_REQUESTS_PER_OBJECT: Final = 2  # its index, and its length
 
 _Replica = tuple[StoreId, TopicPartition]
 
@@ -233,7 +234,7 @@ class RecoveryJob:
 
 def _planned(store: StoreId, replica: ReplicaToCheck) -> PartitionResult:
     key, objects = replica.topic_partition, len(replica.numbers) + len(replica.lacking)
-    requests = FIXED_REQUESTS * objects + max(objects, -(-replica.size_bytes // RANGED_READ_BYTES))
+    requests = _REQUESTS_PER_OBJECT * objects + max(objects, -(-replica.size_bytes // RANGED_READ_BYTES))
     work = Work(objects, replica.records, replica.size_bytes, requests)
     reasons = [f"from object number {replica.numbers[0]} on"] if replica.numbers else []
     reasons += [f"it lacks {counted(len(replica.lacking), 'object')}"] if replica.lacking else []

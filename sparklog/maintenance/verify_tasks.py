@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from sparklog.core.objects_to_verify import ObjectToVerify
-from sparklog.core.types import StoreId
+from sparklog.core.types import NewObject, StoreId
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.replica_check import ReplicaCheck, check_replicas
 from sparklog.log.stores import StorePlaces, Stores
@@ -79,11 +79,16 @@ def packed(objects: Iterable[ObjectToVerify]) -> Iterator[tuple[ObjectToVerify, 
 
 
 def _bytes_on_all_stores(object_: ObjectToVerify) -> int:
-    return object_.named.object.total_bytes * len(object_.stores)
+    return stored_bytes(object_.named.object) * len(object_.stores)
 
 
 def planned_on_a_store(object_: ObjectToVerify) -> Work:
     """What it takes to verify the object on one of its stores."""
     reads = max(1, -(-object_.named.object.size_bytes // RANGED_READ_BYTES))
     records = sum(slice_.records for slice_ in object_.slices)
-    return Work(1, records, object_.named.object.total_bytes, 2 + reads)
+    return Work(1, records, stored_bytes(object_.named.object), 2 + reads)
+
+
+def stored_bytes(object_: NewObject) -> int:
+    """The bytes of the object with its index."""
+    return object_.size_bytes + object_.index_size_bytes
