@@ -88,7 +88,7 @@ ROWS = {
     "F-04": Row("recovery is a Spark job"),
     "F-05": Row("a missing or damaged index is rebuilt from its segment; an orphan index goes"),
     "F-06": Row("epochs and producers are the same after a crash"),
-    "F-07": Row("checkpoints on every store", "the cleaner's position"),
+    "F-07": Row("checkpoints on every store"),
     "F-08": Row("the metadata is restored from a store's copy"),
     "F-09": Row("orphans are found and removed, never what may still be committed"),
     "I-01": Row("producer ids, epochs and sequences", "a producer that starts again by itself"),

@@ -2,8 +2,8 @@
 
     for each entry: as many stores as `metadata.copies` asks for, each with everything up to that entry, before the ack
 
-The stores are chosen anew for each entry: those that are registered and not fenced, elsewhere than the chain itself, in
-the order of their ids; one that failed or hung lately comes last. Processes may choose differently: each makes the
+For each entry the stores are chosen again: those that are registered and not fenced, elsewhere than the chain itself,
+in the order of their ids; one that failed or hung lately comes last. Processes may choose differently: each makes the
 copies whole on the stores that it counts on. A thread works for each store, which ends with the process, because a
 store may never answer.
 """

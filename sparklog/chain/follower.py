@@ -16,12 +16,12 @@ from sparklog.chain.catch_up import READ_WIDTH, CatchUp
 from sparklog.chain.chunks import Chunk
 from sparklog.chain.copies import Copies
 from sparklog.chain.damage import damage
-from sparklog.chain.entry import Entry, hash_of
+from sparklog.chain.entry import Entry
 from sparklog.chain.head import Head
 from sparklog.chain.read_entries import ReadEntries, results_in
 from sparklog.chain.requests import Copy, Get, GetMany, LoadSnapshot, Pause, Put, Reply, Request
-from sparklog.chain.stored_entries import deleted_blocks
-from sparklog.core.errors import ClusterNotFound, KeyNotFound, SparklogError
+from sparklog.chain.same_chain import ChainCheck, SameChain
+from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, KeyNotFound, SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.core.result_table import AppliedBy
 from sparklog.core.state import ClusterState
@@ -136,23 +136,16 @@ class Follower:
         yield self.catch_up().state
 
     def is_same_chain(self) -> bool:
-        """True unless the location was wiped and created again: the newest known entry is still in its slot.
-
-        If the entry was deleted as old, a newer snapshot of the same chain proves it.
-        """
-        head = self.head
-        if head.n < 0:
+        """True unless the location was wiped and created again (`same_chain.py`). Raises the store's errors."""
+        if self.head.n < 0:
             return False
-        try:
-            if hash_of(self.store.get(entry_key(head.n))) == head.entry_hash:
-                return True
-        except KeyNotFound:
-            pass
-        else:
-            if not deleted_blocks(self.store, [head.n]):  # there, a stalled writer may have put another entry
-                return False
-        newest = snapshot.newest(self.store)
-        return newest is not None and newest.chain_id == head.state.chain_id and newest.n >= head.n
+        check = ChainCheck(self.head, self.store.url)
+        step: Request | SameChain | SparklogError = check.start()
+        while isinstance(step, Request):
+            step = check.reply(self.perform(step))
+        if isinstance(step, SparklogError) and not isinstance(step, InconsistentClusterId):
+            raise step
+        return isinstance(step, SameChain)
 
     def perform(self, request: Request) -> Reply:
         """Perform a request of one of the chain's machines. An error of the store is a reply."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 
 from sparklog.chain import same_chain
 from sparklog.chain.attempt import Attempt, CommitCounts
@@ -31,22 +32,22 @@ from sparklog.chain.catch_up import CatchUp
 from sparklog.chain.claim import Claim, Lost, Voided, Won
 from sparklog.chain.command_body import CommandBody, StoreBody
 from sparklog.chain.copying import Copied, Copying
-from sparklog.chain.damage import damage
 from sparklog.chain.entry import Entry
 from sparklog.chain.gathering import Gathering
 from sparklog.chain.group import Group, Ticket, decide_group, taken
 from sparklog.chain.head import Head
-from sparklog.chain.read_entries import ReadEntries, results_in
+from sparklog.chain.pending_requests import PendingRequests
+from sparklog.chain.read_entries import ReadEntries, answered, unreadable
 from sparklog.chain.requests import Now, Pause, Reply, Request
+from sparklog.chain.same_chain import ChainCheck, SameChain
 from sparklog.chain.settling import Settled, Settling
 from sparklog.core.apply import result_of
 from sparklog.core.coordinators import Author, is_fenced, not_in_force
 from sparklog.core.errors import Landed, RequestTimedOut, SparklogError
-from sparklog.core.losses import check_left
 from sparklog.core.readable import duration
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
-from sparklog.storage.keys import entry_block, entry_key
+from sparklog.storage.keys import entry_block
 
 REST_AFTER = 8  # slots lost in a row, before a pause lets others go first
 REST_MS = 50.0
@@ -64,9 +65,6 @@ class Phase(StrEnum):
     STORING = "storing"
     CLAIMING = "claiming"
     RESTING = "resting"
-
-
-Handler = Callable[[Reply, Now], None]
 
 
 class GroupCommit:
@@ -88,12 +86,12 @@ class GroupCommit:
         self.head = head
         self.phase = Phase.IDLE
         self.counts = CommitCounts()
-        self.requests: deque[Request] = deque()  # to be performed: a shell takes them, in any order
+        self._pending = PendingRequests()
+        self.requests = self._pending.to_perform  # a shell takes them, in any order
         self.ended: deque[Ticket] = deque()  # done: a shell takes them, and wakes their callers
         self._url = url
         self._queue: deque[Ticket] = deque()
         self._attempts: deque[Attempt] = deque()  # on consecutive slots
-        self._handlers: dict[Request, Handler] = {}
         self._round: list[Ticket] = []  # the tickets that an error ends
         # Those who waited when the last round of following began: its head is new enough to refuse them on.
         self._caught_up: frozenset[Ticket] = frozenset()
@@ -114,13 +112,13 @@ class GroupCommit:
         """Hand in commands together: the first does not leave in an entry of its own."""
         self._queue.extend(tickets)
         if self._look is not None and self._gathering.is_complete(len(self._queue)):
-            self._handlers.pop(self._look, None)
+            self._pending.taken(self._look)
             self._look = None
         self._advance(now)
 
     def reply(self, request: Request, reply: Reply, now: Now) -> None:
         """Take the reply to a request. A reply that nobody waits for any more is ignored."""
-        handler = self._handlers.pop(request, None)
+        handler = self._pending.taken(request)
         if handler is not None:
             handler(reply, now)
             self._advance(now)
@@ -132,7 +130,7 @@ class GroupCommit:
         that are still to come are ignored.
         """
         self._attempts.clear()
-        self._forget_requests()
+        self._pending.forget()
         self._caught_up = frozenset()
         self._queue = deque(ticket for ticket in tickets if not ticket.done)
         for ticket in self._queue:
@@ -141,7 +139,7 @@ class GroupCommit:
 
     def learn(self, head: Head) -> None:
         """Take over a head that others have followed the chain to, unless it is older or something is under way."""
-        if not self._handlers and not self._attempts and head.n >= self.head.n:
+        if not self._pending and not self._attempts and head.n >= self.head.n:
             self.head = head
 
     # ---- what comes next ------------------------------------------------------------------------
@@ -154,7 +152,7 @@ class GroupCommit:
                 return
             if self._gathers(now) or not self._decide(now):
                 return
-        if not self._attempts and not self._handlers:
+        if not self._attempts and not self._pending:
             self.phase = Phase.IDLE
 
     def _may_decide(self) -> bool:
@@ -162,17 +160,8 @@ class GroupCommit:
         if not self._queue:
             return False
         if not self._attempts:
-            return not self._handlers
+            return not self._pending
         return len(self._attempts) == 1 and self._attempts[0].may_be_followed(len(self._queue))
-
-    def _ask(self, request: Request, handler: Handler) -> None:
-        self._handlers[request] = handler
-        self.requests.append(request)
-
-    def _forget_requests(self) -> None:
-        """Stop waiting for the replies that are still to come."""
-        self._handlers.clear()
-        self.requests.clear()
 
     # ---- deciding -------------------------------------------------------------------------------
 
@@ -230,19 +219,13 @@ class GroupCommit:
         self.phase = Phase.STORING
         for ticket in tickets:
             store = StoreBody(ticket.submission, ticket.deadline_ms, ticket.timeout_ms, self._url)
-            self._ask(store.start(), self._of_body(ticket, store))
+            self._pending.run(store.start(), store.reply, partial(self._stored, ticket))
 
-    def _of_body(self, ticket: Ticket, store: StoreBody) -> Handler:
-        def handle(reply: Reply, now: Now) -> None:
-            match store.reply(reply, now):
-                case Request() as request:
-                    self._ask(request, handle)
-                case CommandBody() as body:
-                    ticket.body = body
-                case SparklogError() as error:
-                    self._fail([ticket], error)
-
-        return handle
+    def _stored(self, ticket: Ticket, outcome: CommandBody | SparklogError, now: Now) -> None:
+        if isinstance(outcome, CommandBody):
+            ticket.body = outcome
+        else:
+            self._fail([ticket], outcome)
 
     # ---- claiming -------------------------------------------------------------------------------
 
@@ -258,18 +241,11 @@ class GroupCommit:
         for ticket, _ in group.decided:
             ticket.sent = True
         self._caught_up = frozenset()
-        self._ask(claim.start(), self._of_claim(attempt))
+        self._pending.run(claim.start(), claim.reply, partial(self._claimed, attempt))
 
-    def _of_claim(self, attempt: Attempt) -> Handler:
-        def handle(reply: Reply, now: Now) -> None:
-            match attempt.claim.reply(reply, now):
-                case Request() as request:
-                    self._ask(request, handle)
-                case outcome:
-                    attempt.outcome = outcome
-                    self._end_attempts(now)
-
-        return handle
+    def _claimed(self, attempt: Attempt, outcome: Won | Lost | Voided | SparklogError, now: Now) -> None:
+        attempt.outcome = outcome
+        self._end_attempts(now)
 
     def _end_attempts(self, now: Now) -> None:
         """Act on the outcome of the oldest slot, then on that of the next: never on a later one first."""
@@ -296,23 +272,18 @@ class GroupCommit:
         if attempt.copying is not None:
             return
         patient_ms = max(ticket.deadline_ms for ticket, _ in attempt.decided)
-        copying = attempt.copying = Copying(attempt.after, attempt.claim.body, patient_ms)
+        attempt.copying = Copying(attempt.after, attempt.claim.body, patient_ms)
+        self._pending.run(attempt.copying.start(), attempt.copying.reply, partial(self._copied, attempt))
 
-        def handle(reply: Reply, now: Now) -> None:
-            match copying.reply(reply, now):
-                case Request() as request:
-                    self._ask(request, handle)
-                case Copied():
-                    attempt.is_copied = True
-                    self._end_attempts(now)
-                case SparklogError() as error:
-                    self._attempts.popleft()
-                    if attempt.after.n > self.head.n:
-                        self.head = attempt.after
-                    self._fail([ticket for ticket, _ in attempt.decided], error)
-                    self._end_attempts(now)
-
-        self._ask(copying.start(), handle)
+    def _copied(self, attempt: Attempt, outcome: Copied | SparklogError, now: Now) -> None:
+        if isinstance(outcome, Copied):
+            attempt.is_copied = True
+        else:
+            self._attempts.popleft()
+            if attempt.after.n > self.head.n:
+                self.head = attempt.after
+            self._fail([ticket for ticket, _ in attempt.decided], outcome)
+        self._end_attempts(now)
 
     def _acknowledge(self, attempt: Attempt, now: Now) -> None:
         if attempt.after.n > self.head.n:
@@ -334,7 +305,7 @@ class GroupCommit:
         """
         first, *later = self._attempts
         self._attempts.clear()
-        self._forget_requests()
+        self._pending.forget()
         if not in_doubt:
             for ticket, _ in first.decided:
                 ticket.sent = False
@@ -374,7 +345,7 @@ class GroupCommit:
             return False
         self.phase = Phase.GATHERING
         self._look = Pause(look_ms)
-        self._ask(self._look, lambda reply, now: self._gathering.looked(len(self._queue), now.monotonic_ms))
+        self._pending.ask(self._look, lambda reply, now: self._gathering.looked(len(self._queue), now.monotonic_ms))
         return True
 
     # ---- following ------------------------------------------------------------------------------
@@ -385,24 +356,21 @@ class GroupCommit:
         self._round = [ticket for ticket in tickets if not ticket.done]
         waiting = frozenset(self._queue)
 
-        def handle(reply: Reply, now: Now) -> None:
-            match catch_up.reply(reply):
-                case Request() as request:
-                    self._ask(request, handle)
-                case Head() as head:
-                    self.head, self._caught_up = head, waiting
-                    if then is not None:
-                        then()
-                case SparklogError() as error:
-                    self._fail_round(error)
+        def followed(outcome: Head | SparklogError, now: Now) -> None:
+            if isinstance(outcome, SparklogError):
+                self._fail_round(outcome)
+                return
+            self.head, self._caught_up = outcome, waiting
+            if then is not None:
+                then()
 
-        self._ask(catch_up.start(), handle)
+        self._pending.run(catch_up.start(), lambda reply, now: catch_up.reply(reply), followed)
 
     def _rest(self) -> None:
         """Let others go first for a moment."""
         self.phase = Phase.RESTING
         self._caught_up = frozenset()
-        self._ask(Pause(REST_MS), lambda reply, now: None)
+        self._pending.ask(Pause(REST_MS), lambda reply, now: None)
 
     def _fail_round(self, error: SparklogError) -> None:
         self._fail(self._round, error)
@@ -413,35 +381,15 @@ class GroupCommit:
         """Make the newest entry durable, and with it all before it; and get the copies that are wanted."""
         self.phase = Phase.SETTLING
         self._round = list(self._queue)
-        head, settling = self.head, Settling(self.head.n)
+        patient_ms = max(ticket.deadline_ms for ticket in self._round)
+        settling = Settling(self.head, patient_ms, copied=self._copies_wanted(self.head.state) > 0)
+        self._pending.run(settling.start(), settling.reply, self._settled)
 
-        def handle(reply: Reply, now: Now) -> None:
-            match settling.reply(reply):
-                case Request() as request:
-                    self._ask(request, handle)
-                case Settled(body=body) if self._copies_wanted(head.state):
-                    self._copy_settled(head, body)
-                case Settled(n):
-                    self._settled_n = n
-                case SparklogError() as error:
-                    self._fail_round(error)
-
-        self._ask(settling.start(), handle)
-
-    def _copy_settled(self, head: Head, body: bytes | None) -> None:
-        """Get copies of an entry that an answer rests on: its author may have died before it had them."""
-        copying = Copying(head, body, max(ticket.deadline_ms for ticket in self._round))
-
-        def handle(reply: Reply, now: Now) -> None:
-            match copying.reply(reply, now):
-                case Request() as request:
-                    self._ask(request, handle)
-                case Copied():
-                    self._settled_n = head.n
-                case SparklogError() as error:
-                    self._fail_round(error)
-
-        self._ask(copying.start(), handle)
+    def _settled(self, outcome: Settled | SparklogError, now: Now) -> None:
+        if isinstance(outcome, Settled):
+            self._settled_n = outcome.n
+        else:
+            self._fail_round(outcome)
 
     # ---- what was committed before --------------------------------------------------------------
 
@@ -449,56 +397,40 @@ class GroupCommit:
         """Answer commands that the chain has applied before, from the entries that applied them."""
         self.phase = Phase.READING
         machine = ReadEntries((n for _, n in committed), self._url)
+        self._pending.run(
+            machine.start(), lambda reply, now: machine.reply(reply), partial(self._have_read_back, committed)
+        )
 
-        def handle(reply: Reply, now: Now) -> None:
-            match machine.reply(reply):
-                case Request() as request:
-                    self._ask(request, handle)
-                case SparklogError() as error:
-                    error.landed = Landed.YES
-                    self._fail([ticket for ticket, _ in committed], error)
-                case entries:
-                    self._answer(committed, entries)
-
-        self._ask(machine.start(), handle)
-
-    def _answer(self, committed: Sequence[tuple[Ticket, EntryNumber]], entries: Iterable[Entry]) -> None:
-        """Answer from `entries`. A missing one is below a FLOOR that this head does not know yet, or it is damage."""
-        results = {command.command_id: result for command, result in results_in(entries)}
-        for ticket, _ in committed:
-            result = results.get(ticket.submission.command_id)
-            try:
-                if result is not None:
-                    check_left(self.head.state, result)
-                ticket.result = result
-            except SparklogError as lost:
-                ticket.error = lost
+    def _have_read_back(
+        self, committed: Sequence[tuple[Ticket, EntryNumber]], outcome: list[Entry] | SparklogError, now: Now
+    ) -> None:
+        """Answer from the entries. A missing one is below a FLOOR that this head does not know yet, or it is damage."""
+        if isinstance(outcome, SparklogError):
+            outcome.landed = Landed.YES
+            self._fail([ticket for ticket, _ in committed], outcome)
+            return
+        unread = answered(committed, outcome, self.head.state)
         self.ended.extend(ticket for ticket, _ in committed if ticket.done)
         self._queue = deque(ticket for ticket in self._queue if not ticket.done)
-        unread = [(ticket, n) for ticket, n in committed if not ticket.done]
         if not self._caught_up.issuperset(ticket for ticket, _ in unread):
             self._follow(CatchUp(self.head, self._url), [ticket for ticket, _ in unread])
             return
         for ticket, n in unread:
-            found = f"it applied command {ticket.submission.command_id}, and its result can't be read back from it"
-            error = damage(entry_key(n), found, self._url)
-            error.landed = Landed.YES
-            self._fail([ticket], error)
+            self._fail([ticket], unreadable(ticket, n, self._url))
 
     # ---- after a silence ------------------------------------------------------------------------
 
     def _check_chain(self) -> None:
         """Refuse to write if another cluster is at the address by now."""
+        self._follow(CatchUp(self.head, self._url), self._queue, self._read_newest)
 
-        def read_newest() -> None:
-            self.phase = Phase.CHECKING
-            self._ask(same_chain.read_newest(self.head), compare)
+    def _read_newest(self) -> None:
+        self.phase = Phase.CHECKING
+        check = ChainCheck(self.head, self._url)
+        self._pending.run(check.start(), lambda reply, now: check.reply(reply), self._checked)
 
-        def compare(reply: Reply, now: Now) -> None:
-            error = same_chain.changed(self.head, reply, self._url)
-            if error is None:
-                self._known_ms = now.monotonic_ms
-            else:
-                self._fail_round(error)
-
-        self._follow(CatchUp(self.head, self._url), self._queue, read_newest)
+    def _checked(self, outcome: SameChain | SparklogError, now: Now) -> None:
+        if isinstance(outcome, SameChain):
+            self.head, self._known_ms = outcome.head, now.monotonic_ms
+        else:
+            self._fail_round(outcome)

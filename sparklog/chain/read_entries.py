@@ -6,13 +6,17 @@ writer may have put another entry into the slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from sparklog.chain.damage import damage
 from sparklog.chain.entry import Entry, decode_entry
+from sparklog.chain.group import Ticket
 from sparklog.chain.requests import GetMany, Reply, Request
 from sparklog.core.apply import result_of
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import ChainDamaged, Landed, SparklogError
+from sparklog.core.losses import check_left
 from sparklog.core.records import AppliedCommand, CommandResult
+from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block, entry_key, void_key
 
@@ -54,3 +58,32 @@ def results_in(entries: Iterable[Entry]) -> Iterator[tuple[AppliedCommand, Comma
     for entry in entries:
         for command in entry.commands:
             yield command, result_of(command, entry.at)
+
+
+def answered(
+    committed: Sequence[tuple[Ticket, EntryNumber]], entries: Iterable[Entry], state: ClusterState
+) -> list[tuple[Ticket, EntryNumber]]:
+    """Give tickets the results of their commands in `entries`, and return those whose command is not there.
+
+    `committed` are tickets, each with the entry that applied its command. A write that an election has cut since, by
+    the newest `state`, ends with an error.
+    """
+    results = {command.command_id: result for command, result in results_in(entries)}
+    for ticket, _ in committed:
+        result = results.get(ticket.submission.command_id)
+        if result is None:
+            continue
+        try:
+            check_left(state, result)
+            ticket.result = result
+        except SparklogError as lost:
+            ticket.error = lost
+    return [(ticket, n) for ticket, n in committed if not ticket.done]
+
+
+def unreadable(ticket: Ticket, n: EntryNumber, url: str) -> ChainDamaged:
+    """The error for a command that entry `n` applied, if its result is not in that entry."""
+    found = f"it applied command {ticket.submission.command_id}, and its result can't be read back from it"
+    error = damage(entry_key(n), found, url)
+    error.landed = Landed.YES
+    return error

@@ -21,6 +21,7 @@ from typing import Final
 from sparklog.chain.command_body import append_of
 from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, hash_of
 from sparklog.chain.head import Draft, Head
+from sparklog.chain.old_snapshots import KEPT
 from sparklog.chain.snapshot import Manifest
 from sparklog.chain.verify_snapshots import load_state, read_manifests
 from sparklog.core.commands import Append
@@ -42,7 +43,6 @@ from sparklog.storage.keys import (
 from sparklog.storage.object_store import ObjectStore
 
 READ_WIDTH: Final = 32
-KEPT_SNAPSHOTS: Final = 3  # bodies of commands below the FLOOR of the third newest may have been deleted
 MOST_VIOLATIONS: Final = 20
 
 Progress = Callable[[int, int], None]  # entries read, of how many
@@ -87,8 +87,9 @@ class _Walk:
         first = self._void_blocks() * ENTRIES_PER_BLOCK
         manifests = {int(manifest.n): manifest for manifest in read_manifests(self._store, self._differs)}
         self._check_covered(first, manifests)
-        newest = sorted(manifests, reverse=True)[:KEPT_SNAPSHOTS]
-        self._deleted_below = manifests[newest[-1]].floor if len(newest) == KEPT_SNAPSHOTS else 0
+        # Bodies of commands below the FLOOR of the oldest snapshot that vacuum keeps may have been deleted.
+        newest = sorted(manifests, reverse=True)[:KEPT]
+        self._deleted_below = manifests[newest[-1]].floor if len(newest) == KEPT else 0
         for n in sorted(manifests):
             if n < first:
                 self._draft = self._hash = None  # the entries before it are gone
@@ -181,8 +182,8 @@ class _Walk:
 
     def _deleted_since(self, n0: int) -> bool:
         """Whether newer snapshots let vacuum delete this body meanwhile."""
-        newest = read_manifests(self._store, lambda *_: None)[-KEPT_SNAPSHOTS:]
-        return len(newest) == KEPT_SNAPSHOTS and n0 < newest[0].floor
+        newest = read_manifests(self._store, lambda *_: None)[-KEPT:]
+        return len(newest) == KEPT and n0 < newest[0].floor
 
     # ---- snapshots --------------------------------------------------------------------------------
 

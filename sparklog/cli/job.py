@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sparklog.cli.job_materialize import EPILOG, materialize
-from sparklog.cli.job_run import run_to_report
+from sparklog.cli.job_run import DRY_RUN, NOW, REPORT, run_on_spark
 from sparklog.cli.job_runner import JOB_COMMAND
 from sparklog.cli.output import connect, ending, print_warning, show_rows
 from sparklog.cli.settings import settings
@@ -23,15 +24,9 @@ app = typer.Typer(help="Run a maintenance job here, or see how the last runs end
 TOPICS = typer.Option(
     [], "--topic", "-t", metavar="T", help="Only this topic; may be given several times. Default: all."
 )
-NOW = typer.Option(
-    None,
-    "--now",
-    metavar="TIME",
-    help="Compute ages as of this time instead of now: ISO 8601 with a zone, or ms since the epoch. Delays before a "
-    "deletion always follow the machine's clock.",
+STORES = typer.Option(
+    [], "--store", metavar="ID", help="Only objects on this store; may be given several times. Default: all."
 )
-DRY_RUN = typer.Option(False, "--dry-run", help="Print the plan with its bytes and requests; change nothing.")
-REPORT = typer.Option(None, "--report", metavar="FILE", help="Write the report there, as JSON (- is stdout).")
 
 
 @app.command(epilog=ending("sparklog job roll --dry-run", "sparklog job roll --topic orders --all --report roll.json"))
@@ -92,7 +87,10 @@ def retention(
 def vacuum(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
 ) -> None:
-    """Delete uploads that no write can name any more. Old snapshots and what only they need go too."""
+    """Delete uploads that no write can name any more, and old entries and snapshots of the metadata.
+
+    Both are kept for floor.delay.ms (seven days) and a little longer.
+    """
     from sparklog.maintenance.vacuum import run_vacuum
 
     _run("vacuum", run_vacuum, topic, now, dry_run, report)
@@ -122,9 +120,7 @@ def replication(
 @app.command(epilog=ending("sparklog job verify --share 7", "sparklog job verify --topic orders --report verify.json"))
 def verify(
     topic: list[str] = TOPICS,
-    store: list[str] = typer.Option(
-        [], "--store", metavar="ID", help="Only objects on this store; may be given several times. Default: all."
-    ),
+    store: list[str] = STORES,
     share: int = typer.Option(
         1,
         "--share",
@@ -153,9 +149,7 @@ def verify(
 )
 def recovery(
     topic: list[str] = TOPICS,
-    store: list[str] = typer.Option(
-        [], "--store", metavar="ID", help="Only objects on this store; may be given several times. Default: all."
-    ),
+    store: list[str] = STORES,
     full: bool = typer.Option(False, "--full", help="Read all objects, also those below the recovery point."),
     accept_loss: bool = typer.Option(
         False,
@@ -256,22 +250,9 @@ def _run(
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    """Run a job. The plan of --dry-run goes to stdout, unless the report does."""
-
-    def run_on_spark() -> JobReport:
-        from sparklog.maintenance.output import plan_console
-        from sparklog.options.starting_offsets import parse_timestamp_us
+    def session() -> Any:
         from sparklog.spark.session import job_session
-        from sparklog.spark.tasks import SparkTasks
 
-        cluster = settings.cluster()
-        return run(
-            cluster_url=cluster,
-            topics=topics or None,
-            now_ms=None if now is None else parse_timestamp_us("--now", now) // 1000,
-            dry_run=dry_run,
-            tasks=SparkTasks(lambda: job_session(name)),
-            console=plan_console(dry_run=dry_run, stdout_taken=settings.json or report_file == "-"),
-        )
+        return job_session(name)
 
-    run_to_report(run_on_spark, report_file)
+    run_on_spark(partial(run, topics=topics or None), session, now, dry_run, report_file)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sparklog.cli.job_run import run_to_report
+from sparklog.cli.job_run import DRY_RUN, NOW, REPORT, run_on_spark
 from sparklog.cli.output import ending
-from sparklog.cli.settings import settings
 from sparklog.core.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -51,15 +50,13 @@ def materialize(
         "--fail-on-data-loss/--no-fail-on-data-loss",
         help="Stop if records went before the table got them, or go on with those that are there.",
     ),
-    now: str | None = typer.Option(
-        None, metavar="TIME", help="Compute ages as of this time: ISO 8601 with a zone, or ms since the epoch."
-    ),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Print what the table lacks; change nothing."),
-    report: str | None = typer.Option(None, metavar="FILE", help="Write the report there, as JSON (- is stdout)."),
+    now: str | None = NOW,
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
 ) -> None:
     """Copy a topic into a Delta table, each record once, whatever is killed or run twice.
 
-    The table itself says how far it is. Spark needs Delta Lake: see docs/maintenance-materialize.md.
+    The table itself says how far it is. Spark needs Delta Lake: see docs/maintenance.md.
     """
     from sparklog.spark.materialize.columns import Layout
     from sparklog.spark.materialize.job import Table, check_table
@@ -74,26 +71,15 @@ def materialize(
     wanted = Table(table, layout, columns, max_records, fail_on_data_loss)
     check_table(wanted)
 
-    def run() -> JobReport:
-        from sparklog.maintenance.output import plan_console
-        from sparklog.options.starting_offsets import parse_timestamp_us
-        from sparklog.spark.materialize.delta_table import delta_settings
+    def run(cluster_url: str, **given: Any) -> JobReport:
         from sparklog.spark.materialize.job import run_materialize
+
+        return run_materialize(cluster_url, topic, wanted, session, **given)
+
+    def session() -> Any:
+        from sparklog.spark.materialize.delta_table import delta_settings
         from sparklog.spark.session import job_session
-        from sparklog.spark.tasks import SparkTasks
 
-        def spark() -> Any:
-            return job_session("materialize", delta_settings())
+        return job_session("materialize", delta_settings())
 
-        return run_materialize(
-            settings.cluster(),
-            topic,
-            wanted,
-            spark,
-            now_ms=None if now is None else parse_timestamp_us("--now", now) // 1000,
-            dry_run=dry_run,
-            tasks=SparkTasks(spark),
-            console=plan_console(dry_run=dry_run, stdout_taken=settings.json or report == "-"),
-        )
-
-    run_to_report(run, report)
+    run_on_spark(run, session, now, dry_run, report)

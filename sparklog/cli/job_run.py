@@ -1,10 +1,10 @@
-"""Run a job from the command line: its report, and the message after Ctrl-C."""
+"""Run a job from the command line: the options of every job, its report, and the message after Ctrl-C."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -13,9 +13,45 @@ from sparklog.client.failures import print_failure
 from sparklog.host.streams import print_to
 
 if TYPE_CHECKING:
+    from sparklog.maintenance.report import JobReport
     from sparklog.maintenance.report_file import Report
 
+NOW = typer.Option(
+    None,
+    "--now",
+    metavar="TIME",
+    help="Compute ages as of this time instead of now: ISO 8601 with a zone, or ms since the epoch. Delays before a "
+    "deletion always follow the machine's clock.",
+)
+DRY_RUN = typer.Option(False, "--dry-run", help="Print the plan with its bytes and requests; change nothing.")
+REPORT = typer.Option(None, "--report", metavar="FILE", help="Write the report there, as JSON (- is stdout).")
+
 INTERRUPTED: Final = "interrupted: what was committed stays, the rest was not done; it can be run again"
+
+
+def run_on_spark(
+    run: Callable[..., JobReport],
+    session: Callable[[], Any],
+    now: str | None,
+    dry_run: bool,
+    report_file: str | None,
+) -> None:
+    """Run a maintenance job, its heavy part on Spark, which starts when it is needed. A dry run prints to stdout."""
+
+    def run_here() -> JobReport:
+        from sparklog.maintenance.output import plan_console
+        from sparklog.options.starting_offsets import parse_timestamp_us
+        from sparklog.spark.tasks import SparkTasks
+
+        return run(
+            cluster_url=settings.cluster(),
+            now_ms=None if now is None else parse_timestamp_us("--now", now) // 1000,
+            dry_run=dry_run,
+            tasks=SparkTasks(session),
+            console=plan_console(dry_run=dry_run, stdout_taken=settings.json or report_file == "-"),
+        )
+
+    run_to_report(run_here, report_file)
 
 
 def run_to_report(run: Callable[[], Report], report_file: str | None) -> None:

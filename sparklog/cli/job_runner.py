@@ -17,8 +17,8 @@ JOB_COMMAND = typer.Option(
     None,
     "--job-command",
     metavar="TEXT",
-    help="How jobs are run: local (a process of its own, without Spark), none, or a command with {job}, {cluster} and "
-    "{report} in it. Default: SPARKLOG_JOB_COMMAND, job_command of the config file, local.",
+    help="How jobs are run: local (each in a process of its own; only compaction starts Spark), none, or a command "
+    "with {job}, {cluster} and {report} in it. Default: SPARKLOG_JOB_COMMAND, job_command of the config file, local.",
 )
 
 

@@ -351,7 +351,7 @@ class MoveReplicas(msgspec.Struct, frozen=True, tag="move-replicas"):
 class ClaimCoordination(msgspec.Struct, frozen=True, tag="claim-coordination"):
     """CLAIM: this process coordinates the cluster from now on, with an epoch one above the last.
 
-    A coordinator claims its own epoch again to show that it is alive. `name` is drawn anew by each process.
+    A coordinator claims its own epoch again to show that it is alive. each process draws its own `name`.
     """
 
     epoch: int

@@ -46,7 +46,7 @@ class ObjectToFetch(msgspec.Struct, frozen=True, array_like=True):
     @property
     def size_bytes(self) -> int:
         """The object and its index."""
-        return self.object.size_bytes + self.object.index_size_bytes
+        return self.object.total_bytes
 
 
 class FetchBatch(msgspec.Struct, frozen=True):

@@ -80,6 +80,11 @@ class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
     base_offset: Offset | None = None
     leader_epoch: LeaderEpoch | None = None
 
+    @property
+    def total_bytes(self) -> int:
+        """The size of the object and its index together."""
+        return self.size_bytes + self.index_size_bytes
+
 
 class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Which sequence numbers of an idempotent producer a slice holds; both ends inclusive, as on Kafka's wire."""

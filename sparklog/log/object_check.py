@@ -112,7 +112,7 @@ def check_object(
     `slices`: the slices that the chain has in this object, if they should be compared, too. The object is read once, in
     ranged reads of about 8 MiB. If it is damaged, its index says which batches are, or `another`, the same index from
     another store, if this one is damaged, too. With `content` each whole batch is also decoded, and compared with what
-    an index built anew would say: records, partition, timestamps.
+    a newly built index would say: records, partition, timestamps.
 
     Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
     """

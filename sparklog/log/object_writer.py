@@ -27,7 +27,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import BatchEncoder, EncodedBatch
-from sparklog.log.open_object import OpenObject, slices_of
+from sparklog.log.open_object import OpenObject, not_yet_written, slices_of
 from sparklog.log.raw_rows import ROW_BYTES, cuts, joined, raw_sums
 from sparklog.log.routing import Piece
 from sparklog.log.task_objects import TaskObjects
@@ -210,17 +210,8 @@ class ObjectWriter:
     def begin(self, *, here: bool) -> OpenObject:
         """An object under a new name."""
         target = self._target
-        named = NewObject(
-            kind=ObjectKind.APPEND,
-            n0=target.n0,
-            upload_id=self._new_upload_id(),
-            topic_id=target.topic_id,
-            size_bytes=0,
-            crc32c=0,
-            index_size_bytes=0,
-            index_crc32c=0,
-            holders=tuple(self._holders),
-        )
+        upload_id = self._new_upload_id()
+        named = not_yet_written(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, self._holders)
         return OpenObject(self._task.lanes, named, target.topic, here=here)
 
 

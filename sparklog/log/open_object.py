@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sparklog.core.types import NewObject, NewSlice, PartitionIndex
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NewObject,
+    NewSlice,
+    ObjectKind,
+    Offset,
+    PartitionIndex,
+    TopicId,
+    UploadId,
+)
 from sparklog.log.batch import EncodedBatch, crc32c
 from sparklog.log.index import BatchRow, Index, encode_index, index_of
 from sparklog.log.ipc_file import IpcFileWriter
@@ -98,6 +111,34 @@ class OpenObject:
     def abort(self) -> None:
         """Drop what was written. Legal at any time, even twice; after `published` it does nothing."""
         self._upload.abort()
+
+
+def not_yet_written(
+    kind: ObjectKind,
+    n0: EntryNumber,
+    upload_id: UploadId,
+    topic_id: TopicId,
+    holders: Sequence[Holder],
+    *,
+    partition: PartitionIndex | None = None,
+    base_offset: Offset | None = None,
+    leader_epoch: LeaderEpoch | None = None,
+) -> NewObject:
+    """An object for `OpenObject`: its name and the stores that are to hold it. Sizes and checksums are still 0."""
+    return NewObject(
+        kind=kind,
+        n0=n0,
+        upload_id=upload_id,
+        topic_id=topic_id,
+        size_bytes=0,
+        crc32c=0,
+        index_size_bytes=0,
+        index_crc32c=0,
+        holders=tuple(holders),
+        partition=partition,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
 
 
 def slices_of(object_index: int, named: NewObject, index: Index) -> list[NewSlice]:

@@ -29,7 +29,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch
-from sparklog.log.open_object import OpenObject, slices_of
+from sparklog.log.open_object import OpenObject, not_yet_written, slices_of
 from sparklog.log.raw_rows import cuts, joined, raw_sums
 from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA, TIMESTAMP
 from sparklog.log.store_lanes import StoreLanes
@@ -216,16 +216,12 @@ class SegmentsWriter:
         target = self._target
         assert self._origin is not None
         self._start = self._next_offset
-        named = NewObject(
-            kind=ObjectKind.SEGMENT,
-            n0=target.n0,
-            upload_id=self._new_upload_id(),
-            topic_id=target.topic_id,
-            size_bytes=0,
-            crc32c=0,
-            index_size_bytes=0,
-            index_crc32c=0,
-            holders=target.holders,
+        named = not_yet_written(
+            ObjectKind.SEGMENT,
+            target.n0,
+            self._new_upload_id(),
+            target.topic_id,
+            target.holders,
             partition=target.partition,
             base_offset=self._start,
             leader_epoch=self._origin.leader_epoch,

@@ -223,10 +223,7 @@ class CompactionJob:
 
     def _note(self, planned: PartitionToCompact, outcome: Outcome, *messages: str) -> None:
         """Record an outcome on the partition. One failure makes it failed."""
-        row = self._rows[_key(planned)]
-        worst = Outcome.FAILED if row.outcome is Outcome.FAILED else outcome
-        messages = tuple(dict.fromkeys((*row.messages, *messages)))
-        self._rows[_key(planned)] = msgspec.structs.replace(row, outcome=worst, messages=messages)
+        self._rows[_key(planned)] = self._rows[_key(planned)].noted(outcome, *messages)
 
     def _count(self, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> None:
         parts = order.planned.stretches

@@ -200,8 +200,7 @@ class JobFrame:
         may_hold = dict.fromkeys([*(holder.store for holder in named.holders), *retired.stores])
         registered = state.registrations()
         stores = tuple(store for store in may_hold if store in registered)
-        size_bytes = named.size_bytes + named.index_size_bytes
-        return ObjectToDelete(retired.number, data_key(named, retired.topic), stores, size_bytes)
+        return ObjectToDelete(retired.number, data_key(named, retired.topic), stores, named.total_bytes)
 
 
 def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: Unpack[JobOptions]) -> JobReport:

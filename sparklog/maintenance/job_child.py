@@ -1,4 +1,4 @@
-"""One job in a process of its own, without Spark: python -m sparklog.maintenance.job_child JOB CLUSTER REPORT.
+"""One job in a process of its own: python -m sparklog.maintenance.job_child JOB CLUSTER REPORT.
 
 Whoever starts it keeps the other end of its stdin open: when that is closed, this process ends at once. So no job goes
 on after its scheduler was killed. Being killed is safe for a job at any point (`frame.py`).

@@ -46,7 +46,7 @@ KNOWN_JOBS: Final = (
     KnownJob("retention", CHECK),
     KnownJob("replication", None),  # agents do its work, bit by bit
     KnownJob("recovery", None),  # after trouble, or when people schedule it
-    KnownJob("verify", None),
+    KnownJob("verify", None),  # it reads everything, so people schedule it
     KnownJob("vacuum", "vacuum.interval.ms"),
 )
 JOBS: Final = tuple(job.name for job in KNOWN_JOBS)

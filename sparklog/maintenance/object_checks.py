@@ -40,7 +40,7 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
     @property
     def size_bytes(self) -> int:
         """The object and its index."""
-        return self.named.object.size_bytes + self.named.object.index_size_bytes
+        return self.named.object.total_bytes
 
     @property
     def requests(self) -> int:
@@ -111,7 +111,7 @@ def checked(
 
 def packed(objects: Iterable[ObjectToCheck]) -> Iterator[tuple[ObjectToCheck, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
-    return packs(objects, lambda object_: object_.size_bytes, TASK_BYTES, TASK_OBJECTS)
+    return packs(objects, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 
 def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> CheckOutcome:

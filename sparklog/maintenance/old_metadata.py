@@ -43,7 +43,9 @@ def plan_old_metadata(frame: JobFrame) -> list[PartitionResult]:
             found = find(store)
             rows += [_snapshots_row(place, decide_old(found)), _planned_entries(place, store, found)]
         except SparklogError as error:
-            rows.append(_failed(PartitionResult(place.name, None, None, "can't be read", Work()), error))
+            rows.append(
+                PartitionResult(place.name, None, None, "can't be read", Work()).noted(Outcome.FAILED, str(error))
+            )
     return _due(rows)
 
 
@@ -66,7 +68,7 @@ def delete_old_metadata(frame: JobFrame, planned: Sequence[PartitionResult]) -> 
             row = _entries_row(place, blocks, ())
             rows.append(_delete_entries(frame, place, store, blocks, plans.get(row.place, row)))
         except SparklogError as error:
-            rows.append(_failed(row, error))
+            rows.append(row.noted(Outcome.FAILED, str(error)))
     return _due(rows)
 
 
@@ -119,11 +121,7 @@ def _delete_entries(
     except SparklogError as failure:  # the next run goes on where this one ended
         error = failure
     row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
-    return row if error is None else _failed(row, error)
-
-
-def _failed(row: PartitionResult, error: SparklogError) -> PartitionResult:
-    return msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=(str(error),))
+    return row if error is None else row.noted(Outcome.FAILED, str(error))
 
 
 def _due(rows: list[PartitionResult]) -> list[PartitionResult]:

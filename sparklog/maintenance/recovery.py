@@ -35,7 +35,7 @@ from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
 from sparklog.maintenance.repair import Damage, Repair
 from sparklog.maintenance.replication import check_registered
-from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
 
 MOST_MESSAGES: Final = 20  # of one replica
 _REQUESTS_PER_OBJECT: Final = 2  # its index, and its length
@@ -119,10 +119,7 @@ class RecoveryJob:
             stores = frame.connection.stores(state)
         for store, reason in CheckpointFiles().write(state, stores).items():
             self._note(store, [], None, f"its checkpoints were not written: {reason}")
-        return [
-            msgspec.structs.replace(row, outcome=Outcome.DONE) if row.outcome is Outcome.PLANNED else row
-            for row in self._rows.values()
-        ]
+        return ended(self._rows.values())
 
     # ---- reading --------------------------------------------------------------------------------
 
@@ -228,10 +225,8 @@ class RecoveryJob:
         """Note what became of an object on the rows of its partitions; a failure stays one."""
         rows = [(store, key) for key in keys if (store, key) in self._rows]
         for replica in rows or [replica for replica in self._rows if replica[0] == store][:1]:
-            row = self._rows[replica]
-            after = row.outcome if outcome is None or row.outcome is Outcome.FAILED else outcome
-            messages = tuple(dict.fromkeys((*row.messages, message)))[:MOST_MESSAGES]
-            self._rows[replica] = msgspec.structs.replace(row, outcome=after, messages=messages)
+            row = self._rows[replica].noted(outcome, message)
+            self._rows[replica] = msgspec.structs.replace(row, messages=row.messages[:MOST_MESSAGES])
 
     def _fail(self, store: StoreId, message: str) -> None:
         self._note(store, [key for other, key in self._rows if other == store], Outcome.FAILED, message)

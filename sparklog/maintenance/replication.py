@@ -32,7 +32,7 @@ from sparklog.log.incarnation import read_incarnation
 from sparklog.log.object_copy import fetch_object
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
 from sparklog.maintenance.tasks import packs
 
 TASK_BYTES: Final = 64 << 20  # small objects share a task up to this many bytes …
@@ -83,10 +83,7 @@ class ReplicationJob:
                 self._fill(frame, store)
             except SparklogError as error:
                 self._fail(store, [key for other, key in self._rows if other == store], str(error))
-        return [
-            msgspec.structs.replace(row, outcome=Outcome.DONE) if row.outcome is Outcome.PLANNED else row
-            for row in self._rows.values()
-        ]
+        return ended(self._rows.values())
 
     def _fill(self, frame: JobFrame, store: StoreId) -> None:
         """Fill the replicas on one store until they lack nothing, or no source has more."""
@@ -178,8 +175,7 @@ class ReplicationJob:
             self._gave_up.add((store, key))
             row = self._rows.get((store, key))
             if row is not None:
-                messages = tuple(dict.fromkeys((*row.messages, message)))
-                self._rows[store, key] = msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=messages)
+                self._rows[store, key] = row.noted(Outcome.FAILED, message)
 
     def _standing(
         self, frame: JobFrame, state: ClusterState, store: StoreId, but: Collection[_Replica] | None = None
@@ -241,7 +237,7 @@ def _wanted(
 
 def _packed(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
-    return packs(wanted, lambda object_: object_.size_bytes, TASK_BYTES, TASK_OBJECTS)
+    return packs(wanted, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 
 # ---- what is there, and what is not -------------------------------------------------------------------

@@ -75,6 +75,17 @@ class PartitionResult(msgspec.Struct, frozen=True):
     is_metadata: bool = False  # vacuum: it is about the chain itself, not about objects with records
     compacted: Compacted | None = None
 
+    def noted(self, outcome: Outcome | None, *messages: str) -> PartitionResult:
+        """The same row with this outcome (None: as it was) and these messages, each once. A failure stays a failure."""
+        kept = outcome is None or self.outcome is Outcome.FAILED
+        more = tuple(dict.fromkeys((*self.messages, *messages)))
+        return msgspec.structs.replace(self, outcome=self.outcome if kept else outcome, messages=more)
+
+
+def ended(rows: Iterable[PartitionResult]) -> list[PartitionResult]:
+    """The rows at the end of a run: what has no other outcome by then is done."""
+    return [row.noted(Outcome.DONE) if row.outcome is Outcome.PLANNED else row for row in rows]
+
 
 class DeletionResult(msgspec.Struct, frozen=True):
     """Retired objects whose delay has passed: how many there were, how many were deleted, and what failed."""

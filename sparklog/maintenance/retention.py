@@ -54,9 +54,9 @@ class RetentionJob:
         rows = []
         for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):
             if isinstance(result, UnknownTopicOrPartition | PolicyViolation):  # deleted or altered since the plan
-                row = msgspec.structs.replace(row, outcome=Outcome.OVERTAKEN, messages=(str(result),))
+                row = row.noted(Outcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
-                row = msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=(str(result),))
+                row = row.noted(Outcome.FAILED, str(result))
             else:
                 row = msgspec.structs.replace(row, outcome=Outcome.DONE, done=row.planned)
             rows.append(row)

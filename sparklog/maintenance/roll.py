@@ -22,8 +22,9 @@ from sparklog.log.segments_writer import Rewritten, SegmentTarget
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, total
+from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended, total
 from sparklog.maintenance.swapping import obstacle, segment_target, still_there, without_stores
+from sparklog.maintenance.tasks import packs
 
 TASK_BYTES = 64 << 20  # small segments share a task up to this many stored bytes
 FEWEST_TASKS = 16  # … but many segments are spread over at least this many tasks
@@ -89,10 +90,7 @@ class RollJob:
                 self._swap(frame, order, outcomes)
             rolled += sum(len(pack) for pack in round_)
             frame.output.progress("stretches of slices rolled", rolled, len(self._due))
-        return [
-            msgspec.structs.replace(row, outcome=Outcome.DONE) if row.outcome is Outcome.PLANNED else row
-            for row in self._rows.values()
-        ]
+        return ended(self._rows.values())
 
     def _order(self, frame: JobFrame, pack: Sequence[SegmentToRoll]) -> RollOrder:
         """The work of one task, based on the current state.
@@ -148,10 +146,7 @@ class RollJob:
 
     def _note(self, segment: SegmentToRoll, outcome: Outcome, message: str) -> None:
         """Record a segment's outcome on its partition. One failed segment makes the whole partition failed."""
-        row = self._rows[_key(segment)]
-        worst = Outcome.FAILED if row.outcome is Outcome.FAILED else outcome
-        messages = tuple(dict.fromkeys((*row.messages, message)))
-        self._rows[_key(segment)] = msgspec.structs.replace(row, outcome=worst, messages=messages)
+        self._rows[_key(segment)] = self._rows[_key(segment)].noted(outcome, message)
 
     def _count(self, order: SegmentOrder, rewritten: Rewritten) -> None:
         row = self._rows[_key(order.segment)]
@@ -206,8 +201,8 @@ def roll_segments(payload: bytes) -> bytes:
         except Exception as error:  # whatever it is, roll the other segments of the task
             outcomes.append(RollOutcome(None, str(error) or repr(error)))
     lanes.close()
-    swapped = lanes.in_another_life()
-    return msgspec.msgpack.encode([_without(outcome, swapped) if swapped else outcome for outcome in outcomes])
+    lost = lanes.in_another_life()
+    return msgspec.msgpack.encode([_without(outcome, lost) if lost else outcome for outcome in outcomes])
 
 
 def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
@@ -228,18 +223,12 @@ def _run(frame: JobFrame, orders: Sequence[RollOrder]) -> list[list[RollOutcome]
     return [msgspec.msgpack.decode(body, type=list[RollOutcome]) for body in bodies]
 
 
-def _packed(segments: Sequence[SegmentToRoll]) -> list[list[SegmentToRoll]]:
+def _packed(segments: Sequence[SegmentToRoll]) -> list[tuple[SegmentToRoll, ...]]:
     """Distribute segments over tasks: small ones together, in order, within TASK_BYTES and MOST_SLICES."""
-    limit_bytes = min(TASK_BYTES, sum(segment.size_bytes for segment in segments) // FEWEST_TASKS)
-    packs: list[list[SegmentToRoll]] = []
-    size_bytes = slices = 0
-    for segment in segments:
-        if not packs or size_bytes + segment.size_bytes > limit_bytes or slices + segment.slices > MOST_SLICES:
-            packs.append([])
-            size_bytes = slices = 0
-        packs[-1].append(segment)
-        size_bytes, slices = size_bytes + segment.size_bytes, slices + segment.slices
-    return packs
+    task_bytes = min(TASK_BYTES, sum(segment.size_bytes for segment in segments) // FEWEST_TASKS)
+    return list(
+        packs(segments, (lambda segment: segment.size_bytes, task_bytes), (lambda segment: segment.slices, MOST_SLICES))
+    )
 
 
 def _slices(state: ClusterState, segment: SegmentToRoll) -> tuple[SliceToRead, ...] | None:

@@ -42,18 +42,19 @@ class LocalTasks:
         return [task(payload) for payload in payloads]
 
 
-def packs(
-    items: Iterable[T], size_bytes: Callable[[T], int], most_bytes: int, most_items: int
-) -> Iterator[tuple[T, ...]]:
-    """Distribute items over tasks, in order, within both limits. An item that exceeds `most_bytes` is alone."""
+def packs(items: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Iterator[tuple[T, ...]]:
+    """Distribute items over tasks, in order. An item that exceeds a limit is alone.
+
+    A limit is a measure, and the most that the items of a task may have of it together.
+    """
     pack: list[T] = []
-    pack_bytes = 0
+    used = [0] * len(limits)
     for item in items:
-        item_bytes = size_bytes(item)
-        if pack and (pack_bytes + item_bytes > most_bytes or len(pack) == most_items):
+        sizes = [measure(item) for measure, _ in limits]
+        if pack and any(have + size > most for have, size, (_, most) in zip(used, sizes, limits, strict=True)):
             yield tuple(pack)
-            pack, pack_bytes = [], 0
+            pack, used = [], [0] * len(limits)
         pack.append(item)
-        pack_bytes += item_bytes
+        used = [have + size for have, size in zip(used, sizes, strict=True)]
     if pack:
         yield tuple(pack)

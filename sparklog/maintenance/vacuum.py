@@ -61,7 +61,7 @@ class VacuumJob:
         for search, found in zip(searches, run_searches(frame, searches, delete=False), strict=True):
             row = _planned(search, found)
             if found.failed:
-                self._failed.append(_failed(row, found))
+                self._failed.append(row.noted(Outcome.FAILED, *found.errors))
             elif found.orphans:
                 self._due.append((row, search))
         self._old = plan_old_metadata(frame) if frame.topics is None else []
@@ -74,7 +74,7 @@ class VacuumJob:
         for (row, _), found in zip(self._due, results, strict=True):
             done = Work(found.deleted, 0, found.deleted_bytes, found.deleted + _listings(found))
             done_row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
-            rows.append(_failed(done_row, found) if found.failed else done_row)
+            rows.append(done_row.noted(Outcome.FAILED, *found.errors) if found.failed else done_row)
         rows += _remove_abandoned(frame)
         return rows if frame.topics is not None else [*rows, *delete_old_metadata(frame, self._old)]
 
@@ -124,7 +124,7 @@ def orphan_searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSea
                 folders = list(topic_folders(frame.connection.stores(state).get(store)))
             except SparklogError as error:  # it does not answer: the others have orphans, too
                 row = PartitionResult(f"{store}:{TOPICS}", None, None, "can't be listed", Work())
-                failed.append(msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=(str(error),)))
+                failed.append(row.noted(Outcome.FAILED, str(error)))
                 continue
             if frame.topics is None:
                 searches += [
@@ -159,10 +159,6 @@ def _planned(search: OrphanSearch, found: OrphansFound) -> PartitionResult:
     )
 
 
-def _failed(row: PartitionResult, found: OrphansFound) -> PartitionResult:
-    return msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=found.errors)
-
-
 def _listings(found: OrphansFound) -> int:
     return 1 + found.keys // _KEYS_PER_LISTING
 
@@ -182,11 +178,8 @@ def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
         try:
             removed = opened().remove_abandoned(before_ms)
         except SparklogError as error:  # also if it can't be opened
-            rows.append(
-                PartitionResult(
-                    f"{name}:uploads", None, None, "", Work(), outcome=Outcome.FAILED, messages=(str(error),)
-                )
-            )
+            row = PartitionResult(f"{name}:uploads", None, None, "", Work())
+            rows.append(row.noted(Outcome.FAILED, str(error)))
             continue
         if removed:
             done = Work(removed, 0, 0, removed)

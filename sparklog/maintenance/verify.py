@@ -29,7 +29,7 @@ from sparklog.log.incarnation import AnotherLife, check_incarnation
 from sparklog.log.replica_check import ReplicaCheck, differences_of, is_repairable, unreadable
 from sparklog.maintenance.difference_output import difference_table
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
-from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
 from sparklog.maintenance.vacuum import orphan_searches, run_searches
 from sparklog.maintenance.verify_tasks import VerifyOrder, VerifyOutcome, packed, planned_on_a_store, verify_objects
 from sparklog.storage.open_store import is_elsewhere
@@ -129,7 +129,7 @@ class VerifyJob:
         """Read everything. What can't be read stops nothing else."""
         with frame.connection.follower.current() as state:
             wanted = self._wanted(frame, state)
-            self._check_marks(frame, [state.stores[store] for store in sorted(wanted.stores)])
+            self._check_incarnations(frame, [state.stores[store] for store in sorted(wanted.stores)])
             self._verify_objects(frame, state, wanted)
         if self._is_whole(frame):
             self._verify_chain(frame)
@@ -138,9 +138,9 @@ class VerifyJob:
             self._add(unreadable(store, topic, objects, error))
         if self.differences:
             frame.output.show(difference_table(self.differences, self._not_listed))
-        return [_ended(row) for row in (*self._rows.values(), *self._others.values())]
+        return ended([*self._rows.values(), *self._others.values()])
 
-    def _check_marks(self, frame: JobFrame, stores: Sequence[Store]) -> None:
+    def _check_incarnations(self, frame: JobFrame, stores: Sequence[Store]) -> None:
         """A store in another life than the registered one lacks everything, or has old things (S1)."""
         for store in stores:
             try:
@@ -256,7 +256,7 @@ class VerifyJob:
         searches, _ = orphan_searches(frame, floor)
         searches = [search for search in searches if search.store in wanted.stores - self._silent]
         found = run_searches(frame, searches, delete=False)
-        orphans, size_bytes = sum(each.orphans for each in found), sum(each.size_bytes for each in found)
+        orphans, size_bytes = sum(of.orphans for of in found), sum(of.size_bytes for of in found)
         if orphans:
             reason = f"begun before FLOOR {floor}, named by nothing: 'sparklog job vacuum' deletes them"
             work = Work(orphans, 0, size_bytes, len(searches))
@@ -273,7 +273,8 @@ class VerifyJob:
             place = StoreId(difference.store), difference.topic
             self._rows[place] = _with_message(self._row(*place), difference)
             return
-        name = CHAIN if CHAIN in self._others else difference.store
+        of_store = difference.kind is DifferenceKind.INCARNATION or CHAIN not in self._others
+        name = difference.store if of_store else CHAIN
         row = self._others.get(name) or PartitionResult(name, None, None, "as registered", Work())
         self._others[name] = _with_message(row, difference)
 
@@ -285,10 +286,6 @@ class VerifyJob:
 def _with_message(row: PartitionResult, difference: Difference) -> PartitionResult:
     messages = row.messages if len(row.messages) >= SHOWN_MESSAGES else (*row.messages, str(difference))
     return msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=messages)
-
-
-def _ended(row: PartitionResult) -> PartitionResult:
-    return row if row.outcome is Outcome.FAILED else msgspec.structs.replace(row, outcome=Outcome.DONE)
 
 
 def _chain_unreadable(store: str, error: SparklogError) -> Difference:

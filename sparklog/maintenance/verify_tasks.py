@@ -75,7 +75,7 @@ def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:
 
 def packed(objects: Iterable[ObjectToVerify]) -> Iterator[tuple[ObjectToVerify, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
-    return packs(objects, _bytes_on_all_stores, TASK_BYTES, TASK_OBJECTS)
+    return packs(objects, (_bytes_on_all_stores, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 
 def _bytes_on_all_stores(object_: ObjectToVerify) -> int:

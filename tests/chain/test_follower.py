@@ -241,6 +241,7 @@ def test_a_reader_beside_a_writer_who_never_rests_comes_to_an_end(chain: Member,
 def test_a_chain_whose_last_entry_was_deleted_as_old_is_known_by_its_snapshot(chain: Member) -> None:
     chain.append()
     chain.committer.snapshots.write()
+    chain.store.inner.put_if_absent(void_key(0), b"")
     chain.store.inner.delete(entry_key(2))
     assert chain.follower.is_same_chain()
 

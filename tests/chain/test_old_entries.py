@@ -14,6 +14,7 @@ from sparklog.chain import old_entries
 from sparklog.chain.floor import newest_older_than
 from sparklog.chain.old_entries import OldBlocks, PutMark, blocks_found, decide_blocks, delete_blocks, deletion
 from sparklog.chain.old_snapshots import KEPT, Found, FoundSnapshot, find
+from sparklog.chain.same_chain import IDLE_MS
 from sparklog.chain.stored_entries import stored_entries
 from sparklog.client.chain_tail import chain_tail
 from sparklog.core.commands import RaiseFloor
@@ -274,6 +275,23 @@ def test_the_process_is_still_at_its_own_chain_when_its_newest_entry_was_deleted
     assert reader.follower.is_same_chain()
     chain.store.inner.put_if_absent(entry_key(reader.follower.state.n), ghost)
     assert reader.follower.is_same_chain()
+
+
+def test_a_process_that_slept_while_its_newest_entry_was_deleted_writes_on(chain: Member) -> None:
+    """After a silence it has caught up and reads that entry once more: just then it stops, and the others go on."""
+    late = member(chain.store.inner)
+    late.clock.pause(IDLE_MS)
+
+    def sleep() -> None:
+        deleted(chain.store.inner, grown(chain))
+
+    late.store.plan(sleep, "get", entry_key(late.follower.head.n))
+    with pytest.raises(WriteExpired):  # FLOOR has passed what it began
+        late.append()
+    result = late.append()
+    chain.follower.catch_up()
+    assert result.n == chain.follower.state.n
+    assert late.uploads() == chain.uploads()
 
 
 def test_entries_that_a_stalled_writer_put_back_are_not_shown(chain: Member) -> None:

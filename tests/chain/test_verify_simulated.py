@@ -26,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
     monkeypatch.setattr(verify_chain, "READ_WIDTH", 4)
     monkeypatch.setattr(old_snapshots, "KEPT", 1)
-    monkeypatch.setattr(verify_chain, "KEPT_SNAPSHOTS", 1)
+    monkeypatch.setattr(verify_chain, "KEPT", 1)
 
 
 def test_no_interleaving_leaves_a_difference() -> None:

@@ -61,6 +61,13 @@ def test_what_is_planned_is_what_the_commands_do(log: DecidedLog, offsets: dict[
     assert dues_ms <= {NOW_MS + DELAY_MS}
 
 
+def test_only_records_that_compaction_and_elections_have_left_are_counted(log: DecidedLog) -> None:
+    log.submit(log.swap_of(0, 20, records=3))
+    for offset, records in ((20, 3), (25, 8), (19, 3), (2, 2)):
+        (planned,) = plan_record_deletion(log.state, "orders", {0: offset}, NOW_MS)
+        assert planned.records == records
+
+
 def test_a_log_start_that_is_that_high_stays(log: DecidedLog) -> None:
     (once,) = plan_record_deletion(log.state, "orders", {0: 12}, NOW_MS)
     log.submit(once.command)

@@ -170,6 +170,25 @@ GUARDS: Final = (
         ("tests/chain/test_committer.py::test_who_comes_back_to_a_place_that_was_made_anew_writes_nothing",),
     ),
     Guard(
+        "same-chain-by-its-mark",
+        "A place that was set back to an older backup is not the same chain: no mark explains that an entry differs.",
+        "sparklog/chain/same_chain.py",
+        "            case Phase.LOOKING, bytes() | memoryview():",
+        "            case Phase.LOOKING, _:",
+        (
+            "tests/chain/test_same_chain.py::"
+            "test_an_empty_slot_or_other_bytes_are_another_chain_if_no_mark_explains_them",
+        ),
+    ),
+    Guard(
+        "same-chain-by-its-snapshot",
+        "A process whose newest entry was deleted as old goes on only from a snapshot of its own chain.",
+        "sparklog/chain/same_chain.py",
+        "newest.state.chain_id == self._head.state.chain_id and ",
+        "",
+        ("tests/chain/test_same_chain.py::test_a_mark_without_a_newer_snapshot_of_the_chain_is_another_chain",),
+    ),
+    Guard(
         "beyond-the-block",
         "The last entry of a block, lost, is damage: later entries are looked for in every block.",
         "sparklog/chain/follower.py",
@@ -246,8 +265,8 @@ GUARDS: Final = (
         "landed-though-unread",
         "If the result of a repeat can't be read, the error says that the command has landed.",
         "sparklog/chain/group_commit.py",
-        "                case SparklogError() as error:\n                    error.landed = Landed.YES\n",
-        "                case SparklogError() as error:\n",
+        "            outcome.landed = Landed.YES\n",
+        "",
         ("tests/chain/test_read_entries.py::test_a_repeat_whose_result_can_not_be_read_now_says_that_it_landed",),
     ),
     Guard(

@@ -137,7 +137,7 @@ GUARDS: Final = (
         "sparklog/core/decide/append.py",
         "    if store is None or store.registration != holder.registration or store.fenced:",
         "    if store is None or store.registration != holder.registration:",
-        ("tests/core/decide/test_append.py::test_a_fenced_store_holds_nothing_that_is_written",),
+        ("tests/core/decide/test_append_replicas.py::test_a_fenced_store_holds_nothing_that_is_written",),
     ),
     Guard(
         "leader-epoch",
@@ -154,7 +154,7 @@ GUARDS: Final = (
         "for key, replicas in replicas_of.items() if not is_level(replicas)}",
         "for key, replicas in replicas_of.items() if False}",
         (
-            "tests/core/decide/test_append.py::test_acks_1_is_durable_on_the_leader_and_readable_once_the_others_have_it",
+            "tests/core/decide/test_append_replicas.py::test_acks_1_is_durable_on_the_leader_and_readable_once_the_others_have_it",
         ),
     ),
     Guard(
@@ -165,7 +165,7 @@ GUARDS: Final = (
         "    if not all(True for",
         (
             "tests/core/decide/test_append.py::test_an_append_that_does_not_fit_is_refused",
-            "tests/core/decide/test_append.py::test_a_member_of_the_isr_that_lacks_the_objects_leaves_it_in_the_same_entry",
+            "tests/core/decide/test_append_replicas.py::test_a_member_of_the_isr_that_lacks_the_objects_leaves_it_in_the_same_entry",
         ),
     ),
     Guard(
@@ -174,7 +174,7 @@ GUARDS: Final = (
         "sparklog/core/decide/append.py",
         "    if (command.acks is not Acks.ALL or command.pull) and",
         "    if False and",
-        ("tests/core/decide/test_append.py::test_what_lands_as_a_whole_needs_acks_all",),
+        ("tests/core/decide/test_append_replicas.py::test_what_lands_as_a_whole_needs_acks_all",),
     ),
     Guard(
         "repeat-acks",
@@ -183,7 +183,7 @@ GUARDS: Final = (
         "            if command.acks is Acks.ALL and not command.pull:",
         "            if False:",
         (
-            "tests/core/decide/test_append.py::test_a_repeat_with_acks_all_is_acknowledged_once_every_store_in_sync_has_it",
+            "tests/core/decide/test_append_replicas.py::test_a_repeat_with_acks_all_is_acknowledged_once_every_store_in_sync_has_it",
         ),
     ),
     Guard(

@@ -108,9 +108,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "cut-write",
         "A write that an election cut is no success when it is sent again.",
-        "sparklog/chain/group_commit.py",
-        "                    check_left(self.head.state, result)",
-        "                    pass",
+        "sparklog/chain/read_entries.py",
+        "            check_left(state, result)",
+        "            pass",
         ("tests/client/test_replicas.py::test_a_write_that_an_election_cut_is_no_success_when_it_is_sent_again",),
     ),
     Guard(

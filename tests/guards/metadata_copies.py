@@ -21,9 +21,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "copies-settled",
         "An answer that rests on an entry of another process waits for its copies.",
-        "sparklog/chain/group_commit.py",
-        "                case Settled(body=body) if self._copies_wanted(head.state):",
-        "                case Settled(body=body) if False:",
+        "sparklog/chain/settling.py",
+        "        if not self._copied:",
+        "        if True:",
         (f"{_COPIES}test_the_answer_to_a_repeat_waits_for_copies_too",),
     ),
     Guard(

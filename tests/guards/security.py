@@ -8,6 +8,7 @@ from tests.guards.guard import Guard
 
 _ACCESS = "tests/core/test_access.py::"
 _GATE = "tests/coordinator/test_gate.py::"
+_GATE_COMMANDS = "tests/coordinator/test_gate_commands.py::"
 _FILE = "tests/coordinator/test_access_file.py::"
 _RENEWED = "tests/coordinator/test_renewed_files.py::"
 _CALLS = "tests/storage/http/test_calls.py::"
@@ -80,8 +81,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "        check_access(caller.principal, need, state)\n",
         "        pass\n",
         (
-            f"{_GATE}test_every_command_needs_its_right_on_the_leader_and_on_a_standby",
-            f"{_GATE}test_rights_on_a_topic_hold_for_its_id",
+            f"{_GATE_COMMANDS}test_every_command_needs_its_right_on_the_leader_and_on_a_standby",
+            f"{_GATE_COMMANDS}test_rights_on_a_topic_hold_for_its_id",
         ),
     ),
     Guard(
@@ -125,7 +126,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/coordinator/submitting.py",
         "        await service.read_up_to(request.seen)",
         "        pass",
-        (f"{_GATE}test_a_right_holds_for_a_topic_that_only_the_client_has_seen_yet",),
+        (f"{_GATE_COMMANDS}test_a_right_holds_for_a_topic_that_only_the_client_has_seen_yet",),
     ),
     Guard(
         "access-last-good",
@@ -213,6 +214,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/coordinator/queries.py",
         " for known in state.topic_ids if principal.may(Verb.DESCRIBE, known)])",
         " for known in state.topic_ids])",
-        (f"{_GATE}test_an_unknown_topic_tells_nothing_of_others",),
+        (f"{_GATE_COMMANDS}test_an_unknown_topic_tells_nothing_of_others",),
     ),
 )

@@ -11,6 +11,7 @@ from sparklog.maintenance.report import (
     Outcome,
     PartitionResult,
     Work,
+    ended,
     total,
 )
 
@@ -41,3 +42,16 @@ def test_the_record_in_the_chain_stays_small_whatever_fails() -> None:
     document = msgspec.json.decode(text)
     assert document["partitions"] == 10_000
     assert len(document["failures"]) == MOST_FAILURES_IN_CHAIN
+
+
+def test_a_failure_of_a_part_stays_and_each_message_is_said_once() -> None:
+    row = PartitionResult("t-0", "t", 0, "due", Work(1))
+    noted = row.noted(Outcome.FAILED, "b is away").noted(Outcome.DONE, "b is away", "a is full").noted(None)
+    assert (noted.outcome, noted.messages) == (Outcome.FAILED, ("b is away", "a is full"))
+    overtaken = row.noted(None, "looked at").noted(Outcome.OVERTAKEN)
+    assert (overtaken.outcome, overtaken.messages) == (Outcome.OVERTAKEN, ("looked at",))
+    assert [part.outcome for part in ended([row, noted, overtaken])] == [
+        Outcome.DONE,
+        Outcome.FAILED,
+        Outcome.OVERTAKEN,
+    ]

@@ -15,6 +15,7 @@ from sparklog.core.errors import BrokerIdNotRegistered, InvalidInput, StoreReadO
 from sparklog.core.types import StoreId
 from sparklog.log.stores import Stores
 from sparklog.maintenance import verify, verify_tasks
+from sparklog.maintenance.report import Outcome
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.roll import run_roll
 from sparklog.maintenance.tasks import LocalTasks, Task
@@ -176,7 +177,10 @@ def test_a_store_in_another_life_is_named(world: ReplicatedCluster) -> None:
     world.wipe("c")
     kinds = {row.kind for row in verified(world).differences if row.store == "c"}
     assert kinds == {DifferenceKind.INCARNATION, DifferenceKind.OBJECT_MISSING, DifferenceKind.INDEX_MISSING}
-    assert INCARNATION in {row.object for row in verified(world).differences}
+    report = verified(world)
+    assert INCARNATION in {row.object for row in report.differences}
+    failed = {row.place for row in report.partitions if row.outcome is Outcome.FAILED}
+    assert failed == {"c", "t on c"}, "the row of the metadata is done"
 
 
 def test_a_store_that_does_not_answer_is_named_once_and_the_others_are_verified(

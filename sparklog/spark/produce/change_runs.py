@@ -14,7 +14,7 @@ from sparklog.core.plan import topic_of
 from sparklog.host.clock import now_ms
 from sparklog.maintenance.output import stderr_console
 from sparklog.spark.materialize.delta_table import DeltaTable, check_delta
-from sparklog.spark.produce.delta_changes import changes_app_id, check_changes, explained_of_feed, first_version
+from sparklog.spark.produce.delta_changes import changes_app_id, explained_of_feed, first_version
 from sparklog.spark.produce.job import Target, run_produce
 from sparklog.spark.produce.report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping, check_mapping
@@ -43,7 +43,7 @@ def run_changes(
     log's and the table's are gone; versions that were written before an error stay.
     """
     check_mapping(mapping)
-    check_changes(mapping)
+    _check_key(mapping)
     checked(replace(source, version=0))
     if target.create is not None or target.transaction is not None:
         raise InvalidOption("--changes: wanted a topic that exists, without --create, --txn-app-id and --txn-version")
@@ -93,3 +93,11 @@ def _sum(before: ProduceReport, last: ProduceReport) -> ProduceReport:
         records=before.records + last.records,
         size_bytes=before.size_bytes + last.size_bytes,
     )
+
+
+def _check_key(mapping: RowMapping) -> None:
+    """Raise InvalidOption if there is no key: nothing could say which row was deleted."""
+    if not mapping.key and mapping.key_expr is None:
+        raise InvalidOption(
+            "--changes: wanted --key or --key-expr, found neither: a deleted row is a tombstone of its key"
+        )

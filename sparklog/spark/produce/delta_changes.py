@@ -8,26 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord, SparklogError
+from sparklog.core.errors import InvalidInput, InvalidRecord, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicId
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sparklog.spark.produce.rows import RowMapping
-
 CHANGE: Final = "sparklog_change"  # a column added to those of the table
 _ADDED: Final = ("insert", "update_postimage")
 _FEED_COLUMNS: Final = ("_commit_version", "_commit_timestamp")
-
-
-def check_changes(mapping: RowMapping) -> None:
-    """Raise InvalidOption if there is no key: a deleted row could not be told to anybody."""
-    if not mapping.key and mapping.key_expr is None:
-        raise InvalidOption(
-            "--changes: wanted --key or --key-expr, found neither: a deleted row is a tombstone of its key"
-        )
 
 
 def changes_app_id(table_id: str, topic_id: TopicId) -> str:

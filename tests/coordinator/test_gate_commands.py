@@ -1,0 +1,185 @@
+"""The gate and commands: the right that each of them needs, and the audit, which has a line for each."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from itertools import product
+
+import msgspec
+import pytest
+from starlette.applications import Starlette
+
+from sparklog.chain.committer import new_command_id
+from sparklog.coordinator.app import app_of
+from sparklog.coordinator.service import Service
+from sparklog.core.access import Verb
+from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
+from sparklog.core.types import EntryNumber, PartitionIndex, TopicId
+from sparklog.wire.errors import ErrorReply
+from sparklog.wire.messages import (
+    CLUSTER,
+    HEARTBEAT,
+    SUBMIT,
+    SubmitReply,
+    SubmitRequest,
+    SubmittedCommand,
+)
+from sparklog.wire.queries import OFFSETS, PLAN, TOPIC, Latest, OffsetsRequest, PlanRequest, WantedOffset
+from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
+from tests.coordinator.asgi import Answer, request
+from tests.coordinator.test_app import served
+from tests.coordinator.test_gate import TOKEN, access, audited, bearer, error_of, is_refused, submit_body, with_access
+from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, an_append, of_topic
+
+
+@pytest.fixture
+def chain() -> Member:
+    return new_chain()
+
+
+# M: N-05
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("verb", Verb)
+def test_every_command_needs_its_right_on_the_leader_and_on_a_standby(chain: Member, verb: Verb, leads: bool) -> None:
+    """Refused commands leave no trace in the chain; those that may pass get as far as the log itself."""
+    no_such = TopicId(9)  # only a right on all topics covers its id
+    commands: list[tuple[Command, Verb | None, tuple[str, ...]]] = [
+        *((command, needed, _enough(command)) for command, needed in of_topic(no_such, "new")),
+        *((command, needed, ("*", "new*", "other") if of == ANY else ("*",)) for command, needed, of in OF_NO_TOPIC),
+    ]
+
+    async def work(service: Service, app: Starlette) -> None:
+        for (command, needed, enough), pattern in product(commands, ("*", "new*", "other")):
+            own = app_of(service, partial(access, f"{verb}:{pattern}"))
+            before = service.follower.catch_up().n
+            answer = await request(own, "POST", SUBMIT, [submit_body(chain, command)], bearer())
+            refused = needed is not verb or pattern not in enough
+            error = error_of(answer)
+            assert is_refused(error) is refused, (command, verb, pattern, answer)
+            if error is not None and refused:
+                assert service.follower.catch_up().n == before
+                assert (error.landed, error.retriable) == ("no", False)
+            elif not leads:
+                assert answer.status == 421
+
+    with_access(chain, access(), work, leads=leads)
+
+
+def _enough(command: Command) -> tuple[str, ...]:
+    return ("*", "new*") if isinstance(command, CreateTopic) else ("*",)
+
+
+def test_an_unknown_topic_tells_nothing_of_others(chain: Member) -> None:
+    """Whoever may read what begins with `or2` learns no other name by a wrong guess."""
+
+    async def work(service: Service, app: Starlette) -> list[Answer]:
+        latest = WantedOffset(PartitionIndex(0), Latest())
+        bodies = ((PLAN, PlanRequest("or2")), (OFFSETS, OffsetsRequest("or2", (latest,))))
+        posts = [await request(app, "POST", path, [msgspec.msgpack.encode(body)], bearer()) for path, body in bodies]
+        return [*posts, await request(app, "GET", TOPIC.replace("{name}", "or2"), headers=bearer())]
+
+    for rights, is_told in ((("read:or2*",), False), (("read:or2*", "describe:orders"), True)):
+        for answer in with_access(chain, access(*rights), work):
+            assert answer.status == 404
+            assert (b"orders" in answer.body) is is_told
+
+
+def test_rights_on_a_topic_hold_for_its_id(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> list[ErrorReply | None]:
+        bodies = [submit_body(chain, append()), submit_body(chain, DeleteTopic(ORDERS))]
+        return [error_of(await request(app, "POST", SUBMIT, [body], bearer())) for body in bodies]
+
+    wrote, deleted = with_access(chain, access("write:ord*"), work)
+    assert wrote is None
+    assert deleted is not None
+    assert deleted.code == "TOPIC_AUTHORIZATION_FAILED"
+    assert deleted.message.startswith("anna has no right to alter topic 'orders': wanted")
+
+
+def test_of_several_commands_those_without_a_right_are_refused_and_the_others_applied(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> Answer:
+        state = chain.follower.state
+        n = EntryNumber(state.n)
+        commands = [append(), DeleteTopic(ORDERS), append(2), CreateTopic("other")]
+        sent = tuple(SubmittedCommand(Submission(new_command_id(), n, command), TIMEOUT_MS) for command in commands)
+        return await request(
+            app, "POST", SUBMIT, [msgspec.msgpack.encode(SubmitRequest(state.chain_id, n, sent))], bearer()
+        )
+
+    answer = with_access(chain, access("write:ord*"), work)
+    outcomes = msgspec.msgpack.decode(answer.body, type=SubmitReply).outcomes
+    assert [None if outcome.result is None else outcome.result.records for outcome in outcomes] == [1, None, 2, None]
+    assert [is_refused(outcome.error) for outcome in outcomes] == [False, True, False, True]
+
+
+def test_a_right_holds_for_a_topic_that_only_the_client_has_seen_yet(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> ErrorReply | None:
+        other = member(chain.store.inner)
+        other.committer.submit(other.committer.begin(CreateTopic("newer", 1, 1)), TIMEOUT_MS)
+        return error_of(await request(app, "POST", SUBMIT, [submit_body(other, an_append(TopicId(2)))], bearer()))
+
+    error = with_access(chain, access("write:newer"), work)
+    assert error is not None
+    assert error.code == "INVALID_REQUEST"  # the log's own error
+
+
+# ---- audit ----------------------------------------------------------------------------------------------
+
+
+def test_the_audit_has_a_line_for_each_command_and_each_refusal(
+    chain: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sparklog.audit")
+
+    async def work(service: Service, app: Starlette) -> list[Answer]:
+        return [
+            await request(app, "POST", SUBMIT, [submit_body(chain, append())], bearer()),
+            await request(app, "POST", SUBMIT, [submit_body(chain, CreateTopic("x\n" * 900))], bearer()),
+            await request(app, "POST", SUBMIT, [submit_body(chain, CreateTopic("orders"))], bearer()),
+            await request(app, "POST", SUBMIT, [submit_body(chain, append())], bearer("wrong-token")),
+            await request(app, "GET", CLUSTER, headers=bearer()),
+            await request(app, "POST", HEARTBEAT, [b""], bearer()),
+        ]
+
+    with_access(chain, access("write:*", "alter:orders"), work)
+    lines = audited(caplog)
+    for line in lines:
+        assert line.pop("time").endswith("Z")
+        assert line.pop("address") == ""
+        assert len(line.pop("command_id", "x" * 32)) == 32
+    wrote, unnamed, existing, stranger, beat = lines
+    assert wrote == {"principal": "anna", "verb": "write", "topics": ["orders"], "kind": "append", "entry": 3}
+    assert unnamed == {
+        "principal": "anna",
+        "verb": "alter",
+        "topics": [("x\n" * 900)[:250]],
+        "kind": "create-topic",
+        "error": "TOPIC_AUTHORIZATION_FAILED",
+        "landed": "no",
+    }
+    assert (existing["error"], existing["topics"]) == ("TOPIC_ALREADY_EXISTS", ["orders"])
+    assert stranger == {
+        "principal": "anonymous",
+        "request": "POST /v1/submit",
+        "error": "SASL_AUTHENTICATION_FAILED",
+        "landed": "no",
+    }
+    assert (beat["principal"], beat["error"]) == ("anna", "CLUSTER_AUTHORIZATION_FAILED")
+    assert all("\n" not in each.getMessage() for each in caplog.records)
+    assert TOKEN not in caplog.text
+    assert "wrong-token" not in caplog.text
+
+
+def test_a_command_whose_outcome_nobody_knows_is_in_the_audit(
+    chain: Member, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "sparklog.audit")
+
+    async def work(service: Service, app: Starlette) -> Answer:
+        monkeypatch.setattr(service, "submit", None)
+        return await request(app, "POST", SUBMIT, [submit_body(chain, append())])
+
+    assert served(chain, work).status == 500
+    (line,) = audited(caplog)
+    assert (line["principal"], line["error"], line["landed"]) == ("anonymous", "COMMIT_OUTCOME_UNKNOWN", "unknown")
