@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from _pytest.mark import ParameterSet
 
 import sparklog
 from sparklog.core.invariants import check
-from sparklog.storage.memory import MemoryStore, MemoryUpload
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change
+from tests.faults.interruptions import NEVER, killed_at, meet_at
 from tests.faults.killed_recovery import run
 from tests.faults.killed_runs import KilledRuns
+from tests.maintenance.compacted_log import filled_log
 from tests.maintenance.damaged_log import DamagedLog, damaged_log
-
-NEVER = -1  # a step that no run reaches
-KILLS, SEED = 2, 1  # at how many steps a process of its own is killed; with --campaign at all of them
 
 
 def damage(log: DamagedLog) -> None:
@@ -65,6 +61,28 @@ def test_a_recovery_that_dies_anywhere_and_runs_again_repairs_everything(request
     assert step > 20
 
 
+# M: F-04 C-05 (kills)
+def test_a_salvage_that_dies_anywhere_and_runs_again_saves_every_record(request: pytest.FixtureRequest) -> None:
+    """At every other change; with --campaign at all of them."""
+    filled = filled_log()
+    step, came = 0, True
+    while came:
+        for log in filled.again():
+            number, _, index = log.compacted
+            for batches, store in zip(([2], [0, 3], [1, 4]), "abc", strict=True):
+                log.flip_batches(store, number, batches, index)
+            with dying_at(log.url, every_change(log.url), "before", step) as death:
+                assert run(log.url) == 0
+            came = death.came
+            assert log.left() == log.whole
+            assert run(log.url) == 0
+            assert run(log.url) == 0
+            assert log.keyed.read() == log.whole
+            assert [log.point(store) for store in "abc"] == [log.world.state.next_object_number] * 3
+        step += 1 if request.config.getoption("--campaign") else 2
+    assert step > 20
+
+
 @pytest.fixture(scope="module")
 def killer(place: Place) -> Iterator[KilledRuns]:
     """Runs recovery in processes of their own, whose environment names the place."""
@@ -89,10 +107,7 @@ def test_a_recovery_that_is_killed_and_run_again_repairs_everything(
     log.world.cluster.close()
     was_killed, changes = killer(NEVER, log.url)
     assert not was_killed
-    steps = range(changes)
-    if not request.config.getoption("--campaign"):
-        steps = sorted(random.Random(SEED).sample(steps, KILLS))  # type: ignore[assignment]
-    for step in steps:
+    for step in killed_at(changes, request):
         url = place.copied(objects)
         assert killer(step, url) == (True, step)
         with sparklog.connect(url) as cluster:
@@ -132,21 +147,3 @@ def met(log: DamagedLog, at: int) -> None:
         case _:
             for store in "abc":
                 DrivenAgent(log.world, store, once=True).run(2_000)
-
-
-def meet_at(patch: pytest.MonkeyPatch, step: int, others: Callable[[], None]) -> Callable[[], bool]:
-    """Call `others` before the `step`-th change of a store from now. The function returned says whether that came."""
-    seen = [0]
-
-    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any) -> Any:
-            seen[0] += 1
-            if seen[0] == step + 1:
-                others()
-            return call(*args)
-
-        return wrapper
-
-    for kind, name in ((MemoryStore, "put_if_absent"), (MemoryStore, "delete"), (MemoryUpload, "publish")):
-        patch.setattr(kind, name, counted(getattr(kind, name)))
-    return lambda: seen[0] > step

@@ -8,6 +8,8 @@ from tests.guards.guard import Guard
 
 _POINT = "tests/core/test_recovery.py::"
 _JOB = "tests/maintenance/test_recovery.py::"
+_SALVAGE = "tests/maintenance/test_salvage.py::"
+_COMPACTED = "tests/maintenance/test_compacted_salvage.py::"
 _CHECK = "tests/log/test_object_check.py::"
 _FILES = "tests/log/test_checkpoint_files.py::"
 _SWAP = "tests/core/decide/test_maintenance.py::"
@@ -91,7 +93,39 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/maintenance/salvage.py",
         "            elif left.lost and not accept_loss:",
         "            elif False:",
-        (f"{_JOB}test_what_no_store_has_is_reported_by_name_and_never_served",),
+        (f"{_SALVAGE}test_what_no_store_has_is_reported_by_name_and_never_served",),
+    ),
+    Guard(
+        "recovery-from-whole",
+        "A damaged object is not fetched from a store that has it damaged, too.",
+        "sparklog/maintenance/replication.py",
+        "        sources = tuple(source for source in object_.sources if source not in damaged)",
+        "        sources = object_.sources",
+        (f"{_JOB}test_what_two_stores_have_damaged_is_fetched_from_the_third",),
+    ),
+    Guard(
+        "salvage-offsets",
+        "What is left of a compacted segment is stored with its offsets.",
+        "sparklog/maintenance/salvage.py",
+        " = partial(compact, kept=None) if left.with_offsets else rewrite",
+        " = rewrite",
+        (f"{_COMPACTED}test_a_compacted_segment_without_a_gap_is_put_together_with_its_offsets",),
+    ),
+    Guard(
+        "salvage-index",
+        "A batch is saved from a store that lost the index.",
+        "sparklog/maintenance/salvage.py",
+        "                keep_index(each, object_.key, object_.named, index)",
+        "                pass",
+        (f"{_SALVAGE}test_a_batch_is_saved_from_a_store_that_lost_the_index",),
+    ),
+    Guard(
+        "salvage-lost-ends",
+        "A gap ends behind the last lost record, and not before the next one that is left.",
+        "sparklog/maintenance/salvage.py",
+        "part.offsets.starts[behind] if is_good else part.offsets.ends[behind - 1]",
+        "part.offsets.starts[behind]",
+        (f"{_COMPACTED}test_a_lost_batch_is_a_gap_from_its_first_record_to_its_last",),
     ),
     Guard(
         "recovery-swap-gaps",
@@ -107,7 +141,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/core/replication/rewrites.py",
         "tuple(first.end if first.start <= end < first.end else end for end in value.log_ends)",
         "value.log_ends",
-        (f"{_JOB}test_a_slice_above_a_replica_that_lags_can_be_given_up_too",),
+        (f"{_SALVAGE}test_a_slice_above_a_replica_that_lags_can_be_given_up_too",),
     ),
     Guard(
         "object-check-crc",
@@ -124,6 +158,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "np.flatnonzero(index.position + index.length > readable_bytes).tolist()",
         "np.flatnonzero(index.position > readable_bytes).tolist()",
         (f"{_CHECK}test_a_cut_anywhere_is_found_with_the_batches_behind_it",),
+    ),
+    Guard(
+        "checkpoints-never-compacted",
+        "A partition that was never compacted has no line in the file of cleaners.",
+        "sparklog/core/checkpoints.py",
+        "                if (offset := offset_of(state, store, of)) is not None\n",
+        "                if (offset := offset_of(state, store, of) or 0) is not None\n",
+        ("tests/core/test_checkpoints.py::test_each_file_has_a_line_for_each_replica_on_the_store",),
     ),
     Guard(
         "checkpoints-incarnation",
