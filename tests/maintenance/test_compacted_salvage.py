@@ -185,7 +185,7 @@ def dense() -> Iterator[CompactedLog]:
 
 # M: F-04
 def test_a_compacted_segment_without_a_gap_is_put_together_with_its_offsets(dense: CompactedLog) -> None:
-    """Its slice looks like one that the roll has made: only its object says that it stores offsets."""
+    """Its slice looks like one that the roll has made, but its object stores offsets."""
     log = dense
     number, slice_, index = log.compacted
     assert is_dense(slice_)
@@ -202,11 +202,11 @@ def test_a_compacted_segment_without_a_gap_is_put_together_with_its_offsets(dens
 # M: F-04 S-08
 def test_what_is_left_is_cut_into_segments_of_segment_bytes(log: CompactedLog) -> None:
     number, slice_, index = log.compacted
-    log.world.cluster.alter("t", config={"segment.bytes": 1_500})
+    log.world.cluster.alter("t", config={"segment.bytes": 1_000})
     for store in "abc":
         log.flip_batches(store, number, [1], index)
     assert log.recover(accept_loss=True).exit_code == 0
     made = [each for each in slices(log) if each.end <= slice_.end]
     assert len(made) > 3
-    assert all(each.length <= 1_500 for each in made)
+    assert all(each.length <= 1_000 for each in made)
     goes_on(log, without(log.whole, lost(log)))
