@@ -104,19 +104,26 @@ class FilledLog:
 
 
 def filled_log(compacted: Sequence[str] = COMPACTED) -> FilledLog:
-    """A new log in memory: `compacted` are the segments that become the compacted object."""
+    """A new log in memory."""
+    log = compacted_log(compacted=compacted)
+    urls = (log.url, *(log.world.store(name).url for name in "abc"))
+    log.world.cluster.close()
+    return FilledLog(log.url, {url: objects_of(url) for url in urls}, log.keyed.rows, log.whole)
+
+
+def compacted_log(url: str | None = None, compacted: Sequence[str] = COMPACTED) -> CompactedLog:
+    """A new log: `compacted` are the segments that become the compacted object."""
     settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0, "delete.retention.ms": 0}
-    world = replicated_cluster(**settings)  # type: ignore[arg-type]
+    world = replicated_cluster(url, **settings)  # type: ignore[arg-type]
     keyed = KeyedLog(MaintainedLog(world.cluster))
-    with small_batches(), world.cluster as cluster:
+    with small_batches():
         for text in compacted:
             keyed.segment(text)
         for _ in range(2):  # the second one drops the tombstone that the first one passed
             assert keyed.compact().exit_code == 0
         keyed.segment(ROLLED)
-        keyed.put(APPENDED)
-        urls = (cluster.connection.url, *(world.store(name).url for name in "abc"))
-        return FilledLog(urls[0], {url: objects_of(url) for url in urls}, keyed.rows, keyed.read())
+    keyed.put(APPENDED)
+    return CompactedLog(world, keyed, keyed.read())
 
 
 @contextmanager
