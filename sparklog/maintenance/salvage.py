@@ -29,7 +29,8 @@ from sparklog.core.commands import RewrittenSlice, Submission, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.plan import SliceToRead
-from sparklog.core.slice_table import digest
+from sparklog.core.slice_table import SliceColumns, digest
+from sparklog.core.state import ClusterState
 from sparklog.core.types import (
     NewObject,
     Offset,
@@ -82,7 +83,9 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
             else:
                 outcome, message = _swapped(frame, slice_, left, damages, stores)
         except SparklogError as error:
-            outcome, message = Outcome.FAILED, f"{object_.key}: what is left of it could not be saved: {error}"
+            with frame.connection.follower.current() as state:
+                outcome = Outcome.FAILED if _replaced(state, slice_) is not None else Outcome.OVERTAKEN
+            message = f"{object_.key}: what is left of {place} could not be saved: {error}"
         for damage in damages:
             note(damage.store, [key], outcome, message)
 
@@ -187,8 +190,8 @@ def _swapped(
         if slice_.start < partition.log_start:  # a swap replaces whole slices, and nothing below the log start
             advice = f"put the object back from a backup, or delete the records below offset {slice_.end}"
             return Outcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
-        replaced = state.slices.find(key, OffsetRange(slice_.start, slice_.end))
-        if list(replaced) != [slice_]:
+        replaced = _replaced(state, slice_)
+        if replaced is None:
             return Outcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
         target = segment_target(state, key)
         incarnations = {store.store: store.incarnation for store in state.stores.values()}
@@ -223,11 +226,18 @@ def _swapped(
     )
     (result,) = frame.submit_all([Submission(new_command_id(), target.n0, command)])
     if isinstance(result, SparklogError):
-        return Outcome.FAILED, f"{object_.key}: what is left of {place} could not be swapped in: {result}"
+        raise result
     if not left.lost:
         return None, f"{object_.key}: no store had it whole, and {place} was put together again"
     given_up = f"records {_shown(left.lost)} of {object_.topic}-{slice_.partition} were given up (--accept-loss)"
     return None, f"{object_.key}: {given_up}"
+
+
+def _replaced(state: ClusterState, slice_: Slice) -> SliceColumns | None:
+    """What a swap of the slice replaces; None if the log has others there by now."""
+    offsets = OffsetRange(slice_.start, slice_.end)
+    found = state.slices.find(TopicPartition(slice_.topic_id, slice_.partition), offsets)
+    return found if list(found) == [slice_] else None
 
 
 def _shown(ranges: Sequence[OffsetRange]) -> str:

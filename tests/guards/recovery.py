@@ -128,6 +128,22 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_COMPACTED}test_a_lost_batch_is_a_gap_from_its_first_record_to_its_last",),
     ),
     Guard(
+        "salvage-overtaken",
+        "What another run has put together meanwhile is no failure.",
+        "sparklog/maintenance/salvage.py",
+        "outcome = Outcome.FAILED if _replaced(state, slice_) is not None else Outcome.OVERTAKEN",
+        "outcome = Outcome.FAILED",
+        (f"{_SALVAGE}test_what_another_recovery_has_put_together_meanwhile_is_no_failure",),
+    ),
+    Guard(
+        "salvage-cut",
+        "A slice that the log start cuts is not rewritten: it says how to get rid of it.",
+        "sparklog/maintenance/salvage.py",
+        "        if slice_.start < partition.log_start:",
+        "        if False:",
+        (f"{_SALVAGE}test_a_slice_that_the_log_start_cuts_goes_with_delete_records",),
+    ),
+    Guard(
         "recovery-swap-gaps",
         "A rewrite leaves no gap but for the records that it says are lost.",
         "sparklog/core/decide/maintenance.py",

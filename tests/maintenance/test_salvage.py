@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,7 +10,10 @@ from sparklog.core.errors import DataLoss, SparklogError
 from sparklog.core.invariants import check
 from sparklog.core.types import Slice
 from sparklog.log.index import SliceIndex
+from sparklog.maintenance import salvage
+from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.replication import run_replication
+from sparklog.maintenance.report import Outcome
 from sparklog.maintenance.roll import run_roll
 from tests.maintenance.damaged_log import DamagedLog, logs, messages
 
@@ -158,3 +161,32 @@ def test_a_slice_that_the_log_start_cuts_goes_with_delete_records(log: DamagedLo
     log.world.cluster.delete_records("t", {0: 3})
     assert log.recover().exit_code == 0
     assert log.left(0) == log.model[0][3:]
+
+
+# M: F-04
+@pytest.mark.parametrize("before", ["rewrite", "submit"])
+def test_what_another_recovery_has_put_together_meanwhile_is_no_failure(
+    log: DamagedLog, batches: tuple[Slice, SliceIndex], monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """It deletes the old object, too, because `rewrite.delete.delay.ms` is 0."""
+    for batch, store in enumerate("abc"):
+        log.flip_batches(store, LARGE, [batch], batches[1])
+    beside: list[int] = []
+
+    def met(call: Callable[..., object]) -> Callable[..., object]:
+        def wrapper(*arguments: object, **named: object) -> object:
+            if not beside:
+                beside.append(0)
+                beside[0] = log.recover().exit_code
+            return call(*arguments, **named)
+
+        return wrapper
+
+    if before == "rewrite":
+        monkeypatch.setattr(salvage, "rewrite", met(salvage.rewrite))
+    else:
+        monkeypatch.setattr(JobFrame, "submit_all", met(JobFrame.submit_all))
+    report = log.recover()
+    assert (beside, report.exit_code) == ([0], 0)
+    assert Outcome.OVERTAKEN in {row.outcome for row in report.partitions}
+    assert log.world.values(1) == log.model[1]
