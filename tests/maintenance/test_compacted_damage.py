@@ -19,7 +19,7 @@ from tests.maintenance.compacted_log import CompactedLog, FilledLog, filled_log
 from tests.maintenance.damaged_log import WAYS, messages
 from tests.maintenance.damager import KINDS, OBJECT_DAMAGE, Damager
 
-OBJECTS = ("compacted", "rolled", "appended")
+SEGMENTS = ("compacted", "rolled")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_a_whole_compacted_log_is_read_and_has_no_differences(log: CompactedLog)
 # M: F-04 C-01
 @pytest.mark.parametrize("way", [*sorted(WAYS), "foreign"])
 @pytest.mark.parametrize("stores", ["a", "c", "ab"], ids=["leader", "follower", "two"])
-@pytest.mark.parametrize("what", OBJECTS)
+@pytest.mark.parametrize("what", SEGMENTS)
 def test_an_object_is_repaired_from_another_store(log: CompactedLog, what: str, stores: str, way: str) -> None:
     for store in stores:
         log.spoil(store, what, way)
@@ -80,7 +80,7 @@ def test_an_object_is_repaired_from_another_store(log: CompactedLog, what: str, 
 # M: F-05
 @pytest.mark.parametrize("way", [*sorted(WAYS), "foreign"])
 @pytest.mark.parametrize("stores", ["b", "abc"], ids=["one", "all"])
-@pytest.mark.parametrize("what", ["compacted", "rolled"])
+@pytest.mark.parametrize("what", SEGMENTS)
 def test_an_index_is_put_again(log: CompactedLog, what: str, stores: str, way: str) -> None:
     """Also on all stores: it is rebuilt, with the offsets of each batch. A foreign index is one of another format."""
     for store in stores:

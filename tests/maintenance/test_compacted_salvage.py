@@ -18,7 +18,7 @@ from tests.maintenance.compacted_log import CompactedLog, FilledLog, filled_log
 from tests.maintenance.damaged_log import messages
 from tests.maintenance.keyed_log import Row, latest
 
-SEEDS = 12
+SEEDS = 8
 
 
 @pytest.fixture(scope="module")
