@@ -137,6 +137,11 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
     return index
 
 
+def keep_index(store: ObjectStore, object_key: str, named: NamedObject, index: Index) -> None:
+    """Let this process read an object on `store` by the index of another store: it is the same everywhere."""
+    _cache.put((store.url, object_key, named.object.crc32c), index)
+
+
 def index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> SliceIndex:
     """The part of the object's index for one slice (`cut_to_slice`). Raises as `read_index`."""
     return cut_to_slice(read_index(store, object_key, named), slice, object_key)

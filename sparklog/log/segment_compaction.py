@@ -17,7 +17,7 @@ from sparklog.core.errors import Damaged, InvalidInput
 from sparklog.core.numbering import Int64Array, SliceOffsets
 from sparklog.core.plan import SliceToRead
 from sparklog.core.readable import counted
-from sparklog.core.types import Offset, UploadId
+from sparklog.core.types import Offset, OffsetRange, UploadId
 from sparklog.log.holders import NoHolderAnswers, from_first_holder
 from sparklog.log.object_reader import index_of_slice, read_batches
 from sparklog.log.read_errors import unreadable
@@ -32,13 +32,13 @@ _OFFSET: Final = COMPACTED_SCHEMA.field("offset")
 
 def compact(
     slices: Sequence[SliceToRead],
-    kept: Int64Array,
+    kept: Int64Array | None,
     target: SegmentTarget,
     stores: Stores,
     lanes: StoreLanes,
     new_upload_id: Callable[[], UploadId],
 ) -> Rewritten:
-    """Upload the records at the offsets `kept` as sealed segments, to the holders of `target` by `lanes`.
+    """Upload the records at the offsets `kept` as sealed segments, to the holders of `target` by `lanes`; None: all.
 
     `slices` adjoin one another (at least one); each offset of `kept` is that of a record in them, ascending. At least
     one is kept, because a slice holds a record: a range without any is rewritten together with a neighbour, and only if
@@ -57,7 +57,7 @@ def compact(
     for before, after in pairwise(slices):
         if before.slice.end != after.slice.start:  # what an election gave up must stay visible
             raise InvalidInput(f"{place}: wanted slices without a gap, found one at offset {before.slice.end}")
-    if not len(kept) or kept[0] < start or kept[-1] >= end:
+    if kept is not None and (not len(kept) or kept[0] < start or kept[-1] >= end):
         shown = f"from {kept[0]} to {kept[-1]}" if len(kept) else "none"
         raise InvalidInput(f"{place}: wanted offsets to keep in [{start}, {end}), at least one, found {shown}")
     with SegmentsWriter(target, lanes, start, new_upload_id, COMPACTED_SCHEMA) as writer:
@@ -70,13 +70,13 @@ def compact(
                     writer.add(stored.append_column(_OFFSET, pa.array(offsets)))
         rewritten = writer.finish(end)
     written = sum(slice_.new.records for slice_ in rewritten.slices)
-    if written != len(kept):
+    if kept is not None and written != len(kept):
         raise Damaged(f"{place} [{start}, {end}): wanted {counted(len(kept), 'record')} to keep, found {written:,}")
     return rewritten
 
 
 def _kept_rows(
-    part: SliceToRead, kept: Int64Array, topic: str, stores: Stores
+    part: SliceToRead, kept: Int64Array | None, topic: str, stores: Stores
 ) -> Iterator[tuple[Int64Array, pa.RecordBatch]]:
     """The kept rows of a slice (columns of `RAW_SCHEMA`) with their offsets, from the first holder that has them."""
     try:
@@ -87,14 +87,18 @@ def _kept_rows(
 
 
 def _kept_from(
-    part: SliceToRead, kept: Int64Array, store: ObjectStore, key: str, start: Offset
+    part: SliceToRead, kept: Int64Array | None, store: ObjectStore, key: str, start: Offset
 ) -> Iterator[tuple[Offset, tuple[Int64Array, pa.RecordBatch]]]:
     index = index_of_slice(store, key, part.object, part.slice)
-    for begin, stop in _runs(index.offsets, kept[np.searchsorted(kept, start) :]):
+    if kept is None:
+        runs = [index.offsets.batches_in(OffsetRange(start, part.slice.end))]
+    else:
+        runs = _runs(index.offsets, kept[np.searchsorted(kept, start) :])
+    for begin, stop in runs:
         for offsets, batch in read_batches(store, key, index, begin, stop, RAW_SCHEMA.names):
             column = offsets.column()
-            rows = _rows_of(column, kept)
-            if len(rows) < batch.num_rows:
+            rows = None if kept is None else _rows_of(column, kept)
+            if rows is not None and len(rows) < batch.num_rows:
                 column, batch = column[rows], batch.take(pa.array(rows))
             yield offsets.behind, (column, batch.select(RAW_SCHEMA.names))
 

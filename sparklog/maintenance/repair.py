@@ -8,8 +8,9 @@ copy that is not there; and a run that dies anywhere leaves a store with a new r
 point: the next run reads everything, finds what is left to do, and does it. A loss is reported only if it is harmless:
 other replicas have all that the store has. Else the repair waits for them. Readers ask the next holder meanwhile.
 
-An agent may take a damaged object that is still there for the copy that it wants (it compares lengths). So the job
-looks again after the store was filled, and begins anew if it has to.
+If several stores have the same object damaged, it is fetched from one that has it whole: stores that copy by themselves
+compare lengths only. An agent does not know which that is, and may also take a damaged object that is still there for
+the copy that it wants. So the job looks again after the store was filled, and begins anew if it has to.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Repair:
         self._frame = frame
         self._note = note
         self._accept_loss = accept_loss
+        self._damaged: dict[ObjectNumber, set[StoreId]] = {}  # copies that nothing is fetched from
 
     def run(self, damages: Sequence[Damage]) -> None:
         """Repair what can be repaired from another store; put together, give up or report the rest."""
@@ -74,6 +76,7 @@ class Repair:
         for damage in damages:
             by_object.setdefault(damage.number, []).append(damage)
         whole, silent = self._elsewhere(by_object)
+        self._damaged = {number: {damage.store for damage in of_object} for number, of_object in by_object.items()}
         repairable: dict[StoreId, list[Damage]] = {}
         for number, of_object in by_object.items():
             if number in whole:
@@ -190,7 +193,7 @@ class Repair:
 
     def _fill(self, store: StoreId) -> str:
         """Fill the store. Returns what failed."""
-        filling = ReplicationJob([store])
+        filling = ReplicationJob([store], self._damaged)
         filling.plan(self._frame)
         rows = filling.execute(self._frame)
         return "; ".join(
@@ -211,6 +214,7 @@ class Repair:
                 is_named = bool(state.objects.present([object_.named.number]))
                 if outcome.is_whole and object_.named.number in held:
                     self.repaired.setdefault(store, set()).add(object_.named.number)
+                    self._damaged.get(object_.named.number, set()).discard(store)
                     self._note(store, partitions_of(object_.slices), None, f"{object_.key}: {said}")
                 elif outcome.check is None:
                     raise StoreUnavailable(outcome.error)

@@ -7,11 +7,18 @@ Acknowledged records are never dropped silently. Until somebody accepts the loss
 gets an error (CORRUPT_MESSAGE, DATA_LOSS), never wrong records. Afterwards the log goes on: the rest of the object is
 in a whole segment again, which can be copied, rolled and retained. What is left of a torn tail ends with its last good
 batch.
+
+The records of a compacted segment keep their offsets. A lost batch takes with it the offsets from its first record to
+its last one. Offsets around it that compaction has left without a record belong to a good neighbour, if there is one:
+nothing was lost there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,9 +28,9 @@ from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import RewrittenSlice, Submission, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError, StoreUnavailable
-from sparklog.core.numbering import records_between
 from sparklog.core.plan import SliceToRead
-from sparklog.core.slice_table import digest
+from sparklog.core.slice_table import SliceColumns, digest
+from sparklog.core.state import ClusterState
 from sparklog.core.types import (
     NewObject,
     Offset,
@@ -37,13 +44,16 @@ from sparklog.core.types import (
 from sparklog.host.dice import new_id
 from sparklog.log.index import Index, SliceIndex, cut_to_slice
 from sparklog.log.object_check import Part, Problem
-from sparklog.log.object_reader import read_index
+from sparklog.log.object_reader import keep_index, read_index
+from sparklog.log.segment_compaction import compact
 from sparklog.log.segment_roll import rewrite
+from sparklog.log.segments_writer import Rewritten
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import Stores
 from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.report import Outcome
 from sparklog.maintenance.swapping import segment_target
+from sparklog.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from sparklog.maintenance.repair import Damage
@@ -64,13 +74,7 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
         outcome: Outcome | None
         try:
             left = _left(index, slice_, damages)
-            if index is not None and index.base_offset is not None:
-                message = (
-                    f"{object_.key}: no store has this compacted segment of {place} whole: {found}. This version does "
-                    "not put its good batches together again: put the object back from a backup"
-                )
-                outcome = Outcome.FAILED
-            elif left.lost and not accept_loss:
+            if left.lost and not accept_loss:
                 message = (
                     f"{object_.key}: records {_shown(left.lost)} of {place} are on no store any more: {found}. Put the "
                     "object back from a backup, or give them up with --accept-loss"
@@ -79,50 +83,63 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
             else:
                 outcome, message = _swapped(frame, slice_, left, damages, stores)
         except SparklogError as error:
-            outcome, message = Outcome.FAILED, f"{object_.key}: what is left of it could not be saved: {error}"
+            with frame.connection.follower.current() as state:
+                outcome = Outcome.FAILED if _replaced(state, slice_) is not None else Outcome.OVERTAKEN
+            message = f"{object_.key}: what is left of {place} could not be saved: {error}"
         for damage in damages:
             note(damage.store, [key], outcome, message)
 
 
 class _Left(msgspec.Struct, frozen=True):
-    """The good batches of a slice, each as a slice of its own, in runs without a gap; and what is lost."""
+    """The good batches of a slice, each as a slice of its own, in runs without a gap; and what is lost.
+
+    `with_offsets`: the object is a compacted segment, which stores the offset of each record.
+    """
 
     runs: tuple[tuple[Slice, ...], ...]
     lost: tuple[OffsetRange, ...]
+    with_offsets: bool = False
 
 
 def _index(stores: Stores, damages: Sequence[Damage]) -> Index | None:
-    """The index of the object, from any of its holders."""
+    """The index of the object from any of its holders, by which this process then reads the object on all of them."""
+    object_ = damages[0].object
+    holders: list[ObjectStore] = []
     for damage in damages:
-        try:
-            return read_index(stores.get(damage.store), damage.object.key, damage.object.named)
-        except SparklogError:
-            continue
+        with suppress(SparklogError):  # what is on the other holders can still be saved
+            holders.append(stores.get(damage.store))
+    for holder in holders:
+        with suppress(SparklogError):  # then another one may have it
+            index = read_index(holder, object_.key, object_.named)
+            for each in holders:
+                keep_index(each, object_.key, object_.named, index)
+            return index
     return None
 
 
 def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Left:
-    whole = OffsetRange(slice_.start, slice_.end)
     if index is None:
-        return _Left((), (whole,))
+        return _Left((), (OffsetRange(slice_.start, slice_.end),))
     part = cut_to_slice(index, slice_, damages[0].object.key)
     good = np.zeros(slice_.batches, dtype=np.bool_)
     for damage in damages:
         good |= _good(part, damage)
-    runs: list[list[Slice]] = []
+    runs: list[tuple[Slice, ...]] = []
     lost: list[OffsetRange] = []
     at = slice_.start
-    for batch in np.flatnonzero(good).tolist():
-        piece = _piece(slice_, part, batch)
-        if piece.start > at:
-            lost.append(OffsetRange(at, piece.start))
-        if piece.start > at or not runs:
-            runs.append([])
-        runs[-1].append(piece)
-        at = piece.end
-    if at < slice_.end:
-        lost.append(OffsetRange(at, slice_.end))
-    return _Left(tuple(map(tuple, runs)), tuple(lost))
+    for is_good, group in groupby(range(slice_.batches), key=lambda batch: bool(good[batch])):
+        batches = list(group)
+        behind = batches[-1] + 1
+        if behind == slice_.batches:
+            end = slice_.end
+        else:  # before the first lost record, or behind the last one
+            end = Offset(int(part.offsets.starts[behind] if is_good else part.offsets.ends[behind - 1]))
+        if is_good:
+            runs.append(_pieces(slice_, part, batches, OffsetRange(at, end)))
+        else:
+            lost.append(OffsetRange(at, end))
+        at = end
+    return _Left(tuple(runs), tuple(lost), index.base_offset is not None)
 
 
 def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
@@ -134,22 +151,29 @@ def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
     return ~np.isin(part.batches.position, np.array(bad, dtype=np.int64))
 
 
-def _piece(slice_: Slice, part: SliceIndex, batch: int) -> Slice:
-    """One batch of a slice, as a slice."""
-    of, start, end = part.batches, int(part.offsets.starts[batch]), int(part.offsets.ends[batch])
-    appended = slice_.timestamp_source is TimestampSource.APPEND_TIME
-    return msgspec.structs.replace(
-        slice_,
-        start=Offset(start),
-        end=Offset(end),
-        records=records_between(start, end),
-        position=int(of.position[batch]),
-        length=int(of.length[batch]),
-        first_batch=slice_.first_batch + batch,
-        batches=1,
-        min_timestamp_us=slice_.min_timestamp_us if appended else int(of.min_timestamp_us[batch]),
-        max_timestamp_us=slice_.max_timestamp_us if appended else int(of.max_timestamp_us[batch]),
-    )
+def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: OffsetRange) -> tuple[Slice, ...]:
+    """These batches of a slice, each as a slice; together they cover the offsets."""
+    of, appended = part.batches, slice_.timestamp_source is TimestampSource.APPEND_TIME
+    pieces = []
+    start = offsets.start
+    for batch in batches:
+        end = offsets.end if batch == batches[-1] else Offset(int(part.offsets.ends[batch]))
+        pieces.append(
+            msgspec.structs.replace(
+                slice_,
+                start=start,
+                end=end,
+                records=int(of.records[batch]),
+                position=int(of.position[batch]),
+                length=int(of.length[batch]),
+                first_batch=slice_.first_batch + batch,
+                batches=1,
+                min_timestamp_us=slice_.min_timestamp_us if appended else int(of.min_timestamp_us[batch]),
+                max_timestamp_us=slice_.max_timestamp_us if appended else int(of.max_timestamp_us[batch]),
+            )
+        )
+        start = end
+    return tuple(pieces)
 
 
 def _swapped(
@@ -163,8 +187,11 @@ def _swapped(
         partition = state.partitions.get(key)
         if partition is None:
             return Outcome.OVERTAKEN, f"{object_.key}: its topic was deleted"
-        replaced = state.slices.find(key, OffsetRange(slice_.start, slice_.end))
-        if list(replaced) != [slice_]:
+        if slice_.start < partition.log_start:  # a swap replaces whole slices, and nothing below the log start
+            advice = f"put the object back from a backup, or delete the records below offset {slice_.end}"
+            return Outcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
+        replaced = _replaced(state, slice_)
+        if replaced is None:
             return Outcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
         target = segment_target(state, key)
         incarnations = {store.store: store.incarnation for store in state.stores.values()}
@@ -173,12 +200,17 @@ def _swapped(
     slices: list[RewrittenSlice] = []
     lanes = StoreLanes(stores, incarnations, lag_ms)
     holders = tuple(damage.store for damage in damages)
-    for run in left.runs:
-        parts = [SliceToRead(piece, object_.named, holders) for piece in run]
-        rewritten = rewrite(parts, target, stores, lanes, lambda: UploadId(new_id()))
-        slices += [_shifted(new, len(objects)) for new in rewritten.slices]
-        objects += rewritten.objects
-    lanes.close()
+    upload: Callable[..., Rewritten] = partial(compact, kept=None) if left.with_offsets else rewrite
+    try:
+        for run in left.runs:
+            parts = [SliceToRead(piece, object_.named, holders) for piece in run]
+            rewritten = upload(
+                parts, target=target, stores=stores, lanes=lanes, new_upload_id=lambda: UploadId(new_id())
+            )
+            slices += [_shifted(new, len(objects)) for new in rewritten.slices]
+            objects += rewritten.objects
+    finally:
+        lanes.close()
     swapped = lanes.in_another_life()
     if swapped:
         raise StoreUnavailable(f"stores {', '.join(sorted(swapped))} were wiped or swapped meanwhile")
@@ -194,11 +226,18 @@ def _swapped(
     )
     (result,) = frame.submit_all([Submission(new_command_id(), target.n0, command)])
     if isinstance(result, SparklogError):
-        return Outcome.FAILED, f"{object_.key}: what is left of {place} could not be swapped in: {result}"
+        raise result
     if not left.lost:
         return None, f"{object_.key}: no store had it whole, and {place} was put together again"
     given_up = f"records {_shown(left.lost)} of {object_.topic}-{slice_.partition} were given up (--accept-loss)"
     return None, f"{object_.key}: {given_up}"
+
+
+def _replaced(state: ClusterState, slice_: Slice) -> SliceColumns | None:
+    """What a swap of the slice replaces; None if the log has others there by now."""
+    offsets = OffsetRange(slice_.start, slice_.end)
+    found = state.slices.find(TopicPartition(slice_.topic_id, slice_.partition), offsets)
+    return found if list(found) == [slice_] else None
 
 
 def _shown(ranges: Sequence[OffsetRange]) -> str:

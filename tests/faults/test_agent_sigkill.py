@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +13,11 @@ from sparklog.agent.run import AgentRun
 from sparklog.core.types import StoreId
 from sparklog.storage.local.upload import LocalUpload
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
+from tests.faults.interruptions import NEVER, killed_at
 from tests.faults.killed_runs import KilledRuns
 
 OBJECTS = 5  # that store c lacks
-NEVER = -1
-KILLS, SEED = 4, 1  # at how many changes it is killed; with --campaign at all of them
+KILLS = 4
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +46,6 @@ def test_an_agent_that_was_killed_goes_on_where_it_was(
     whole = shutil.copytree(template, tmp_path / "whole")
     changes = killer(NEVER, str(whole)).notes
     assert changes >= 3 * OBJECTS
-    steps = list(range(changes))
-    if not request.config.getoption("--campaign"):
-        steps = sorted(random.Random(SEED).sample(steps, KILLS))
     copied: list[object] = []
     copy = LocalUpload.copy
 
@@ -58,7 +54,7 @@ def test_an_agent_that_was_killed_goes_on_where_it_was(
         return copy(upload, fd, size_bytes)
 
     monkeypatch.setattr(LocalUpload, "copy", counted)
-    for step in steps:
+    for step in killed_at(changes, request, KILLS):
         url = str(shutil.copytree(template, tmp_path / f"{step}"))
         assert killer(step, url).killed
         with sparklog.connect(url) as cluster:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-import random
 import uuid
-from collections.abc import Sequence
 
 import pytest
 
@@ -14,9 +12,10 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change
+from tests.faults.interruptions import NEVER, killed_at, meet_at
 from tests.faults.killed_maintenance import run
 from tests.faults.killed_runs import KilledRuns
-from tests.faults.test_maintenance_sigkill import FAR_MS, KILLS, NEVER, OLD_MS, SEED, meet_at
+from tests.faults.test_maintenance_sigkill import FAR_MS, OLD_MS
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
 
@@ -81,10 +80,7 @@ def test_a_compaction_killed_anywhere_and_run_again_is_right(  # M: C-01 C-05 S-
         was_killed, changes = died(url, NEVER)
         assert not was_killed
         assert changes >= 10
-        steps: Sequence[int] = range(changes)
-        if place.name != "memory" and not request.config.getoption("--campaign"):
-            steps = sorted(random.Random(SEED).sample(steps, KILLS))
-        for step in steps:
+        for step in range(changes) if place.name == "memory" else killed_at(changes, request):
             copied = place.copied(objects)
             with sparklog.connect(copied) as again:
                 log = MaintainedLog(again, copy.copy(filled.log.clock))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +18,12 @@ from sparklog.storage.keys import LOG
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from tests.faults.crash_places import Place, objects_of
+from tests.faults.interruptions import NEVER, killed_at
 from tests.faults.killed_runs import KilledRuns
 from tests.maintenance.maintained_log import MaintainedLog
 from tests.maintenance.old_chain import BLOCK, STORES, counts, entries, grow, new_cluster, small_blocks
 
-NEVER = -1  # a step that no run reaches
-KILLS, SEED = 4, 1  # at how many steps a run is killed; with --campaign at all of them
+KILLS = 4
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +37,6 @@ def killer(request: pytest.FixtureRequest) -> Iterator[KilledRuns]:
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     small_blocks(monkeypatch)
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # a kill loses no pages
-
-
-def steps(changes: int, request: pytest.FixtureRequest, kills: int = KILLS) -> list[int]:
-    everywhere = request.config.getoption("--campaign")
-    return list(range(changes)) if everywhere else sorted(random.Random(SEED).sample(range(changes), kills))
 
 
 def is_trimmed(store: ObjectStore, end: int) -> bool:
@@ -70,7 +64,7 @@ def test_a_vacuum_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing
         assert not ended.killed
         assert ended.notes > 3 * BLOCK
     in_the_middle = 0
-    for step in steps(ended.notes, request):
+    for step in killed_at(ended.notes, request, KILLS):
         with sparklog.connect(place.copied(objects)) as cluster:
             log = MaintainedLog(cluster, copy.copy(filled.clock), copy.deepcopy(filled.model))
             assert killer(log.clock.at_ms, step, log.url) == (True, step)
@@ -97,7 +91,7 @@ def test_each_store_with_copies_is_enough_for_a_restore_wherever_vacuum_was_kill
     shutil.copytree(tmp_path / "full", tmp_path / "never")
     ended = killer(filled.clock.at_ms, NEVER, str(tmp_path / "never" / "meta"))
     assert ended.notes > 3 * 3 * BLOCK
-    for step in steps(ended.notes, request):
+    for step in killed_at(ended.notes, request, KILLS):
         folder = tmp_path / str(step)
         shutil.copytree(tmp_path / "full", folder)
         assert killer(filled.clock.at_ms, step, str(folder / "meta")) == (True, step)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
-import random
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,9 +18,9 @@ from sparklog.client.write_plan import append_command, plan_write
 from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import WriteExpired
-from sparklog.storage.memory import MemoryStore, MemoryUpload
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change
+from tests.faults.interruptions import NEVER, killed_at, meet_at
 from tests.faults.killed_maintenance import run
 from tests.faults.killed_runs import KilledRuns
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
@@ -31,8 +29,6 @@ JOBS = ("roll", "retention", "vacuum")
 OLD_MS = 8 * DAY_MS  # how far the jobs' --now is ahead of the clock, so that FLOOR passes what was begun
 
 FAR_MS = 2**41  # temporaries have the machine's or the server's own time: this is later
-NEVER = -1  # a step that no job reaches
-KILLS, SEED = 2, 1  # at how many steps a job in a process of its own is killed; with --campaign at all of them
 
 
 def fill(log: MaintainedLog) -> None:
@@ -98,9 +94,7 @@ def steps_of(place: Place, request: pytest.FixtureRequest) -> Callable[[int], Se
     """At which of these changes a job dies: at all of them, or at a sample if a process must be killed."""
 
     def chosen(changes: int) -> Sequence[int]:
-        if place.name == "memory" or request.config.getoption("--campaign"):
-            return range(changes)
-        return sorted(random.Random(SEED).sample(range(changes), min(KILLS, changes)))
+        return range(changes) if place.name == "memory" else killed_at(changes, request)
 
     return chosen
 
@@ -161,24 +155,6 @@ def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  
 
 
 # ---- met by others ------------------------------------------------------------------------------------
-
-
-def meet_at(patch: pytest.MonkeyPatch, step: int, others: Callable[[], None]) -> Callable[[], bool]:
-    """Call `others` before the `step`-th change of the store from now. The function returned says whether that came."""
-    seen = [0]
-
-    def met(call: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any) -> Any:
-            seen[0] += 1
-            if seen[0] == step + 1:
-                others()
-            return call(*args)
-
-        return wrapper
-
-    for kind, name in ((MemoryStore, "put_if_absent"), (MemoryStore, "delete"), (MemoryUpload, "publish")):
-        patch.setattr(kind, name, met(getattr(kind, name)))
-    return lambda: seen[0] > step
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from _pytest.mark import ParameterSet
 
 import sparklog
 from sparklog.core.invariants import check
-from sparklog.storage.memory import MemoryStore, MemoryUpload
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change
+from tests.faults.interruptions import NEVER, killed_at, meet_at
 from tests.faults.killed_recovery import run
 from tests.faults.killed_runs import KilledRuns
+from tests.maintenance.compacted_log import CompactedLog, compacted_log
 from tests.maintenance.damaged_log import DamagedLog, damaged_log
-
-NEVER = -1  # a step that no run reaches
-KILLS, SEED = 2, 1  # at how many steps a process of its own is killed; with --campaign at all of them
+from tests.maintenance.keyed_log import KeyedLog
+from tests.maintenance.maintained_log import MaintainedLog
 
 
 def damage(log: DamagedLog) -> None:
@@ -89,10 +87,7 @@ def test_a_recovery_that_is_killed_and_run_again_repairs_everything(
     log.world.cluster.close()
     was_killed, changes = killer(NEVER, log.url)
     assert not was_killed
-    steps = range(changes)
-    if not request.config.getoption("--campaign"):
-        steps = sorted(random.Random(SEED).sample(steps, KILLS))  # type: ignore[assignment]
-    for step in steps:
+    for step in killed_at(changes, request):
         url = place.copied(objects)
         assert killer(step, url) == (True, step)
         with sparklog.connect(url) as cluster:
@@ -100,6 +95,36 @@ def test_a_recovery_that_is_killed_and_run_again_repairs_everything(
             readable(again)
             again.write(1)
             recovered(again)
+
+
+# M: F-04 C-05 (kills)
+@pytest.mark.parametrize("place", [case("disk"), case("s3"), case("hdfs")], indirect=True)
+def test_a_salvage_that_is_killed_and_run_again_saves_every_record(
+    place: Place, killer: KilledRuns, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """No store has the compacted segment whole. A reader goes on at store b where a fails."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    log = compacted_log(place.new_url())
+    number, _, index = log.compacted
+    for batches, store in zip(([4], [0, 2], [1, 3]), "abc", strict=True):
+        log.flip_batches(store, number, batches, index)
+    objects = objects_of(log.url)
+    log.world.cluster.close()
+    was_killed, changes = killer(NEVER, log.url)
+    assert not was_killed
+    for step in killed_at(changes, request):
+        url = place.copied(objects)
+        assert killer(step, url).killed
+        with sparklog.connect(url) as cluster:
+            again = CompactedLog(
+                ReplicatedCluster(cluster), KeyedLog(MaintainedLog(cluster), log.keyed.rows), log.whole
+            )
+            assert again.keyed.read() == again.whole
+            for _ in range(2):
+                assert run(url) == 0
+                check(again.world.state)
+            assert again.keyed.read() == again.whole
+            assert [again.point(store) for store in "abc"] == [again.world.state.next_object_number] * 3
 
 
 # M: F-04
@@ -132,21 +157,3 @@ def met(log: DamagedLog, at: int) -> None:
         case _:
             for store in "abc":
                 DrivenAgent(log.world, store, once=True).run(2_000)
-
-
-def meet_at(patch: pytest.MonkeyPatch, step: int, others: Callable[[], None]) -> Callable[[], bool]:
-    """Call `others` before the `step`-th change of a store from now. The function returned says whether that came."""
-    seen = [0]
-
-    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any) -> Any:
-            seen[0] += 1
-            if seen[0] == step + 1:
-                others()
-            return call(*args)
-
-        return wrapper
-
-    for kind, name in ((MemoryStore, "put_if_absent"), (MemoryStore, "delete"), (MemoryUpload, "publish")):
-        patch.setattr(kind, name, counted(getattr(kind, name)))
-    return lambda: seen[0] > step

@@ -8,6 +8,8 @@ from tests.guards.guard import Guard
 
 _POINT = "tests/core/test_recovery.py::"
 _JOB = "tests/maintenance/test_recovery.py::"
+_SALVAGE = "tests/maintenance/test_salvage.py::"
+_COMPACTED = "tests/maintenance/test_compacted_salvage.py::"
 _CHECK = "tests/log/test_object_check.py::"
 _FILES = "tests/log/test_checkpoint_files.py::"
 _SWAP = "tests/core/decide/test_maintenance.py::"
@@ -89,9 +91,57 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-accept-loss",
         "Records are given up only if somebody accepts that.",
         "sparklog/maintenance/salvage.py",
-        "            elif left.lost and not accept_loss:",
-        "            elif False:",
-        (f"{_JOB}test_what_no_store_has_is_reported_by_name_and_never_served",),
+        "            if left.lost and not accept_loss:",
+        "            if False:",
+        (f"{_SALVAGE}test_what_no_store_has_is_reported_by_name_and_never_served",),
+    ),
+    Guard(
+        "recovery-from-whole",
+        "A damaged object is not fetched from a store that has it damaged, too.",
+        "sparklog/maintenance/replication.py",
+        "        sources = tuple(source for source in object_.sources if source not in damaged)",
+        "        sources = object_.sources",
+        (f"{_JOB}test_what_two_stores_have_damaged_is_fetched_from_the_third",),
+    ),
+    Guard(
+        "salvage-offsets",
+        "What is left of a compacted segment is stored with its offsets.",
+        "sparklog/maintenance/salvage.py",
+        " = partial(compact, kept=None) if left.with_offsets else rewrite",
+        " = rewrite",
+        (f"{_COMPACTED}test_different_damage_on_every_store_is_put_together_without_a_loss",),
+    ),
+    Guard(
+        "salvage-index",
+        "A batch is saved from a store that lost the index.",
+        "sparklog/maintenance/salvage.py",
+        "                keep_index(each, object_.key, object_.named, index)",
+        "                pass",
+        (f"{_SALVAGE}test_a_batch_is_saved_from_a_store_that_lost_the_index",),
+    ),
+    Guard(
+        "salvage-lost-ends",
+        "A gap ends behind the last lost record, and not before the next one that is left.",
+        "sparklog/maintenance/salvage.py",
+        "part.offsets.starts[behind] if is_good else part.offsets.ends[behind - 1]",
+        "part.offsets.starts[behind]",
+        (f"{_COMPACTED}test_a_lost_batch_is_a_gap_from_its_first_record_to_its_last",),
+    ),
+    Guard(
+        "salvage-overtaken",
+        "What another run has put together meanwhile is no failure.",
+        "sparklog/maintenance/salvage.py",
+        "outcome = Outcome.FAILED if _replaced(state, slice_) is not None else Outcome.OVERTAKEN",
+        "outcome = Outcome.FAILED",
+        (f"{_SALVAGE}test_what_another_recovery_has_put_together_meanwhile_is_no_failure",),
+    ),
+    Guard(
+        "salvage-cut",
+        "A slice that the log start cuts is not rewritten: it says how to get rid of it.",
+        "sparklog/maintenance/salvage.py",
+        "        if slice_.start < partition.log_start:",
+        "        if False:",
+        (f"{_SALVAGE}test_a_slice_that_the_log_start_cuts_goes_with_delete_records",),
     ),
     Guard(
         "recovery-swap-gaps",
@@ -107,7 +157,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/core/replication/rewrites.py",
         "tuple(first.end if first.start <= end < first.end else end for end in value.log_ends)",
         "value.log_ends",
-        (f"{_JOB}test_a_slice_above_a_replica_that_lags_can_be_given_up_too",),
+        (f"{_SALVAGE}test_a_slice_above_a_replica_that_lags_can_be_given_up_too",),
     ),
     Guard(
         "object-check-crc",
@@ -124,6 +174,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "np.flatnonzero(index.position + index.length > readable_bytes).tolist()",
         "np.flatnonzero(index.position > readable_bytes).tolist()",
         (f"{_CHECK}test_a_cut_anywhere_is_found_with_the_batches_behind_it",),
+    ),
+    Guard(
+        "checkpoints-never-compacted",
+        "A partition that was never compacted has no line in the file of cleaners.",
+        "sparklog/core/checkpoints.py",
+        "                if (offset := offset_of(state, store, of)) is not None\n",
+        "                if (offset := offset_of(state, store, of) or 0) is not None\n",
+        ("tests/core/test_checkpoints.py::test_each_file_has_a_line_for_each_replica_on_the_store",),
     ),
     Guard(
         "checkpoints-incarnation",

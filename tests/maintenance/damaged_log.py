@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+import pyarrow as pa
+from rich.console import Console
+
+from sparklog.core.invariants import check
 from sparklog.core.plan import partition_of, plan_range, topic_of
-from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, StoreId
-from sparklog.log.object_reader import _cache
+from sparklog.core.recovery import slices_by_object
+from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, Slice, StoreId
+from sparklog.log.index import SliceIndex, cut_to_slice
+from sparklog.log.object_reader import _cache, read_index
 from sparklog.log.scan import scan
+from sparklog.maintenance.recovery import run_recovery
+from sparklog.maintenance.report import JobReport
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.object_store import ObjectStore
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
 
 
-def flip(body: bytes) -> bytes:
-    """One bit in the middle, inside a batch."""
-    at = len(body) // 2
+def flip(body: bytes, at: int | None = None) -> bytes:
+    """One bit, by default in the middle, inside a batch."""
+    at = len(body) // 2 if at is None else at
     return body[:at] + bytes([body[at] ^ 0x10]) + body[at + 1 :]
 
 
@@ -41,16 +50,92 @@ def rewrite_file(store: ObjectStore, key: str, change: Callable[[bytes], bytes |
     _cache._indexes.clear()  # as in another process
 
 
+def messages(report: JobReport) -> str:
+    return "\n".join(message for row in report.partitions for message in row.messages)
+
+
 @dataclass
-class DamagedLog:
-    """Topic "t" on three stores, and what was written to each partition."""
+class DamagedStores:
+    """Topic "t" on three stores, and what a test does to its objects."""
 
     world: ReplicatedCluster
-    model: dict[int, list[str]] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
         return self.world.cluster.connection.url
+
+    def recover(self, **options: object) -> JobReport:
+        """Run the job."""
+        console = Console(file=io.StringIO(), width=140)
+        return run_recovery(self.url, console=console, **options)  # type: ignore[arg-type]
+
+    def point(self, store: str) -> int:
+        """The recovery point of a store."""
+        return self.world.state.stores[StoreId(store)].recovery_point
+
+    # ---- objects --------------------------------------------------------------------------------
+
+    def named(self, number: int) -> NamedObject:
+        """The object with this number."""
+        object_ = self.world.state.objects.get(ObjectNumber(number))
+        assert object_ is not None
+        return NamedObject(ObjectNumber(number), object_)
+
+    def key(self, number: int) -> str:
+        """The key of the object with this number."""
+        named = self.named(number)
+        return data_key(named.object, self.world.state.topics[named.object.topic_id].name)
+
+    def slice_of(self, number: int) -> tuple[Slice, SliceIndex]:
+        """The only slice in an object, and the index of that, which store a has."""
+        (slice_,) = slices_by_object(self.world.state, [ObjectNumber(number)])[ObjectNumber(number)]
+        key = self.key(number)
+        return slice_, cut_to_slice(read_index(self.world.store("a"), key, self.named(number)), slice_, key)
+
+    # ---- damage ---------------------------------------------------------------------------------
+
+    def damage(self, store: str, number: int, way: str, *, index: bool = False) -> None:
+        """Damage an object, or its index, on one store."""
+        key = self.key(number)
+        rewrite_file(self.world.store(store), index_key(key) if index else key, WAYS[way])
+
+    def flip_batches(self, store: str, number: int, batches: Collection[int], of: SliceIndex) -> None:
+        """Flip a bit in the middle of each of these batches."""
+
+        def flipped(body: bytes) -> bytes:
+            for batch in batches:
+                body = flip(body, int(of.batches.position[batch] + of.batches.length[batch] // 2))
+            return body
+
+        rewrite_file(self.world.store(store), self.key(number), flipped)
+
+    def cut_in_batch(self, store: str, number: int, batch: int, of: SliceIndex) -> None:
+        """Cut the object in the middle of this batch."""
+        length = int(of.batches.position[batch] + of.batches.length[batch] // 2)
+        rewrite_file(self.world.store(store), self.key(number), lambda body: body[:length])
+
+    # ---- what must hold -------------------------------------------------------------------------
+
+    def scanned(self, partition: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """What a reader gets with failOnDataLoss=false."""
+        connection = self.world.cluster.connection
+        with connection.follower.current() as state:
+            topic, stores = topic_of(state, "t"), connection.stores(state)
+            of = partition_of(state, topic, partition)
+            plan = plan_range(state, topic, partition, OffsetRange(of.log_start, of.high_watermark))
+        return scan(plan, stores, columns, connection.replan, fail_on_data_loss=False)
+
+    def check_same(self) -> None:
+        """No store differs from the others."""
+        bodies = [{key: bytes(self.world.store(name).get(key)) for key in self.world.objects(name)} for name in "abc"]
+        assert bodies[0] == bodies[1] == bodies[2]
+
+
+@dataclass
+class DamagedLog(DamagedStores):
+    """`model` is what was written to each partition."""
+
+    model: dict[int, list[str]] = field(default_factory=dict)
 
     def write(self, count: int, partition: int = 0, on: str = "abc", **more: object) -> None:
         """Records of some size, so that an object has several batches."""
@@ -69,37 +154,14 @@ class DamagedLog:
 
     def left(self, partition: int) -> list[str]:
         """The records that a reader gets with failOnDataLoss=false."""
-        connection = self.world.cluster.connection
-        with connection.follower.current() as state:
-            topic, stores = topic_of(state, "t"), connection.stores(state)
-            of = partition_of(state, topic, partition)
-            plan = plan_range(state, topic, partition, OffsetRange(of.log_start, of.high_watermark))
-        found = scan(plan, stores, ["value"], connection.replan, fail_on_data_loss=False)
+        found = self.scanned(partition, ["value"])
         return [value.decode() for batch in found for value in batch.column(0).to_pylist()]
-
-    def key(self, number: int) -> str:
-        """The key of the object with this number."""
-        state = self.world.state
-        object_ = state.objects.get(ObjectNumber(number))
-        assert object_ is not None
-        named = NamedObject(ObjectNumber(number), object_)
-        return data_key(named.object, state.topics[named.object.topic_id].name)
-
-    def damage(self, store: str, number: int, way: str, *, index: bool = False) -> None:
-        """Damage an object, or its index, on one store."""
-        key = self.key(number)
-        rewrite_file(self.world.store(store), index_key(key) if index else key, WAYS[way])
 
     def check(self) -> None:
         """Everything that was written is readable, and no store differs from the others."""
         for partition, values in self.model.items():
             assert self.world.values(partition) == values
-        bodies = [{key: bytes(self.world.store(name).get(key)) for key in self.world.objects(name)} for name in "abc"]
-        assert bodies[0] == bodies[1] == bodies[2]
-
-    def point(self, store: str) -> int:
-        """The recovery point of a store."""
-        return self.world.state.stores[StoreId(store)].recovery_point
+        self.check_same()
 
 
 def damaged_log(url: str | None = None, **config: object) -> DamagedLog:
@@ -108,3 +170,11 @@ def damaged_log(url: str | None = None, **config: object) -> DamagedLog:
     for count, partition in ((3, 0), (2, 1), (3, 0), (3, 0), (1, 1)):
         log.write(count, partition)
     return log
+
+
+def logs() -> Iterator[DamagedLog]:
+    """For a fixture: a log whose state is checked in the end."""
+    log = damaged_log()
+    yield log
+    check(log.world.state)
+    log.world.cluster.close()

@@ -115,7 +115,8 @@ class KeyedLog:
         """What a reader finds from the start."""
         table = self.log.cluster.read("t", partition=0).select(["offset", "key", "value"])
         return [
-            (offset, _text(key), _text(value)) for offset, key, value in zip(*table.to_pydict().values(), strict=True)
+            (offset, text_of(key), text_of(value))
+            for offset, key, value in zip(*table.to_pydict().values(), strict=True)
         ]
 
     def text(self) -> str:
@@ -138,7 +139,7 @@ def latest(rows: Sequence[Row]) -> dict[str, str]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _text(value: bytes | None) -> str | None:
+def text_of(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 

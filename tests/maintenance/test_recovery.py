@@ -1,60 +1,33 @@
-"""The recovery job: damage on one store is repaired, on all stores reported, and nothing wrong is ever served."""
+"""The recovery job: what is whole is read once, and damage on one store is repaired from another."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
 
-from sparklog.core.errors import BrokerIdNotRegistered, DataLoss, SparklogError, StoreUnavailable
-from sparklog.core.invariants import check
-from sparklog.core.recovery import slices_by_object
+from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
 from sparklog.core.replication.append import Acks
-from sparklog.core.types import NamedObject, ObjectNumber, Slice, StoreId
-from sparklog.log.index import SliceIndex, cut_to_slice
-from sparklog.log.object_reader import read_index
-from sparklog.maintenance.recovery import run_recovery
+from sparklog.core.types import StoreId
 from sparklog.maintenance.replication import run_replication
-from sparklog.maintenance.report import JobReport, Outcome
+from sparklog.maintenance.report import Outcome
 from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.tasks import LocalTasks, Task
+from sparklog.maintenance.tasks import LocalTasks
 from sparklog.maintenance.vacuum import run_vacuum
 from sparklog.storage.keys import append_key, index_key
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import DrivenAgent
-from tests.maintenance.damaged_log import WAYS, DamagedLog, damaged_log, rewrite_file
+from tests.maintenance.damaged_log import WAYS, DamagedLog, logs, messages
+from tests.maintenance.thread_tasks import ThreadTasks
 
 LAST = 4  # number of the last object
 
 
-class ThreadTasks(LocalTasks):
-    """Four tasks at once, in threads."""
-
-    tasks_at_once = 4
-
-    def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        with ThreadPoolExecutor(4) as pool:
-            return list(pool.map(task, payloads))
-
-
 @pytest.fixture
 def log() -> Iterator[DamagedLog]:
-    log = damaged_log()
-    yield log
-    check(log.world.state)
-    log.world.cluster.close()
-
-
-def run(log: DamagedLog, **options: object) -> JobReport:
-    console = Console(file=io.StringIO(), width=140)
-    return run_recovery(log.url, console=console, **options)  # type: ignore[arg-type]
-
-
-def messages(report: JobReport) -> str:
-    return "\n".join(message for row in report.partitions for message in row.messages)
+    yield from logs()
 
 
 # ---- nothing is wrong -----------------------------------------------------------------------------------
@@ -63,22 +36,22 @@ def messages(report: JobReport) -> str:
 # M: F-03 F-04
 @pytest.mark.parametrize("tasks", [LocalTasks(), ThreadTasks()], ids=["one", "four"])
 def test_a_whole_cluster_is_read_once_and_its_recovery_points_rise(log: DamagedLog, tasks: LocalTasks) -> None:
-    report = run(log, tasks=tasks)
+    report = log.recover(tasks=tasks)
     assert (report.exit_code, report.failed) == (0, 0)
     assert [each.place for each in report.partitions] == [f"t-{p} on {store}" for store in "abc" for p in (0, 1)]
     assert (report.planned.objects, report.done.objects) == (15, 15)
     assert [log.point(store) for store in "abc"] == [LAST + 1] * 3
-    again = run(log, tasks=tasks)
+    again = log.recover(tasks=tasks)
     assert again.partitions == ()
     assert "every object that it holds is below its recovery point 5" in again.notes[0]
     log.write(1)
-    assert run(log).done.objects == 3
-    assert run(log, full=True).done.objects == 18
+    assert log.recover().done.objects == 3
+    assert log.recover(full=True).done.objects == 18
 
 
 def test_a_dry_run_reads_nothing_and_says_what_it_would_cost(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryStore, "get_ranges", None)
-    report = run(log, dry_run=True)
+    report = log.recover(dry_run=True)
     assert (report.planned.objects, report.planned.records) == (15, 36)
     assert report.planned.requests == 3 * 15
     assert report.planned.size_bytes > 0
@@ -87,21 +60,21 @@ def test_a_dry_run_reads_nothing_and_says_what_it_would_cost(log: DamagedLog, mo
 
 def test_only_these_stores_and_topics(log: DamagedLog) -> None:
     log.world.cluster.create_topic("u", assignment=[["a", "b", "c"]])
-    run(log, stores=["b"])
+    log.recover(stores=["b"])
     assert [log.point(store) for store in "abc"] == [0, 5, 0]
-    run(log, stores=["c"], topics={"u"})
+    log.recover(stores=["c"], topics={"u"})
     assert log.point("c") == 0, "what was not read stays above the point"
     with pytest.raises(BrokerIdNotRegistered):
-        run(log, stores=["x"])
+        log.recover(stores=["x"])
 
 
 def test_a_fenced_store_is_left_out(log: DamagedLog) -> None:
     log.world.fence("c")
-    report = run(log)
+    report = log.recover()
     assert "store c is fenced" in report.notes[0]
     assert [each.place for each in report.partitions if each.place.endswith("c")] == []
     log.world.register("c")
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
 
 
 # ---- damaged on one store -------------------------------------------------------------------------------
@@ -112,13 +85,13 @@ def test_a_fenced_store_is_left_out(log: DamagedLog) -> None:
 @pytest.mark.parametrize("store", ["a", "c"], ids=["leader", "follower"])
 def test_an_object_that_is_damaged_on_one_store_is_repaired_from_another(log: DamagedLog, way: str, store: str) -> None:
     log.damage(store, 2, way)
-    report = run(log)
+    report = log.recover()
     assert (report.exit_code, report.failed) == (0, 0), messages(report)
     assert f"{log.key(2)}: it was damaged, and was fetched again" in messages(report)
     log.check()
     assert log.world.value(0).isr == ("a", "b", "c")
     assert log.point(store) == LAST + 1
-    assert run(log).partitions == ()
+    assert log.recover().partitions == ()
 
 
 # M: F-05
@@ -126,7 +99,7 @@ def test_an_object_that_is_damaged_on_one_store_is_repaired_from_another(log: Da
 def test_an_index_that_is_damaged_is_put_again(log: DamagedLog, way: str) -> None:
     registrations = log.world.state.registrations()
     log.damage("b", 1, way, index=True)
-    report = run(log)
+    report = log.recover()
     assert report.exit_code == 0
     assert f"{log.key(1)}: its index was damaged, and was put again" in messages(report)
     log.check()
@@ -141,7 +114,7 @@ def test_an_index_of_another_object_is_no_index(log: DamagedLog) -> None:
     key = index_key(log.key(0))
     store.delete(key)
     store.put_if_absent(key, body)
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
 
 
@@ -153,11 +126,11 @@ def test_an_index_that_this_arrow_writes_in_another_way_is_copied(
 
     monkeypatch.setattr(index_repair, "rebuilt_index", lambda *of: None)
     log.damage("b", 1, "lost", index=True)
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
     for store in "abc":
         log.damage(store, 1, "lost", index=True)
-    report = run(log, full=True)
+    report = log.recover(full=True)
     assert report.exit_code == 1
     assert "index missing" in messages(report)
     assert log.world.values(1) == log.model[1], "readers rebuild it in memory"
@@ -167,7 +140,7 @@ def test_an_index_that_this_arrow_writes_in_another_way_is_copied(
 def test_an_index_without_an_object_goes_with_vacuum(log: DamagedLog) -> None:
     orphan = index_key(append_key(0, "ab" * 16))
     log.world.store("b").put_if_absent(orphan, b"index")
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     assert orphan in log.world.objects("b")
     assert run_vacuum(log.url, now_ms=2**41, console=Console(file=io.StringIO())).exit_code == 0
     assert orphan not in log.world.objects("b")
@@ -179,7 +152,7 @@ def test_object_and_index_can_both_be_damaged(log: DamagedLog) -> None:
     log.damage("a", 0, "cut", index=True)
     log.damage("a", 3, "lost")
     log.damage("a", 3, "lost", index=True)
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
 
 
@@ -187,30 +160,54 @@ def test_object_and_index_can_both_be_damaged(log: DamagedLog) -> None:
 def test_other_objects_on_every_store_are_all_repaired(log: DamagedLog) -> None:
     for store, number in (("a", 0), ("b", 2), ("c", 3), ("a", 1), ("c", 4)):
         log.damage(store, number, "flipped")
-    report = run(log, tasks=ThreadTasks())
+    report = log.recover(tasks=ThreadTasks())
     assert report.exit_code == 0, messages(report)
     log.check()
     assert [log.point(store) for store in "abc"] == [LAST + 1] * 3
 
 
+# M: F-04
+@pytest.mark.parametrize("stores", ["ab", "bc", "ac"])
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_what_two_stores_have_damaged_is_fetched_from_the_third(log: DamagedLog, way: str, stores: str) -> None:
+    """A copy by the stores themselves compares lengths: it would take a flipped bit from the other one."""
+    for store in stores:
+        log.damage(store, 2, way)
+    report = log.recover()
+    assert report.exit_code == 0, messages(report)
+    log.check()
+    assert log.world.value(0).isr == ("a", "b", "c")
+
+
+# M: F-04
+def test_each_object_is_fetched_from_a_store_that_has_that_one_whole(log: DamagedLog) -> None:
+    """Each store has two objects damaged, and each of the others has one of these damaged, too."""
+    for stores, number in (("ab", 0), ("bc", 2), ("ac", 3)):
+        for store in stores:
+            log.damage(store, number, "flipped")
+    report = log.recover()
+    assert report.exit_code == 0, messages(report)
+    log.check()
+
+
 def test_without_full_only_what_lies_above_the_point_is_found(log: DamagedLog) -> None:
-    run(log)
+    log.recover()
     log.damage("b", 1, "flipped")
-    assert run(log).partitions == ()
-    assert run(log, full=True).exit_code == 0
+    assert log.recover().partitions == ()
+    assert log.recover(full=True).exit_code == 0
     log.check()
 
 
 # M: F-03
 def test_after_a_loss_a_run_that_did_not_read_everything_leaves_the_point_at_the_beginning(log: DamagedLog) -> None:
-    run(log)
+    log.recover()
     log.write(2)
     log.damage("b", LAST + 1, "flipped")
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
     assert log.point("b") == 0, "a store that lost something is not trusted"
     assert log.point("a") == LAST + 2
-    run(log)
+    log.recover()
     assert log.point("b") == LAST + 2
 
 
@@ -219,13 +216,13 @@ def test_a_store_that_alone_has_records_is_not_repaired_before_another_has_them(
     log.damage("a", 0, "flipped")
     log.write(1, on="a", acks=Acks.LEADER)
     before = log.world.replicas(0)
-    report = run(log, stores=["a"])
+    report = log.recover(stores=["a"])
     assert [row.outcome for row in report.partitions] == [Outcome.POSTPONED, Outcome.DONE]
     assert "its repair waits: NOT_ENOUGH_REPLICAS" in messages(report)
     assert log.world.replicas(0) == before
     assert log.point("a") == 0
     assert run_replication(log.url, stores=["b", "c"]).exit_code == 0
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
 
 
@@ -246,7 +243,7 @@ def test_readers_get_right_records_at_every_step_of_a_repair(log: DamagedLog, mo
 
     monkeypatch.setattr(MemoryStore, "delete", reading(delete))
     monkeypatch.setattr(MemoryStore, "put_if_absent", reading(put))
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     monkeypatch.undo()
     assert len(reads) >= 4
     log.check()
@@ -265,7 +262,7 @@ def test_nothing_is_deleted_while_the_chain_counts_on_it(log: DamagedLog, monkey
         delete(store, name)
 
     monkeypatch.setattr(MemoryStore, "delete", checked)
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     assert deleted == [3], "the log of a ends before the damaged object"
 
 
@@ -296,7 +293,7 @@ def test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair(
 
     monkeypatch.setattr(MemoryStore, "delete", checked)
     monkeypatch.setattr(repair.Repair, "_take_away", late)
-    report = run(log)
+    report = log.recover()
     assert report.exit_code == 0, messages(report)
     agent.stop()
     log.check()
@@ -325,7 +322,7 @@ def test_what_an_agent_copies_while_the_job_looks_for_left_overs_is_not_deleted(
 
     monkeypatch.setattr(repair, "checked", beside)
     monkeypatch.setattr(MemoryStore, "delete", noted)
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     assert not [key for key in deleted if key.startswith("append/")]
     log.check()
 
@@ -341,11 +338,11 @@ def test_two_recoveries_at_once_repair_everything(log: DamagedLog, monkeypatch: 
     def beside(self: repair.Repair, store: object) -> str:
         if not begun:
             begun.append(1)
-            assert run(log).exit_code == 0
+            assert log.recover().exit_code == 0
         return fill(self, store)  # type: ignore[arg-type]
 
     monkeypatch.setattr(repair.Repair, "_fill", beside)
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
 
 
@@ -360,7 +357,7 @@ def test_a_store_that_does_not_answer_is_reported_and_stops_no_other(
         return size(store, key)
 
     monkeypatch.setattr(MemoryStore, "size", silent)
-    report = run(log)
+    report = log.recover()
     assert [row.outcome for row in report.partitions] == [Outcome.DONE] * 2 + [Outcome.FAILED] * 2 + [Outcome.DONE] * 2
     assert [log.point(store) for store in "abc"] == [LAST + 1, 0, LAST + 1]
 
@@ -378,17 +375,17 @@ def test_while_a_holder_is_silent_nothing_is_given_up(log: DamagedLog, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(MemoryStore, "size", silent)
-        report = run(log, accept_loss=True)
+        report = log.recover(accept_loss=True)
         assert report.exit_code == 1
         assert "it can't be repaired now: store c" in messages(report)
     assert log.world.state.partitions[log.world.key(0)].replication.lost == ()
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
 
 
 def test_a_wiped_store_is_left_to_its_agent(log: DamagedLog) -> None:
     log.world.wipe("c")
-    report = run(log)
+    report = log.recover()
     assert report.exit_code == 1
     assert "it was wiped or swapped" in messages(report)
     assert log.world.objects("c") == []
@@ -407,132 +404,6 @@ def test_what_retention_deletes_meanwhile_is_no_damage(log: DamagedLog, monkeypa
         return iter(found)
 
     monkeypatch.setattr(recovery.RecoveryJob, "_objects", beside)
-    report = run(log)
+    report = log.recover()
     assert report.exit_code == 0, messages(report)
     log.check()
-
-
-# ---- damaged on every store -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def batches(log: DamagedLog) -> tuple[Slice, SliceIndex, str]:
-    """An object with at least four batches: its slice, the index of that, and its key."""
-    log.write_batches(4, 1)
-    state, number = log.world.state, ObjectNumber(LAST + 1)
-    named = NamedObject(number, state.objects.get(number))  # type: ignore[arg-type]
-    (slice_,) = slices_by_object(state, [number])[number]
-    key = log.key(number)
-    index = cut_to_slice(read_index(log.world.store("a"), key, named), slice_, key)
-    assert slice_.batches >= 4
-    return slice_, index, key
-
-
-# M: F-04
-def test_different_damage_on_every_store_is_put_together_without_a_loss(
-    log: DamagedLog, batches: tuple[Slice, SliceIndex, str]
-) -> None:
-    slice_, index, key = batches
-    for batch, store in zip((2, 0, 1), "abc", strict=True):
-        position = int(index.batches.position[batch]) + 1_000
-        rewrite_file(log.world.store(store), key, lambda body, at=position: _flipped(body, at))
-    report = run(log)
-    assert report.exit_code == 0, messages(report)
-    put_together = f"no store had it whole, and t-1 [{slice_.start}, {slice_.end}) was put together again"
-    assert put_together in messages(report)
-    assert log.left(1) == log.model[1]
-    assert log.world.values(1) == log.model[1]
-    run(log)
-    assert run(log).partitions == ()
-
-
-# M: F-04
-def test_a_torn_tail_is_cut_at_the_last_good_batch(log: DamagedLog, batches: tuple[Slice, SliceIndex, str]) -> None:
-    """On one store it is torn earlier than on the others."""
-    _, index, key = batches
-    for batch, store in zip((1, 2, 2), "abc", strict=True):
-        position = int(index.batches.position[batch]) + 1_000
-        rewrite_file(log.world.store(store), key, lambda body, at=position: body[:at])
-    report = run(log)
-    assert report.exit_code == 1
-    end, last = int(index.offsets.starts[2]), int(index.offsets.ends[-1])
-    assert f"records [{end}, {last}) of t-1 are on no store any more" in messages(report)
-    assert run(log, accept_loss=True).exit_code == 0
-    assert log.left(1) == log.model[1][:end]
-    log.write(1, 1)
-    assert log.left(1) == log.model[1][:end] + log.model[1][last:]
-    assert run(log).exit_code == 0
-    assert run(log).partitions == ()
-
-
-# M: F-04
-def test_a_damaged_middle_is_cut_out_at_its_batches(log: DamagedLog, batches: tuple[Slice, SliceIndex, str]) -> None:
-    _, index, key = batches
-    for store in "abc":
-        for batch in (1, 3):
-            position = int(index.batches.position[batch]) + 1_000
-            rewrite_file(log.world.store(store), key, lambda body, at=position: _flipped(body, at))
-    assert run(log, accept_loss=True).exit_code == 0
-    check(log.world.state)
-    starts, ends = index.offsets.starts.tolist(), index.offsets.ends.tolist()
-    lost = [(each.start, each.end) for each in log.world.value(1).lost]
-    assert lost == [(starts[1], ends[1]), (starts[3], ends[3])]
-    kept = [value for at, value in enumerate(log.model[1]) if not any(low <= at < high for low, high in lost)]
-    assert log.left(1) == kept
-
-
-# M: F-04
-@pytest.mark.parametrize("way", ["flipped", "cut", "lost"])
-def test_what_no_store_has_is_reported_by_name_and_never_served(log: DamagedLog, way: str) -> None:
-    for store in "abc":
-        log.damage(store, 2, way)
-    before = log.world.replicas(0)
-    report = run(log)
-    assert report.exit_code == 1
-    assert "of t-0 are on no store any more" in messages(report)
-    assert log.key(2) in messages(report)
-    assert log.world.replicas(0) == before
-    assert log.point("a") == 2
-    with pytest.raises(SparklogError) as refused:
-        log.world.values(0)
-    assert refused.value.code in ("DATA_LOSS", "CORRUPT_MESSAGE")
-    assert log.world.values(1) == log.model[1]
-
-
-# M: F-04
-@pytest.mark.parametrize("number", [0, 2, 3], ids=["first", "middle", "last"])
-@pytest.mark.parametrize("way", ["cut", "lost"])
-def test_an_accepted_loss_is_a_gap_and_the_log_goes_on(log: DamagedLog, way: str, number: int) -> None:
-    for store in "abc":
-        log.damage(store, number, way)
-    report = run(log, accept_loss=True)
-    assert report.exit_code == 0, messages(report)
-    assert "were given up (--accept-loss)" in messages(report)
-    check(log.world.state)
-    value = log.world.value(0)
-    (lost,) = value.lost
-    assert (value.next_offset, value.high_watermark) == (9, 9)
-    with pytest.raises(DataLoss, match=rf"t-0: records \[{lost.start}, {lost.end}\) were lost"):
-        log.world.values(0)
-    left = log.model[0][: lost.start] + log.model[0][lost.end :]
-    assert log.left(0) == left
-    log.write(2)
-    assert log.world.value(0).high_watermark == 11
-    assert run_roll(log.url, everything=True).exit_code == 0
-    assert run(log).exit_code == 0
-    assert run(log).partitions == ()
-
-
-def test_a_slice_above_a_replica_that_lags_can_be_given_up_too(log: DamagedLog) -> None:
-    log.write(2, on="ab")
-    number = LAST + 1
-    for store in "ab":
-        log.damage(store, number, "lost")
-    assert run(log, accept_loss=True).exit_code == 0
-    check(log.world.state)
-    assert run_replication(log.url).exit_code == 0
-    assert log.world.replicas(0) == "a:abc a11 b11 c11"
-
-
-def _flipped(body: bytes, at: int) -> bytes:
-    return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
@@ -17,20 +16,11 @@ from sparklog.log import object_copy
 from sparklog.maintenance import replication
 from sparklog.maintenance.replication import fetch_objects, run_replication
 from sparklog.maintenance.report import JobReport, Outcome
-from sparklog.maintenance.tasks import LocalTasks, Task
+from sparklog.maintenance.tasks import LocalTasks
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, replicated_cluster
-
-
-class ThreadTasks(LocalTasks):
-    """Four tasks at once, in threads."""
-
-    tasks_at_once = 4
-
-    def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        with ThreadPoolExecutor(4) as pool:
-            return list(pool.map(task, payloads))
+from tests.maintenance.thread_tasks import ThreadTasks
 
 
 @pytest.fixture
