@@ -34,7 +34,7 @@ from tests.maintenance.histories import rest, steps
 from tests.maintenance.histories.late_reads import LateRead
 from tests.maintenance.histories.partition_model import PartitionModel, Seen, Write
 from tests.maintenance.histories.processes import Interruption, Processes, stores_of_processes
-from tests.maintenance.histories.shape import PARTITIONS, TOPIC, Shape, Step, steps_of
+from tests.maintenance.histories.shape import PARTITIONS, TOPIC, Shape, Step, meanwhile, steps_of
 from tests.maintenance.histories.writes import COLUMNS, rows_of
 from tests.maintenance.maintained_log import START_MS, StandingClock
 from tests.maintenance.old_chain import small_blocks
@@ -154,8 +154,8 @@ class History:
                     for each, size in ((name, object_.size_bytes), (index_key(name), object_.index_size_bytes)):
                         if (store, each) not in self.damaged:
                             found = _body(stores.get(store), each)
-                            assert found is not None, f"6: {each} on {store} is lost, {slice_} needs it"
-                            assert len(found) == size, f"6: {each} on {store} has {len(found)} bytes, wanted {size}"
+                            assert found is not None, f"7: {each} on {store} is lost, {slice_} needs it"
+                            assert len(found) == size, f"7: {each} on {store} has {len(found)} bytes, wanted {size}"
 
     def forget_repaired(self) -> None:
         """Drop from `damaged` what the log does not need any more, or is as it was."""
@@ -186,7 +186,7 @@ class History:
         interruption = self._interruption(dice)
         if interruption is not None:
             self.note(f"  is to be {interruption}")
-        nested = steps_of(dice, self.shape, nested=True)
+        nested = meanwhile(dice, self.shape)
         process = self.processes.begin(interruption, lambda: self._meanwhile(nested))
         try:
             value = process.run(lambda: act(self.processes.url(process)))

@@ -51,14 +51,16 @@ class LateRead:
             history.note(f"  {error}")
             history.counts["data loss"] += 1
             lost = self.model.start > self.plan.start or is_elected
-            assert self.fails_on_loss, f"9: {where}: {error}"
-            assert lost, f"9: {where}: {error}"
-            assert not is_in_time, f"9: {where}, inside the delays: {error}"
+            assert self.fails_on_loss, f"10: {where}: {error}"
+            assert lost, f"10: {where}: {error}"
+            assert not is_in_time, f"10: {where}, inside the delays: {error}"
             return
         found = dict(self.found)
         missing = [at for at in self.model.rows if at in self.then and at not in found]
-        assert not missing, f"9: {where} misses what is there still, {missing}"
-        assert not is_in_time or found == self.then, f"9: {where}, inside the delays: {self.then.keys() - found.keys()}"
+        assert not missing, f"10: {where} misses what is there still, {missing}"
+        assert not is_in_time or found == self.then, (
+            f"10: {where}, inside the delays: {self.then.keys() - found.keys()}"
+        )
 
     def _drained(self) -> DataLoss | None:
         try:
@@ -70,9 +72,9 @@ class LateRead:
 
     def _compare(self, where: str) -> None:
         offsets = [offset for offset, _ in self.found]
-        assert offsets == sorted(set(offsets)), f"9: {where} finds offsets {offsets}"
+        assert offsets == sorted(set(offsets)), f"10: {where} finds offsets {offsets}"
         for offset, row in self.found:
-            assert self.then.get(offset) == row, f"9: {where} finds {row} at {offset}, wanted {self.then.get(offset)}"
+            assert self.then.get(offset) == row, f"10: {where} finds {row} at {offset}, wanted {self.then.get(offset)}"
 
 
 def begin_read(history: History, dice: random.Random) -> LateRead:

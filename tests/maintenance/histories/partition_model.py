@@ -7,11 +7,13 @@ After each step the model sees the whole partition, and compares it with what it
 3. an unclean election gives up records only where replicas lacked them, and leaves a gap;
 4. nothing else goes, but for what compaction may drop: a record if a later one of its key stays, a tombstone after its
    delay with all older records of its key, and a record without a key. None of them is younger than its lag;
-5. a write is there once, whole and in order, where its author was told; and what was refused never is.
+5. a write is there once, whole and in order, where its author was told; and what was refused never is;
+6. below the position of the cleaner each key is there once, but in a segment that the log start cuts.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -108,6 +110,7 @@ class PartitionModel:
         self._check_start(seen, now_ms)
         self._check_kept(seen, now_ms)
         self._check_new(seen, writes)
+        _check_cleaned(seen)
         self._note_passed(seen, began_ms)
         self.rows, self.replication, self.cleaner = seen.rows, seen.replication, seen.cleaner
 
@@ -206,6 +209,15 @@ class PartitionModel:
                 assert at + len(rows) <= after.high_watermark, f"5: write {name} is acknowledged, and not visible"
                 there = [offset for offset in range(max(at, low), at + len(rows)) if offset in missing]
                 assert not there, f"5: {there} of write {name} is acknowledged, and not there"
+
+
+def _check_cleaned(seen: Seen) -> None:
+    if seen.cleaner is None or seen.cleaner.keeps_superseded:
+        return
+    whole = [slice_.start for slice_ in seen.slices if slice_.start >= seen.whole.start]
+    cleaned = range(min(whole, default=seen.whole.end), seen.cleaner.position)
+    keys = Counter(row.key for at, row in seen.rows.items() if at in cleaned)
+    assert not keys or max(keys.values()) == 1, f"6: in {cleaned} are {keys}, {seen.cleaner}"
 
 
 def _within(offset: int, ranges: Sequence[OffsetRange]) -> bool:

@@ -10,7 +10,7 @@ from tests.maintenance.histories.partition_model import NEVER, Row, Rules
 
 TOPIC: Final = "t"
 PARTITIONS: Final = 2
-FLOOR_DELAY_MS: Final = 20_000
+FLOOR_DELAY_MS: Final = 8_000
 KEYS: Final = "abcd"
 
 WEIGHTS: Final = {
@@ -18,20 +18,28 @@ WEIGHTS: Final = {
     "roll": 3,
     "compact": 4,
     "retain": 2,
-    "delete": 1,
+    "delete": 1.5,
     "vacuum": 1.5,
     "snapshot": 1,
     "wait": 2.5,
-    "plan": 1.5,
-    "read": 2,
+    "plan": 2,
+    "read": 1.5,
     "replicate": 2,
     "recover": 1,
     "damage": 1,
-    "fence": 0.8,
-    "register": 1.5,
+    "fence": 1.2,
+    "register": 2,
 }
 OF_REPLICAS: Final = ("replicate", "recover", "damage", "fence", "register")
 NOT_NESTED: Final = ("fence", "damage")  # they are careful about what goes on, and can't know what is under way
+# What hurts somebody who is held up: others rewrite what it read, FLOOR passes it, or its objects are deleted.
+MEANWHILE: Final = (
+    ("append", "roll", "compact"),
+    ("roll", "compact", "append"),
+    ("compact", "compact"),
+    ("wait", "wait", "vacuum"),
+    ("wait", "retain", "delete"),
+)
 
 
 class Step(NamedTuple):
@@ -94,6 +102,12 @@ class Shape:
     def min_isr(self) -> int:
         return int(str(self.config["min.insync.replicas"]))
 
+    def has(self, step: str) -> bool:
+        """Whether there are such steps."""
+        if step in OF_REPLICAS:
+            return self.is_replicated
+        return {"compact": self.compacts, "delete": self.may_delete}.get(step, True)
+
     def number(self, key: str) -> int:
         """A config key's value."""
         return int(str(self.config[key]))
@@ -131,13 +145,16 @@ class Shape:
         return rows
 
 
-def steps_of(dice: random.Random, shape: Shape, *, nested: bool = False) -> list[Step]:
-    """The steps of a history; nested ones are what happens while a process is held up."""
-    left_out = set(() if shape.is_replicated else OF_REPLICAS)
-    left_out |= set() if shape.compacts else {"compact"}
-    left_out |= set() if shape.may_delete else {"delete"}
-    left_out |= set(NOT_NESTED) if nested else set()
-    names = [name for name in WEIGHTS if name not in left_out]
-    count = dice.randint(1, 3) if nested else dice.randint(12, 26)
-    chosen = dice.choices(names, [WEIGHTS[name] for name in names], k=count)
+def steps_of(dice: random.Random, shape: Shape) -> list[Step]:
+    """The steps of a history."""
+    names = [name for name in WEIGHTS if shape.has(name)]
+    chosen = dice.choices(names, [WEIGHTS[name] for name in names], k=dice.randint(12, 26))
     return [Step(name, dice.getrandbits(64)) for name in chosen]
+
+
+def meanwhile(dice: random.Random, shape: Shape) -> list[Step]:
+    """What happens while a process is held up."""
+    names = [name for name in WEIGHTS if shape.has(name) and name not in NOT_NESTED]
+    some = dice.choices(names, [WEIGHTS[name] for name in names], k=dice.randint(1, 3))
+    chosen = dice.choice([some, *MEANWHILE])
+    return [Step(name, dice.getrandbits(64)) for name in chosen if shape.has(name)]
