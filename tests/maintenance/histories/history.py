@@ -202,9 +202,10 @@ class History:
 
     def _interruption(self, dice: random.Random) -> Interruption | None:
         kind = dice.choices(KINDS, (1, 1, 1) if not self._depth else (4, 1, 0))[0]
-        at = 1 + int(dice.expovariate(1 / dice.choice((2, 10, 40))))
-        after, reads_count = dice.random() < 0.5, dice.random() < 0.15
-        return Interruption(at, kind, after, reads_count) if kind else None
+        counted = dice.choices(("entries", "data", "all"), (3, 5, 1))[0]
+        at = 1 + int(dice.expovariate(1 / (1 if counted == "entries" else dice.choice((2, 10, 40)))))
+        after = dice.random() < 0.5
+        return Interruption(at, kind, after, counted) if kind else None
 
     def _meanwhile(self, nested: list[Step]) -> None:
         self._depth += 1

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 import pytest
 
 from sparklog.storage import memory, open_store
+from sparklog.storage.keys import LOG
 from sparklog.storage.memory import MemoryStore, MemoryUpload, _contents_by_name
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from tests.maintenance.maintained_log import StandingClock
@@ -31,13 +32,19 @@ class Died(BaseException):
 class Interruption(NamedTuple):
     """At its `at`-th request (from 1) a process is killed, before or `after` the request is done, or is held up.
 
-    Requests that only read the chain do not count, unless `reads_count`.
+    `counted`: "entries", only what is put into the chain; "data", those, and everything but reads of the chain; "all".
     """
 
     at: int
     kind: str  # "killed" or "held up"
-    after: bool = False
-    reads_count: bool = False
+    after: bool
+    counted: str
+
+    def counts(self, key: str, *, changes: bool) -> bool:
+        """Whether a request counts."""
+        if self.counted == "entries":
+            return changes and key.startswith(LOG)
+        return changes or self.counted == "all" or not key.startswith(_CHAIN)
 
 
 class Process:
@@ -75,7 +82,7 @@ class Process:
 
     def _is_interrupted(self, key: str, *, changes: bool) -> bool:
         what = self._interruption
-        if what is None or not (changes or what.reads_count or not key.startswith(_CHAIN)):
+        if what is None or not what.counts(key, changes=changes):
             return False
         with self._lock:
             self._counted += 1

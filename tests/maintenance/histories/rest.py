@@ -58,8 +58,7 @@ def _heal(history: History) -> None:
     for store in history.state().stores.values():
         if store.fenced:
             add_store(history.cluster.connection, store.store, store.url)
-    _run(history, run_replication)
-    _run(history, run_recovery, full=True)
+    _run(history, run_recovery, full=True)  # first: a copy does not replace what is damaged
     _run(history, run_replication)
     assert not history.damaged, f"7: {list(history.damaged)} were not repaired"
     for key, partition in history.state().partitions.items():

@@ -37,7 +37,7 @@ MEANWHILE: Final = (
     ("append", "roll", "compact"),
     ("roll", "compact", "append"),
     ("compact", "compact"),
-    ("wait", "wait", "vacuum"),
+    ("append", "wait", "wait", "wait", "vacuum"),
     ("wait", "retain", "delete"),
 )
 

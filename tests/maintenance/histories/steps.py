@@ -105,8 +105,8 @@ def job(history: History, dice: random.Random, run: Callable[..., JobReport], **
     history.note(
         f"  ends with {report.exit_code}: " + ", ".join(f"{row.place} {row.outcome}" for row in report.partitions)
     )
-    if not ran.alone:
-        return None
+    if not ran.alone or (report.job == "replication" and history.damaged):
+        return None  # a copy does not replace what is damaged: recovery does
     assert report.exit_code == 0, f"8: {report.to_json()}"
     assert {row.outcome for row in report.partitions} <= FINE, f"8: {report.to_json()}"
     return report
