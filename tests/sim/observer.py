@@ -14,7 +14,8 @@ Numbers of the checks, here and in `history.py`, `readers.py` and `world.py`:
  8. A rewrite has the records that it replaces, but for those of which a later one with the same key is in the log.
  9. No object is deleted that a replica is said to hold, or that can still be committed.
 10. What was refused for good is never there.
-11. The chain has no gap; what is put into a slot that was deleted changes nothing, and its block is marked.
+11. The chain has no gap; what is put into a slot that was deleted changes nothing, and its block is marked. An entry is
+    deleted after the mark of its block, if FLOOR has passed the block and a snapshot covers it and the next one.
 12. A write over several partitions is visible in all of them or in none.
 13. A reader sees what was written, at its offsets, up to an end that never goes back.
 14. In the end, with no more faults, writes are answered again, every replica reaches the end of its log, and every
@@ -71,12 +72,15 @@ from sparklog.core.types import (
 from sparklog.log.object_reader import read_slice
 from sparklog.storage.keys import (
     LOG,
+    SNAPSHOTS,
+    block_entries,
     command_key,
     data_key,
     entry_block,
     index_key,
     parse_data_key,
     parse_entry_key,
+    parse_snapshot_key,
     void_key,
 )
 from tests.sim.process import URL
@@ -102,6 +106,7 @@ class Observer:
         self._registered_n: dict[StoreId, int] = {}
         self._keys: dict[UploadId, ObjectNumber] = {}
         world.stores[META].put_hook = self._on_put
+        world.stores[META].delete_hook = self._on_delete_of_chain
         for name in world.stores:
             self.watch(name)
 
@@ -326,6 +331,19 @@ class Observer:
             partition = state.partition(row >> 32, row & 0xFFFFFFFF)
             assert partition is not None
             assert store not in partition.replication.replicas, f"9: {key} is deleted from {store}, and named"
+
+    def _on_delete_of_chain(self, key: str) -> None:
+        """Check 11."""
+        bodies = self.world.stores[META].bodies
+        if not key.startswith(LOG) or key not in bodies:
+            return
+        block = entry_block(parse_entry_key(key))
+        assert void_key(block) in bodies, f"11: {key} is deleted before the mark of its block"
+        behind, floor = block_entries(block).stop, self.head.state.floor
+        assert floor >= behind, f"11: {key} is deleted, FLOOR is {floor}"
+        covered = max((parse_snapshot_key(name) for name in bodies if name.startswith(SNAPSHOTS)), default=0)
+        wanted = block_entries(block + 1)[-1]
+        assert covered >= wanted, f"11: {key} is deleted, and the newest snapshot is of entry {covered}"
 
     def sweep(self) -> None:
         """Check everything that is checked in steps otherwise, once more and in full (1, 2, 7)."""

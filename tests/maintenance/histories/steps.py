@@ -194,9 +194,9 @@ def damage(history: History, dice: random.Random) -> None:
 STEPS: Final[Mapping[str, Callable[[History, random.Random], object]]] = {
     "append": append,
     "delete": delete,
-    "roll": lambda history, dice: job(history, dice, run_roll, everything=dice.random() < 0.7),
+    "roll": lambda history, dice: job(history, dice, run_roll, everything=dice.random() < 0.85),
     "compact": lambda history, dice: job(
-        history, dice, run_compaction, shuffle=DictShuffle(), everything=dice.random() < 0.6
+        history, dice, run_compaction, shuffle=DictShuffle(), everything=dice.random() < 0.8
     ),
     "retain": lambda history, dice: job(history, dice, run_retention),
     "vacuum": lambda history, dice: job(history, dice, run_vacuum),

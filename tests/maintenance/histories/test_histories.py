@@ -12,8 +12,8 @@ from tests.maintenance.histories.seen_guards import SEEN
 from tests.maintenance.histories.shape import OF_REPLICAS, WEIGHTS
 from tests.sim.missing_guards import BY_NAME, missing
 
-SEEDS = 30  # of `make test`
-PART = 97  # of a campaign
+SEEDS = 20  # of `make test`
+PART = 98  # of a campaign
 PARTS = 10
 
 
