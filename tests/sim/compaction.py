@@ -15,7 +15,7 @@ from sparklog.core.commands import MoveCleaner, Submission
 from sparklog.core.compaction import PartitionToCompact, plan_compaction
 from sparklog.core.plan import RangeToRead, plan_range, slices_to_read
 from sparklog.core.state import ClusterState
-from sparklog.core.types import CommandId, OffsetRange, TopicPartition, UploadId
+from sparklog.core.types import CommandId, Offset, OffsetRange, TopicPartition, UploadId
 from sparklog.log.scan import scan
 from sparklog.log.segment_compaction import compact
 from sparklog.log.segments_writer import Rewritten
@@ -109,7 +109,7 @@ def _shuffled(process: Process, state: ClusterState, due: PartitionToCompact) ->
 
 
 def _rewritten(
-    process: Process, state: ClusterState, stretch: Stretch, kept: dict[int, Sequence[int]], *, anyway: bool
+    process: Process, state: ClusterState, stretch: Stretch, kept: dict[Offset, Sequence[int]], *, anyway: bool
 ) -> Steps:
     """Upload the segments of a stretch that keeps something and not everything, or that is to cover its neighbours."""
     chosen = kept[stretch.range.start]

@@ -12,4 +12,6 @@ SEEN: Final = {
     "old-mark-first": 0,
     "compaction-spare": 0,
     "swap-digest": 11,
+    "floor": 20,
+    "compaction-min-lag": 23,
 }
