@@ -40,6 +40,12 @@ MEANWHILE: Final = (
     ("append", "wait", "wait", "wait", "vacuum"),
     ("wait", "retain", "delete"),
 )
+# What a reader meets that is late, and what a tombstone may bring back.
+EPISODES: Final = (
+    ("append", "roll", "plan", "append", "roll", "compact", "retain", "read"),
+    ("append", "plan", "delete", "retain", "read"),
+    ("append", "roll", "delete", "append", "roll", "compact", "wait", "compact"),
+)
 
 
 class Step(NamedTuple):
@@ -61,14 +67,15 @@ class Shape:
         """One in two has three stores, and half of those may elect uncleanly. Two in three are compacted."""
         stores = dice.choice((("a",), ("a", "b", "c")))
         policy = dice.choice(("delete", "compact", "compact,delete", "compact,delete"))
+        delays_ms = dice.choice(((0, 0), (0, 2_500), (1_500, 2_500), (30_000, 20_000)))
         config: dict[str, object] = {
             "cleanup.policy": policy,
             "segment.bytes": dice.choice((700, 1_500, 1 << 20)),
             "segment.ms": dice.choice((4_000, 1 << 40)),
             "retention.ms": dice.choice((NEVER, 5_000, 15_000)),
             "retention.bytes": dice.choice((NEVER, NEVER, 2_000)),
-            "file.delete.delay.ms": dice.choice((0, 1_500)),
-            "rewrite.delete.delay.ms": dice.choice((0, 2_500)),
+            "file.delete.delay.ms": delays_ms[0],
+            "rewrite.delete.delay.ms": delays_ms[1],
             "delete.retention.ms": dice.choice((0, 2_000, 8_000)),
             "min.cleanable.dirty.ratio": dice.choice((0, 0.5)),
             "min.compaction.lag.ms": dice.choice((0, 0, 2_000)),
@@ -146,9 +153,13 @@ class Shape:
 
 
 def steps_of(dice: random.Random, shape: Shape) -> list[Step]:
-    """The steps of a history."""
+    """The steps of a history: single ones and episodes."""
     names = [name for name in WEIGHTS if shape.has(name)]
-    chosen = dice.choices(names, [WEIGHTS[name] for name in names], k=dice.randint(12, 26))
+    chosen: list[str] = []
+    for _ in range(dice.randint(10, 22)):
+        chosen += dice.choices(names, [WEIGHTS[name] for name in names])
+        if dice.random() < 0.12:
+            chosen += [name for name in dice.choice(EPISODES) if shape.has(name)]
     return [Step(name, dice.getrandbits(64)) for name in chosen]
 
 
