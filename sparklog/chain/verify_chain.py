@@ -32,8 +32,8 @@ from sparklog.core.records import AppendedByReference
 from sparklog.core.state_differences import differing_parts
 from sparklog.core.types import CommandId
 from sparklog.storage.keys import (
-    ENTRIES_PER_BLOCK,
     VOID,
+    block_entries,
     command_key,
     entry_block,
     entry_key,
@@ -84,7 +84,7 @@ class _Walk:
         self._hash: str | None = NO_PREVIOUS  # of the entry before; None if that is missing or damaged
 
     def run(self, progress: Progress) -> None:
-        first = self._void_blocks() * ENTRIES_PER_BLOCK
+        first = block_entries(self._void_blocks()).start
         manifests = {int(manifest.n): manifest for manifest in read_manifests(self._store, self._differs)}
         self._check_covered(first, manifests)
         # Bodies of commands below the FLOOR of the oldest snapshot that vacuum keeps may have been deleted.

@@ -18,7 +18,7 @@ from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import CHUNKS, COMMANDS, SNAPSHOTS, entry_key, snapshot_key, void_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
-from tests.chain.chain_kit import SMALL_BLOCK, Member, append, let_block_go, member, new_chain, small_blocks
+from tests.chain.chain_kit import Member, append, let_block_go, member, new_chain, small_blocks
 
 Kinds = list[tuple[DifferenceKind, str | None]]
 
@@ -27,7 +27,6 @@ Kinds = list[tuple[DifferenceKind, str | None]]
 def chain(monkeypatch: pytest.MonkeyPatch) -> Member:
     """20 entries, two snapshots, and the body of a large command between them."""
     small_blocks(monkeypatch)
-    monkeypatch.setattr(verify_chain, "ENTRIES_PER_BLOCK", SMALL_BLOCK)
     chain = new_chain()
     for at in range(6):
         chain.append(2, partition=at % 2)

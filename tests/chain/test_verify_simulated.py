@@ -21,7 +21,6 @@ EVENTS = 400
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "ENTRIES_PER_BLOCK", BLOCK)
-    monkeypatch.setattr(verify_chain, "ENTRIES_PER_BLOCK", BLOCK)
     monkeypatch.setattr(catch_up, "ROUND_ENTRIES", 3)
     monkeypatch.setattr(catch_up, "READ_WIDTH", 2)
     monkeypatch.setattr(verify_chain, "READ_WIDTH", 4)

@@ -346,4 +346,12 @@ GUARDS: Final = (
         "            if unanswered.may_be_replaced:",
         ("tests/log/test_scan.py::test_a_look_up_by_time_gives_up_on_slices_that_are_replaced_again_and_again",),
     ),
+    Guard(
+        "delete-delay",
+        "Objects stay for their delay after the log forgot them: readers with an older plan go on.",
+        "sparklog/core/retention.py",
+        "state.retired.due(clock_ms)",
+        "state.retired.due(1 << 60)",
+        ("tests/maintenance/test_retention.py::test_objects_go_after_the_delay_and_late_readers_are_told",),
+    ),
 )

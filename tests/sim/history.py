@@ -7,7 +7,7 @@ begins with "p" are idempotent producers: their values ascend in each partition.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparklog.core.records import CommandResult
@@ -33,6 +33,7 @@ class History:
     refused: set[UploadId] = field(default_factory=set)
     confirmed: set[UploadId] = field(default_factory=set)  # named once, and deleted since
     forgotten: dict[TopicPartition, set[int]] = field(default_factory=lambda: defaultdict(set))
+    compacted: dict[TopicPartition, set[int]] = field(default_factory=lambda: defaultdict(set))
     atomic: dict[bytes, frozenset[bytes]] = field(default_factory=dict)  # the first values of writes over partitions
     _newest: dict[tuple[bytes, TopicPartition], list[int]] = field(default_factory=lambda: defaultdict(list))
 
@@ -70,9 +71,15 @@ class History:
             if value is not None and self.live.get(value) == (key, offset):
                 del self.live[value]
 
+    def compact(self, key: TopicPartition, offsets: Iterable[int]) -> None:
+        """A compaction dropped these records."""
+        for offset in offsets:
+            self.compacted[key].add(offset)
+            self.live.pop(self.values[key][offset], None)
+
     def wanted(self, key: TopicPartition, start: int, end: int) -> dict[int, bytes]:
-        """The records that a read of [start, end) is to give, as long as none of them was given up."""
-        at, gone = self.values[key], self.forgotten[key]
+        """The records that a read of [start, end) is to give, as long as none of them goes."""
+        at, gone = self.values[key], self.forgotten[key] | self.compacted[key]
         return {offset: at[offset] for offset in range(start, end) if offset in at and offset not in gone}
 
 

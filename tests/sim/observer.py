@@ -11,10 +11,11 @@ Numbers of the checks, here and in `history.py`, `readers.py` and `world.py`:
     an election. What is acknowledged is where the answer says, with acks=all below HW.
  6. A leader epoch of a partition has one leader.
  7. A store that the chain says holds a slice has its object and index, whole, unless a fault took them since.
- 8. A rewrite has the records that it replaces.
+ 8. A rewrite has the records that it replaces, but for those of which a later one with the same key is in the log.
  9. No object is deleted that a replica is said to hold, or that can still be committed.
 10. What was refused for good is never there.
-11. The chain has no gap; what is put into a slot that was deleted changes nothing, and its block is marked.
+11. The chain has no gap; what is put into a slot that was deleted changes nothing, and its block is marked. An entry is
+    deleted after the mark of its block, if FLOOR has passed the block and a snapshot covers it and the next one.
 12. A write over several partitions is visible in all of them or in none.
 13. A reader sees what was written, at its offsets, up to an end that never goes back.
 14. In the end, with no more faults, writes are answered again, every replica reaches the end of its log, and every
@@ -71,16 +72,20 @@ from sparklog.core.types import (
 from sparklog.log.object_reader import read_slice
 from sparklog.storage.keys import (
     LOG,
+    SNAPSHOTS,
+    block_entries,
     command_key,
     data_key,
     entry_block,
     index_key,
     parse_data_key,
     parse_entry_key,
+    parse_snapshot_key,
     void_key,
 )
 from tests.sim.process import URL
 from tests.sim.stores import META, RawView
+from tests.sim.uploads import key_of
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -101,6 +106,7 @@ class Observer:
         self._registered_n: dict[StoreId, int] = {}
         self._keys: dict[UploadId, ObjectNumber] = {}
         world.stores[META].put_hook = self._on_put
+        world.stores[META].delete_hook = self._on_delete_of_chain
         for name in world.stores:
             self.watch(name)
 
@@ -235,8 +241,26 @@ class Observer:
             if store.holds(data_key(named, topic)):
                 found = values_of(RawView(store), topic, NamedObject(each.object_number, named), each)
                 wanted = self.history.wanted(key, each.start, each.end)
-                assert found == wanted, f"8: the segment {each} has {found}, wanted {wanted}"
+                dropped = {offset for offset in wanted if offset not in found}
+                assert found == {offset: wanted[offset] for offset in wanted if offset in found}, (
+                    f"8: the segment {each} has {found}, wanted {wanted}"
+                )
+                self._dropped(after, key, each, wanted, dropped)
                 return
+
+    def _dropped(
+        self, after: ClusterState, key: TopicPartition, each: Slice, wanted: dict[int, bytes], dropped: set[int]
+    ) -> None:
+        """Check 8: a compaction drops a record only if a later one of its key is in the log."""
+        if not dropped:
+            return
+        assert self.world.is_compacted, f"8: the segment {each} lacks {dropped}"
+        end = after.partitions[key].high_watermark
+        later = self.history.wanted(key, each.start, end)
+        last = {key_of(value): offset for offset, value in sorted(later.items())}
+        for offset in sorted(dropped):
+            assert last[key_of(wanted[offset])] > offset, f"8: {wanted[offset]!r} at {offset} of {key} is the last one"
+        self.history.compact(key, dropped)
 
     def _change(self, before: ClusterState, after: ClusterState, change: PartitionChange) -> None:
         if change.forgotten_from is UNSET:
@@ -308,6 +332,19 @@ class Observer:
             assert partition is not None
             assert store not in partition.replication.replicas, f"9: {key} is deleted from {store}, and named"
 
+    def _on_delete_of_chain(self, key: str) -> None:
+        """Check 11."""
+        bodies = self.world.stores[META].bodies
+        if not key.startswith(LOG) or key not in bodies:
+            return
+        block = entry_block(parse_entry_key(key))
+        assert void_key(block) in bodies, f"11: {key} is deleted before the mark of its block"
+        behind, floor = block_entries(block).stop, self.head.state.floor
+        assert floor >= behind, f"11: {key} is deleted, FLOOR is {floor}"
+        covered = max((parse_snapshot_key(name) for name in bodies if name.startswith(SNAPSHOTS)), default=0)
+        wanted = block_entries(block + 1)[-1]
+        assert covered >= wanted, f"11: {key} is deleted, and the newest snapshot is of entry {covered}"
+
     def sweep(self) -> None:
         """Check everything that is checked in steps otherwise, once more and in full (1, 2, 7)."""
         state = self.head.state
@@ -317,7 +354,9 @@ class Observer:
         for key, partition in state.partitions.items():
             slices = list(state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)))
             self._claims(state, key, slices, None)
-            count += sum(each.end - max(each.start, partition.log_start) for each in slices)
+            count += sum(
+                len(self.history.wanted(key, max(each.start, partition.log_start), each.end)) for each in slices
+            )
         assert count == len(self.history.live), f"2: the log has {count} records, wanted {len(self.history.live)}"
 
 

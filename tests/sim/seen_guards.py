@@ -11,7 +11,7 @@ What it does not see, of those that were tried, and why:
 - It happens too rarely in a few worlds: producer-sequence, append-producer, void-after-read, replica-elr-kept,
   replica-append-each-object, replica-pull-forgotten, replica-report-late, replica-join-epoch,
   replica-take-over-equal, replica-loss-lowers, replica-swap-away, replica-holder-registration and -arrived,
-  swap-digest, loss-registration, forget-results, forget-sequences, forget-versions, forgotten-orphans,
+  loss-registration, forget-results, forget-sequences, forget-versions, forgotten-orphans,
   found-behind-snapshot, copy-crc, agent-other-life, watch-again, heartbeat-session.
 """
 
@@ -36,7 +36,7 @@ SEEN: Final = {
     "shared-slices": Seen(11, 11_345),
     "replica-hw-min-isr": Seen(3, 4_640),
     "replica-hw-smallest": Seen(0, 671),
-    "replica-elr-loss": Seen(2, 3_926),
+    "replica-elr-loss": Seen(32, 7_742),
     "replica-version-isr": Seen(0, 1_829),
     "replica-version-check": Seen(3, 4_078),
     "replica-append-leader": Seen(1, 7_842),
@@ -54,9 +54,9 @@ SEEN: Final = {
     "replica-swap-log-end": Seen(0, 6_756),
     "replica-swap-min-isr": Seen(0, 4_797),
     "replica-swap-eligible": Seen(0, 6_508),
-    "fence-leaves": Seen(10, 8_570),
+    "fence-leaves": Seen(13, 7_529),
     "report-contiguous": Seen(6, 11_118),
-    "copy-unknown": Seen(7, 6_261),
+    "copy-unknown": Seen(22, 6_004),
     "void-after-404": Seen(0, 3_817),
     "orphan-floor": Seen(0, 1_946),
     "orphan-named": Seen(0, 6_148),
@@ -67,4 +67,6 @@ SEEN: Final = {
     "watch-write": Seen(8, 14_227),
     "watch-session": Seen(4, 639),
     "watch-paused": Seen(5, 7_693),
+    "swap-digest": Seen(12, 14_879),
+    "old-floor": Seen(0, 2_603),
 }

@@ -32,7 +32,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.campaign) for part in range(1, PARTS))])
 def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
     counts: Counter[str] = Counter()
-    acks = 0
+    acks = compacted = dropped = marked = 0
     for seed in range(part * SEEDS, (part + 1) * SEEDS):
         world = new_world(seed)
         try:
@@ -44,10 +44,18 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
         counts += world.faults.counts
         assert world.acks > 5, f"seed {seed}: only {world.acks} writes were answered"
         acks += world.acks
+        compacted += world.compacted
+        dropped += sum(map(len, world.history.compacted.values()))
+        marked += world.marked
     # Two worlds in five have coordinators, and what befalls those is rarer in them, too.
     rare = {kind: counts[kind] for kind in KINDS if counts[kind] < (2 if kind in SECONDARY else OFTEN)}
     assert not rare, f"{rare} of {dict(counts)}"
     assert acks > 40 * SEEDS, f"only {acks} writes were answered"
+    assert marked > 5 * SEEDS, f"only {marked} blocks of entries were deleted"
+    # Two worlds in ten are compacted.
+    assert min(compacted, dropped // 5) > SEEDS // 5, (
+        f"only {compacted} segments were compacted, {dropped} records went"
+    )
 
 
 @pytest.mark.parametrize("seed", [7, 8])
@@ -82,6 +90,10 @@ with pytest.MonkeyPatch.context() as patch:
 
 def test_two_in_five_worlds_have_coordinators() -> None:
     assert [seed for seed in range(10) if new_world(seed).is_led] == [4, 5, 8, 9]
+
+
+def test_two_in_ten_worlds_are_compacted_and_lose_records_by_offset() -> None:
+    assert [seed for seed in range(10) if new_world(seed).is_compacted] == [2, 7]
 
 
 def test_worlds_are_of_all_shapes() -> None:

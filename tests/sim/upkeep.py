@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from sparklog.chain import snapshot
+from sparklog.chain.old_entries import OldBlocks, OldEntries, PutMark, decide_blocks, deletion
 from sparklog.chain.old_snapshots import decide_old, delete_old, find
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Submission
 from sparklog.core.errors import KeyExists, SparklogError
@@ -12,15 +13,14 @@ from sparklog.core.named_uploads import NamedUploads
 from sparklog.core.retention import due_for_deletion, plan_retention
 from sparklog.core.rolling import plan_roll
 from sparklog.core.state import ClusterState
-from sparklog.core.types import CommandId, EntryNumber, StoreId, UploadId
+from sparklog.core.types import CommandId, EntryNumber, Offset, StoreId, UploadId
 from sparklog.log.object_deletion import ObjectToDelete, delete_objects
 from sparklog.log.orphans import OrphanSearch, search_orphans, topic_folders
 from sparklog.log.segment_roll import rewrite
 from sparklog.maintenance import roll as roll_job
 from sparklog.maintenance.swapping import obstacle, segment_target
 from sparklog.maintenance.vacuum import _topic_id
-from sparklog.storage import keys
-from sparklog.storage.keys import APPENDS, data_key, entry_block, entry_key, void_key
+from sparklog.storage.keys import APPENDS, data_key
 from tests.sim.process import Process, Steps, retried
 from tests.sim.stores import META, PAPER, Call, Paper
 from tests.sim.uploads import holders_among, put_on
@@ -39,13 +39,18 @@ def retention(process: Process) -> Steps:
     return retried(process, lambda: _retain(process), 1_500)
 
 
+def deleter(process: Process) -> Steps:
+    """Deletes records below some offset."""
+    return retried(process, lambda: _delete_records(process), 3_000)
+
+
 def vacuum(process: Process) -> Steps:
     """Raises FLOOR, and deletes orphans below it."""
     return retried(process, lambda: _vacuum(process), 1_500)
 
 
 def keeper(process: Process) -> Steps:
-    """Writes snapshots, and deletes blocks of entries that one covers."""
+    """Writes snapshots, and deletes what is old of the chain."""
     return retried(process, lambda: _keep(process), 2_000)
 
 
@@ -92,6 +97,15 @@ def _retain(process: Process) -> Steps:
             if cut is not None:
                 yield from process.submit(MoveLogStart(topic.topic_id, partition.partition, cut.to))
     yield from delete_due(process, state)
+
+
+def _delete_records(process: Process) -> Steps:
+    state = yield from process.catch_up()
+    if state.partitions:
+        partition = state.partitions[process.dice.choice(sorted(state.partitions))]
+        low, high = partition.log_start, partition.high_watermark
+        to = Offset(low + int((high - low) * process.dice.random() ** 2))
+        yield from process.submit(MoveLogStart(partition.topic_id, partition.partition, to))
 
 
 def delete_due(process: Process, state: ClusterState) -> Steps:
@@ -155,21 +169,21 @@ def _keep(process: Process) -> Steps:
             return
     if snapshot.missing_chunks(view, prepared.manifest):
         return
-    yield from _delete_blocks(process, state, prepared.manifest.n)
     found = find(view)
     yield process.dice.choice((0, 20))
     delete_old(view, found, decide_old(found))
+    yield from _delete_blocks(process, decide_blocks(found))
 
 
-def _delete_blocks(process: Process, state: ClusterState, covered_n: int) -> Steps:
-    """A block goes once the next one is complete and covered, FLOOR has passed it, and its mark was put."""
-    world = process.world
-    size = keys.ENTRIES_PER_BLOCK
-    while entry_block(min(covered_n - size, state.floor)) > world.deleted_blocks:
-        block = world.deleted_blocks
-        (reply,) = yield [Call(META, "put", void_key(block), b"")]
-        if not isinstance(reply, KeyExists | None):
-            return
-        world.deleted_blocks += 1
-        for n in range(block * size, (block + 1) * size):
-            yield [Call(META, "delete", entry_key(n))]
+def _delete_blocks(process: Process, old: OldBlocks) -> Steps:
+    """Delete old blocks of entries as vacuum does, one entry at a time."""
+    for change in deletion(process.view(META), old):
+        match change:
+            case PutMark():
+                (reply,) = yield [Call(META, "put", change.key, change.body)]
+                if not isinstance(reply, KeyExists | None):
+                    return
+                process.world.marked += reply is None
+            case OldEntries():
+                for stored in change.entries:
+                    yield [Call(META, "delete", stored.key)]

@@ -26,7 +26,7 @@ from sparklog.core.replication.append import Acks
 from sparklog.core.types import StoreId
 from sparklog.log.batch import BatchEncoder
 from sparklog.storage.keys import INCARNATION
-from tests.sim import agents, coordinators, operator, readers, upkeep, writers
+from tests.sim import agents, compaction, coordinators, operator, readers, upkeep, writers
 from tests.sim.faults import Faults, planned, writers_of
 from tests.sim.history import History, ranges_of
 from tests.sim.observer import Observer
@@ -42,6 +42,7 @@ CONFIG = {
 }
 LED = (4, 5, 8, 9)  # a world has coordinators if its seed ends with one of these digits
 LED_CONFIG = {"broker.session.timeout.ms": str(coordinators.SESSION_MS)}
+COMPACTED = (2, 7)  # its topic is compacted, and records are deleted by offset, if it ends with one of these
 SPAN_MS = 12_000  # how long faults go on
 ANSWERED = 6  # writes that must be answered once there are no more faults
 DRAIN_MS = 200_000  # how long a world may take to come to rest
@@ -71,6 +72,7 @@ class World:
     def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 200) -> None:
         self.seed = seed
         self.is_led = seed % 10 in LED
+        self.is_compacted = seed % 10 in COMPACTED
         self.dice = random.Random(f"{seed}/world")
         self.shape = Shape.of(self.dice)
         self.now_ms = START_MS
@@ -80,7 +82,7 @@ class World:
         self.refusals: Counter[str] = Counter()
         self.encoder = BatchEncoder("none")  # not shared by worlds: padding may be what was in its memory before
         self.memory: dict[str, writers.Memory] = {}
-        self.reads = self.rolled = self.vacuumed = self.deleted_blocks = 0
+        self.reads = self.rolled = self.compacted = self.vacuumed = self.marked = 0
         self.acks = 0
         self._events: list[tuple[int, int, Process | None, int, bool, Callable[[], object]]] = []
         self._order = count()
@@ -226,6 +228,9 @@ class World:
             "vacuum": lambda process: [upkeep.vacuum(process)],
             "keeper": lambda process: [upkeep.keeper(process)],
         }
+        if self.is_compacted:
+            begin["compactor"] = lambda process: [compaction.compactor(process)]
+            begin["deleter"] = lambda process: [upkeep.deleter(process)]
         for name, tasks in begin.items():
             if name not in without:
                 self._spawn(name, tasks)
@@ -280,6 +285,8 @@ class World:
             "rewrite.delete.delay.ms": "3000",
             "segment.bytes": "4000",
         }
+        if self.is_compacted:
+            config["cleanup.policy"] = "compact,delete"
         stores = self.dice.sample(STORES, 4)
         assignment = tuple(
             tuple(stores[(partition + replica) % 4] for replica in range(operator.RF))
