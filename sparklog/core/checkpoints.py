@@ -16,30 +16,48 @@ from typing import Final
 from sparklog.core.errors import InvalidInput
 from sparklog.core.recovery import recovered_end
 from sparklog.core.state import ClusterState, Partition
-from sparklog.core.types import Offset, StoreId
+from sparklog.core.types import Offset, StoreId, TopicPartition
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
+CLEANER_POSITIONS: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
 _VERSION: Final = "0"
 
-# Files with an offset per partition. Compaction adds the cleaner's position here, as `cleaner-offset-checkpoint`.
-_OFFSETS: Final[Mapping[str, Callable[[ClusterState, StoreId, Partition], Offset]]] = {
+
+
+def _cleaner_position(state: ClusterState, store: StoreId, partition: Partition) -> Offset | None:
+    cleaner = state.cleaners.get(TopicPartition(partition.topic_id, partition.partition))
+    return None if cleaner is None else cleaner.position
+
+
+# Files with an offset per partition; None: the partition has no line.
+_OFFSETS: Final[Mapping[str, Callable[[ClusterState, StoreId, Partition], Offset | None]]] = {
     RECOVERY_POINTS: recovered_end,
     HIGH_WATERMARKS: lambda state, store, partition: partition.high_watermark,
     LOG_STARTS: lambda state, store, partition: partition.log_start,
+    CLEANER_POSITIONS: _cleaner_position,
 }
 CHECKPOINTS: Final = (*_OFFSETS, LEADER_EPOCHS)
 
 
 def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
-    """The text of each file for one store: a line for each of its replicas, by topic and partition."""
+    """The text of each file for one store: a line for each of its replicas, by topic and partition.
+
+    The cleaner has a position only where something was compacted.
+    """
     replicas = list(_replicas(state, store))
     files = {
-        name: _file([f"{topic} {of.partition} {offset(state, store, of)}" for topic, of in replicas])
-        for name, offset in _OFFSETS.items()
+        name: _file(
+            [
+                f"{topic} {of.partition} {offset}"
+                for topic, of in replicas
+                if (offset := offset_of(state, store, of)) is not None
+            ]
+        )
+        for name, offset_of in _OFFSETS.items()
     }
     epochs = [
         f"{topic} {of.partition} {epoch} {start}" for topic, of in replicas for epoch, start in of.replication.epochs

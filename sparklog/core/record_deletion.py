@@ -11,7 +11,7 @@ from sparklog.core.apply import apply
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.decide.maintenance import decide_move_log_start
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange
-from sparklog.core.numbering import records_between
+from sparklog.core.numbering import most_records
 from sparklog.core.plan import partition_of, topic_of
 from sparklog.core.records import At
 from sparklog.core.state import ClusterState
@@ -19,7 +19,8 @@ from sparklog.core.types import EntryNumber, ObjectNumber, Offset, OffsetRange, 
 
 
 class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition: its log start goes from `before` to `after`, and `records` are gone with that.
+    """One partition: its log start goes from `before` to `after`, and `records` are gone with that (at most, if `after`
+    cuts a compacted segment).
 
     The offsets are equal if the log start is that high already. `objects` are no longer named by any slice then; they
     have `size_bytes` on each store that holds them, and may be deleted once the clock has passed `delete_after_ms`.
@@ -67,17 +68,18 @@ def _planned(state: ClusterState, topic: str, number: int, offset: int | None, n
     if not records:
         return RecordDeletion(topic=topic, command=command, before=before, after=before, records=0)
     key = TopicPartition(command.topic_id, command.partition)
-    touched = state.slices.find(key, OffsetRange(before, command.to)).columns["object_number"]
+    goes = OffsetRange(before, command.to)
+    slices = state.slices.find(key, goes).columns
     for record in records:
         apply(state, record, at)
-    retired = [number for number in np.unique(touched).tolist() if ObjectNumber(number) in state.retired]
+    retired = [number for number in np.unique(slices["object_number"]).tolist() if ObjectNumber(number) in state.retired]
     named = [state.objects.get(ObjectNumber(number)) for number in retired]
     return RecordDeletion(
         topic=topic,
         command=command,
         before=before,
         after=command.to,
-        records=records_between(before, command.to),
+        records=most_records(slices, goes),
         objects=len(retired),
         size_bytes=sum(object_.size_bytes + object_.index_size_bytes for object_ in named if object_ is not None),
         delete_after_ms=records[0].delete_after_ms if retired else None,

@@ -49,7 +49,8 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CheckOrder(msgspec.Struct, frozen=True):
-    """The work of one task: objects of a store, whose INCARNATION must be `incarnation` before anything is changed.
+    """The work of one task: objects of a store, whose INCARNATION must be `incarnation` before anything is changed, and
+    after anything was found damaged.
 
     With `mend`, indexes are put again. An index of another store says which batches of an object are damaged if its own
     can't.
@@ -92,7 +93,7 @@ def check_objects(payload: bytes) -> bytes:
             outcomes.append(CheckOutcome(None, silent))
         except Exception as error:  # whatever it is, check the other objects of the task
             outcomes.append(CheckOutcome(None, str(error) or repr(error)))
-    return msgspec.msgpack.encode(outcomes)
+    return msgspec.msgpack.encode(_of_this_life(order, outcomes, stores))
 
 
 def checked(
@@ -135,6 +136,18 @@ def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> Check
             continue
         return CheckOutcome(check_object(store, key, object_.named, object_.slices, index))
     return CheckOutcome(check)
+
+
+def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Stores) -> list[CheckOutcome]:
+    """The outcomes, without damages that say nothing: those of a store that was unmounted, wiped or swapped by now."""
+    if all(outcome.check is None or outcome.is_whole for outcome in outcomes):
+        return outcomes
+    try:
+        check_incarnation(stores.get(order.store), order.incarnation)
+    except SparklogError as error:
+        unknown = CheckOutcome(None, str(error))
+        return [outcome if outcome.is_whole else unknown for outcome in outcomes]
+    return outcomes
 
 
 def _others(store: StoreId, stores: Stores) -> list[ObjectStore]:

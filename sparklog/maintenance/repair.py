@@ -1,7 +1,8 @@
 """Repair damaged objects of a store from other stores that have them whole.
 
-    another holder read, and whole -> ReportLoss: the store's log ends before the damage, in the chain
-    -> the damaged object and its index deleted by name -> filled as any replica that lags (`replication.py`) -> read
+    every holder read, and one is whole -> ReportLoss: the store's log ends before the damage, in the chain
+    -> the damaged object and its index deleted by name -> copied from the whole one -> filled as any replica that lags
+    (`replication.py`) -> read
 
 The order matters. Nothing is deleted before the chain has ceased to count on it, so nobody elects or acknowledges by a
 copy that is not there; and a run that dies anywhere leaves a store with a new registration, and so without a recovery
@@ -14,21 +15,28 @@ looks again after the store was filled, and begins anew if it has to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from sparklog.core.commands import HeldEnd, ReportLoss
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
-from sparklog.core.recovery import held_slices, holders_of, partitions_of
+from sparklog.core.recovery import held_slices, holders_of, partitions_of, slices_by_object
+from sparklog.core.replica_fetch import ObjectToFetch
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.object_check import ObjectCheck, Part, Problem
 from sparklog.maintenance.frame import JobFrame, chunks
 from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
-from sparklog.maintenance.replication import ReplicationJob, check_registered
+from sparklog.maintenance.replication import (
+    FetchOrder,
+    ReplicationJob,
+    check_registered,
+    fetch_objects,
+    packed_to_fetch,
+)
 from sparklog.maintenance.report import Outcome
 from sparklog.maintenance.salvage import salvage
 from sparklog.storage.keys import index_key
@@ -67,22 +75,23 @@ class Repair:
         self._frame = frame
         self._note = note
         self._accept_loss = accept_loss
+        self._whole: dict[ObjectNumber, StoreId] = {}  # objects that are damaged elsewhere, and who has them whole
 
     def run(self, damages: Sequence[Damage]) -> None:
         """Repair what can be repaired from another store; put together, give up or report the rest."""
-        by_object: dict[ObjectNumber, list[Damage]] = {}
+        found: dict[ObjectNumber, list[Damage]] = {}
         for damage in damages:
-            by_object.setdefault(damage.number, []).append(damage)
-        whole, silent = self._elsewhere(by_object)
+            found.setdefault(damage.number, []).append(damage)
+        left, silent = self._read_everywhere(found)
         repairable: dict[StoreId, list[Damage]] = {}
-        for number, of_object in by_object.items():
-            if number in whole:
+        for number, of_object in left.items():
+            if number in self._whole:
                 for damage in of_object:
                     repairable.setdefault(damage.store, []).append(damage)
             elif number in silent:
-                for damage in of_object:
+                for damage in of_object or found[number]:
                     self._fail(damage, f"{damage}; it can't be repaired now: {silent[number]}")
-            else:
+            elif of_object:
                 salvage(self._frame, of_object, self._note, accept_loss=self._accept_loss)
         for store, of_store in repairable.items():
             try:
@@ -91,18 +100,29 @@ class Repair:
                 for damage in of_store:
                     self._fail(damage, f"{damage}; the repair broke off: {error}")
 
-    def _elsewhere(
-        self, by_object: dict[ObjectNumber, list[Damage]]
-    ) -> tuple[set[ObjectNumber], dict[ObjectNumber, str]]:
-        """The objects that another holder has whole; and why it is not known of others. Adds the damages found."""
+    def _read_everywhere(
+        self, found: Mapping[ObjectNumber, Sequence[Damage]]
+    ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, str]]:
+        """Read the damaged objects on all stores that hold them now, and note in `_whole` who has one whole.
+
+        Returns the damages of this reading, and for some objects why a store that may have it could not be read. Since
+        the damages were found, another run may have repaired one, an agent may have reported its loss, or a person may
+        have put one back. That must not look as if nobody had the object.
+        """
+        left: dict[ObjectNumber, list[Damage]] = {}
+        silent: dict[ObjectNumber, str] = {}
         wanted: dict[StoreId, list[ObjectToCheck]] = {}
         with self._frame.connection.follower.current() as state:
-            for of_object in by_object.values():
-                known = {damage.store for damage in of_object}
-                for store in _holders(state, of_object) - known:
-                    wanted.setdefault(store, []).append(of_object[0].object)
-        whole: set[ObjectNumber] = set()
-        silent: dict[ObjectNumber, str] = {}
+            registered = state.registrations()
+            for number, slices in slices_by_object(state, found).items():
+                object_ = msgspec.structs.replace(found[number][0].object, slices=tuple(slices))
+                holders = {store for slice_ in slices for store in holders_of(state, slice_)}
+                left[number] = [] if holders or not slices else [*found[number]]
+                for store in sorted(holders):
+                    if store in registered:
+                        wanted.setdefault(store, []).append(object_)
+                    else:
+                        silent[number] = f"store {store} is fenced, and may have it whole"
         for store, objects in wanted.items():
             for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
                 for object_, outcome in checked(self._frame, store, round_, mend=False):
@@ -110,10 +130,10 @@ class Repair:
                     if outcome.check is None:
                         silent[number] = f"store {store}: {outcome.error}"
                     elif outcome.check.object_is_whole:
-                        whole.add(number)
+                        self._whole.setdefault(number, store)
                     else:
-                        by_object[number].append(Damage(store, object_, outcome.check))
-        return whole, silent
+                        left[number].append(Damage(store, object_, outcome.check))
+        return left, silent
 
     def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
         """Fetch objects that the store lacks, after what is left of them there was read, and deleted if it is damaged.
@@ -145,6 +165,7 @@ class Repair:
                     self._postpone(left[0], f"{left[0]}; its repair waits: {error}")
                 return
             self._take_away(store, left)
+            self._fetch(store, left)
             problem = self._fill(store)
             left = self._still_damaged(store, left)
             if not left:
@@ -187,6 +208,23 @@ class Repair:
                     target.delete(object_.key)
                 if Part.INDEX in damaged:
                     target.delete(index_key(object_.key))
+
+    def _fetch(self, store: StoreId, damages: Sequence[Damage]) -> None:
+        """Copy each object from a store that was found to have it whole. What fails is left to `_fill`.
+
+        `_fill` alone would ask the leader first, which may have the same object damaged, and compares lengths only.
+        """
+        wanted = [
+            ObjectToFetch(damage.number, key, damage.object.topic, damage.object.named.object, (source,))
+            for damage in damages
+            if (source := self._whole.get(damage.number)) is not None and source != store
+            for key in partitions_of(damage.object.slices)[:1]
+        ]
+        with self._frame.connection.follower.current() as state:
+            places = self._frame.connection.places(state)
+        for round_ in chunks(list(packed_to_fetch(wanted)), self._frame.tasks.tasks_at_once):
+            orders = [FetchOrder(places, store, pack) for pack in round_]
+            self._frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
 
     def _fill(self, store: StoreId) -> str:
         """Fill the store. Returns what failed."""
@@ -233,17 +271,6 @@ def _damaged_parts(check: ObjectCheck | None) -> set[Part]:
     """What is there and not whole. What was missing is left alone: by now an agent may have copied it."""
     findings = () if check is None else check.findings
     return {finding.part for finding in findings if finding.problem is not Problem.MISSING}
-
-
-def _holders(state: ClusterState, damages: Iterable[Damage]) -> set[StoreId]:
-    """The stores that hold a slice of the damaged object, according to the chain. A fenced one can't be asked."""
-    registered = state.registrations()
-    holders: set[StoreId] = set()
-    for damage in damages:
-        for slices in held_slices(state, damage.store, [damage.number]).values():
-            for slice_ in slices:
-                holders.update(store for store in holders_of(state, slice_) if store in registered)
-    return holders
 
 
 def _held_ends(state: ClusterState, store: StoreId, damages: Sequence[Damage]) -> tuple[HeldEnd, ...]:

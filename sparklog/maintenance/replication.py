@@ -122,7 +122,7 @@ class ReplicationJob:
         """
         places = frame.connection.places(state)
         checked: set[ObjectNumber] = set()
-        for round_ in chunks(list(_packed(wanted)), frame.tasks.tasks_at_once):
+        for round_ in chunks(list(packed_to_fetch(wanted)), frame.tasks.tasks_at_once):
             orders = [FetchOrder(places, store, pack) for pack in round_]
             bodies = frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
             for order, body in zip(orders, bodies, strict=True):
@@ -239,7 +239,7 @@ def _wanted(
     return [object_ for batch in batches for object_ in batch.objects]
 
 
-def _packed(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
+def packed_to_fetch(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
     return packs(wanted, lambda object_: object_.size_bytes, TASK_BYTES, TASK_OBJECTS)
 

@@ -23,6 +23,7 @@ from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.numbering import records_between
 from sparklog.core.plan import SliceToRead
+from sparklog.core.recovery import holders_of
 from sparklog.core.slice_table import digest
 from sparklog.core.types import (
     NewObject,
@@ -166,6 +167,8 @@ def _swapped(
         replaced = state.slices.find(key, OffsetRange(slice_.start, slice_.end))
         if list(replaced) != [slice_]:
             return Outcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
+        if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:
+            return Outcome.OVERTAKEN, f"{object_.key}: another store holds {place} by now, which was not read"
         target = segment_target(state, key)
         incarnations = {store.store: store.incarnation for store in state.stores.values()}
         lag_ms = effective_cluster(state.config).replica_lag_time_max_ms

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparklog.core.checkpoints import CHECKPOINTS, checkpoints_of, parse_checkpoint
-from sparklog.core.commands import MoveRecoveryPoint
+from sparklog.core.checkpoints import CHECKPOINTS, CLEANER_POSITIONS, checkpoints_of, parse_checkpoint
+from sparklog.core.commands import MoveCleaner, MoveRecoveryPoint
 from sparklog.core.errors import InvalidInput
-from sparklog.core.types import EntryNumber, ObjectNumber, StoreId
+from sparklog.core.types import EntryNumber, ObjectNumber, Offset, PartitionIndex, StoreId
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
 
 
@@ -34,9 +34,18 @@ def test_each_file_has_a_line_for_each_replica_on_the_store(world: ReplicatedClu
         "recovery-point-offset-checkpoint": "0\n3\nalone 0 0\nt 0 2\nt 1 0\n",
         "replication-offset-checkpoint": "0\n3\nalone 0 0\nt 0 3\nt 1 1\n",
         "log-start-offset-checkpoint": "0\n3\nalone 0 0\nt 0 0\nt 1 0\n",
+        "cleaner-offset-checkpoint": "0\n0\n",
         "leader-epoch-checkpoint": "0\n3\nalone 0 0 0\nt 0 0 0\nt 1 0 0\n",
     }
     assert checkpoints_of(world.state, StoreId("c"))["replication-offset-checkpoint"] == "0\n2\nt 0 3\nt 1 1\n"
+
+
+# M: F-07 C-02
+def test_the_cleaner_has_a_line_for_each_partition_that_was_compacted(world: ReplicatedCluster) -> None:
+    topic_id = world.key().topic_id
+    world.submit(MoveCleaner(topic_id, PartitionIndex(0), None, Offset(2)))
+    for store in "abc":
+        assert checkpoints_of(world.state, StoreId(store))["cleaner-offset-checkpoint"] == "0\n1\nt 0 2\n"
 
 
 # M: F-07
@@ -57,7 +66,7 @@ def test_leader_epochs_are_those_of_the_chain(world: ReplicatedCluster) -> None:
 def test_what_is_written_can_be_read_and_nothing_that_is_cut(world: ReplicatedCluster) -> None:
     for name, text in checkpoints_of(world.state, StoreId("a")).items():
         assert name in CHECKPOINTS
-        assert len(parse_checkpoint(text)) == 3
+        assert len(parse_checkpoint(text)) == (0 if name == CLEANER_POSITIONS else 3)
         for length in range(len(text)):
             with pytest.raises(InvalidInput):
                 parse_checkpoint(text[:length])
