@@ -27,7 +27,6 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 _VERSION: Final = "0"
 
 
-
 def _cleaner_position(state: ClusterState, store: StoreId, partition: Partition) -> Offset | None:
     cleaner = state.cleaners.get(TopicPartition(partition.topic_id, partition.partition))
     return None if cleaner is None else cleaner.position

@@ -70,10 +70,11 @@ def _planned(state: ClusterState, topic: str, number: int, offset: int | None, n
     key = TopicPartition(command.topic_id, command.partition)
     goes = OffsetRange(before, command.to)
     slices = state.slices.find(key, goes).columns
+    numbers = map(ObjectNumber, np.unique(slices["object_number"]).tolist())
     for record in records:
         apply(state, record, at)
-    retired = [number for number in np.unique(slices["object_number"]).tolist() if ObjectNumber(number) in state.retired]
-    named = [state.objects.get(ObjectNumber(number)) for number in retired]
+    retired = [number for number in numbers if number in state.retired]
+    named = [state.objects.get(number) for number in retired]
     return RecordDeletion(
         topic=topic,
         command=command,

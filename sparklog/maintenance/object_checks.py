@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.types import NamedObject, Slice, StoreId
 from sparklog.log.incarnation import check_incarnation
@@ -99,9 +100,9 @@ def check_objects(payload: bytes) -> bytes:
 def checked(
     frame: JobFrame, store: StoreId, packs: Sequence[Sequence[ObjectToCheck]], *, mend: bool
 ) -> list[tuple[ObjectToCheck, CheckOutcome]]:
-    """Check objects of a registered store, a task for each pack."""
+    """Check objects of a store, a task for each pack. Raises BrokerIdNotRegistered, and what running tasks raises."""
     with frame.connection.follower.current() as state:
-        places, incarnation = frame.connection.places(state), state.stores[store].incarnation
+        places, incarnation = frame.connection.places(state), registered_store(state, store).incarnation
     orders = [CheckOrder(places, store, incarnation, tuple(pack), mend) for pack in packs]
     bodies = frame.tasks.run(check_objects, [msgspec.msgpack.encode(order) for order in orders])
     outcomes: list[tuple[ObjectToCheck, CheckOutcome]] = []

@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from sparklog.core.commands import HeldEnd, ReportLoss
+from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
 from sparklog.core.recovery import held_slices, holders_of, partitions_of, slices_by_object
 from sparklog.core.replica_fetch import ObjectToFetch
@@ -125,7 +126,12 @@ class Repair:
                         silent[number] = f"store {store} is fenced, and may have it whole"
         for store, objects in wanted.items():
             for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
-                for object_, outcome in checked(self._frame, store, round_, mend=False):
+                try:
+                    outcomes = checked(self._frame, store, round_, mend=False)
+                except SparklogError as error:
+                    silent |= {object_.named.number: f"store {store}: {error}" for pack in round_ for object_ in pack}
+                    continue
+                for object_, outcome in outcomes:
                     number = object_.named.number
                     if outcome.check is None:
                         silent[number] = f"store {store}: {outcome.error}"
@@ -191,7 +197,7 @@ class Repair:
         If somebody filled the store meanwhile, the chain does: then the object is read once more, and counts.
         """
         with self._frame.connection.follower.current() as state:
-            stores, incarnation = self._frame.connection.stores(state), state.stores[store].incarnation
+            stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation
         target = stores.get(store)
         stores.check_owner(store)
         check_incarnation(target, incarnation)

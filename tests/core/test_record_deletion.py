@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from sparklog.core.commands import Append, PartitionEpoch
+from sparklog.core.commands import AlterTopic, Append, PartitionEpoch
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.record_deletion import plan_record_deletion
 from sparklog.core.types import LeaderEpoch, PartitionIndex
@@ -83,3 +83,13 @@ def test_an_offset_that_makes_no_sense_is_refused_with_all_the_others(log: Decid
         plan_record_deletion(log.state, "order", {0: 1}, NOW_MS)
     with pytest.raises(InvalidInput, match="of which partitions of topic orders"):
         plan_record_deletion(log.state, "orders", {}, NOW_MS)
+
+
+def test_of_a_compacted_segment_the_records_that_are_left_count(log: DecidedLog) -> None:
+    log.submit(AlterTopic(TOPIC, {"cleanup.policy": "compact,delete"}))
+    log.submit(log.swap_of(0, 20, records=3))
+    (whole,) = plan_record_deletion(log.state, "orders", {0: 20}, NOW_MS)
+    (more,) = plan_record_deletion(log.state, "orders", {0: 25}, NOW_MS)
+    (part,) = plan_record_deletion(log.state, "orders", {0: 2}, NOW_MS)
+    assert (whole.records, more.records) == (3, 8)
+    assert part.records == 2, "which ones are left is known only when they are read"

@@ -8,6 +8,7 @@ from tests.guards.guard import Guard
 
 _POINT = "tests/core/test_recovery.py::"
 _JOB = "tests/maintenance/test_recovery.py::"
+_BESIDE = "tests/maintenance/test_recovery_beside_others.py::"
 _CHECK = "tests/log/test_object_check.py::"
 _FILES = "tests/log/test_checkpoint_files.py::"
 _SWAP = "tests/core/decide/test_maintenance.py::"
@@ -84,6 +85,46 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "            elif number in silent:",
         "            elif False:",
         (f"{_JOB}test_while_a_holder_is_silent_nothing_is_given_up",),
+    ),
+    Guard(
+        "recovery-fenced-holder",
+        "A fenced store may have what the others lack.",
+        "sparklog/maintenance/repair.py",
+        '                        silent[number] = f"store {store} is fenced, and may have it whole"\n',
+        "                        pass\n",
+        (f"{_BESIDE}test_what_a_fenced_store_may_have_is_not_given_up",),
+    ),
+    Guard(
+        "recovery-holders-now",
+        "Before records are given up, the stores are read that hold them now, not those that held them some time ago.",
+        "sparklog/maintenance/repair.py",
+        "                holders = {store for slice_ in slices for store in holders_of(state, slice_)}\n",
+        "                holders = {each.store for each in found[number]}\n",
+        (f"{_BESIDE}test_what_a_store_was_reported_to_have_lost_meanwhile_is_not_given_up",),
+    ),
+    Guard(
+        "recovery-holders-at-swap",
+        "A store that came to hold a slice after the others were read is not passed over.",
+        "sparklog/maintenance/salvage.py",
+        "        if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:",
+        "        if False:",
+        (f"{_BESIDE}test_a_store_that_holds_it_by_the_time_of_the_swap_is_not_passed_over",),
+    ),
+    Guard(
+        "recovery-unmounted",
+        "What is missing from a store that is unmounted, wiped or swapped is not lost.",
+        "sparklog/maintenance/object_checks.py",
+        "        return [outcome if outcome.is_whole else unknown for outcome in outcomes]\n",
+        "        return outcomes\n",
+        (f"{_BESIDE}test_stores_that_are_unmounted_during_a_run_have_lost_nothing",),
+    ),
+    Guard(
+        "recovery-from-the-whole-one",
+        "A damaged object is fetched from a store where it was read, and whole.",
+        "sparklog/maintenance/repair.py",
+        "            self._fetch(store, left)\n",
+        "",
+        (f"{_BESIDE}test_an_object_that_is_damaged_on_the_leader_and_a_follower_is_fetched_from_the_one_that_has_it",),
     ),
     Guard(
         "recovery-accept-loss",

@@ -79,9 +79,9 @@ def test_a_store_that_does_not_answer_stops_no_other_and_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(MemoryStore, "put_if_absent", silent)
         assert list(write(world, files)) == ["b"]
-    assert (len(keys(world, "a")), len(keys(world, "b"))) == (4, 0)
+    assert (len(keys(world, "a")), len(keys(world, "b"))) == (len(CHECKPOINTS), 0)
     assert write(world, files) == {}
-    assert len(keys(world, "b")) == 4
+    assert len(keys(world, "b")) == len(CHECKPOINTS)
 
 
 def test_a_put_of_unknown_outcome_is_no_failure(world: ReplicatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_a_put_of_unknown_outcome_is_no_failure(world: ReplicatedCluster, monkey
         patch.setattr(MemoryStore, "put_if_absent", unknown)
         assert write(world) == {}
     assert write(world) == {}
-    assert len(keys(world)) == 4
+    assert len(keys(world)) == len(CHECKPOINTS)
 
 
 # M: F-07
@@ -100,13 +100,13 @@ def test_nothing_is_written_to_a_store_that_was_wiped_or_swapped(world: Replicat
     world.wipe("c")
     assert "INCARNATION" in write(world)[StoreId("c")]
     assert keys(world, "c") == []
-    assert len(keys(world, "b")) == 4
+    assert len(keys(world, "b")) == len(CHECKPOINTS)
 
 
 def test_a_fenced_store_is_left_alone(world: ReplicatedCluster) -> None:
     world.fence("b")
     assert write(world) == {}
-    assert (len(keys(world, "a")), keys(world, "b")) == (4, [])
+    assert (len(keys(world, "a")), keys(world, "b")) == (len(CHECKPOINTS), [])
 
 
 def test_checkpoints_are_neither_copies_of_the_chain_nor_orphans(world: ReplicatedCluster) -> None:
