@@ -26,11 +26,11 @@ from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavaila
 from sparklog.core.recovery import held_slices, holders_of, partitions_of, slices_by_object
 from sparklog.core.replica_fetch import ObjectToFetch
 from sparklog.core.state import ClusterState
-from sparklog.core.types import ObjectNumber, Offset, StoreId, TopicPartition
+from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.object_check import ObjectCheck, Part, Problem
 from sparklog.maintenance.frame import JobFrame, chunks
-from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
+from sparklog.maintenance.object_checks import CheckOutcome, ObjectToCheck, checked, packed
 from sparklog.maintenance.replication import (
     FetchOrder,
     ReplicationJob,
@@ -108,35 +108,38 @@ class Repair:
 
         Returns the damages of this reading, and for some objects why a store that may have it could not be read. Since
         the damages were found, another run may have repaired one, an agent may have reported its loss, or a person may
-        have put one back. That must not look as if nobody had the object.
+        have put one back. That must not look as if nobody had the object. A replica that ends before the object in the
+        chain, because it lost an earlier one, may still have the bytes: they count if they are the right ones.
         """
         left: dict[ObjectNumber, list[Damage]] = {}
         silent: dict[ObjectNumber, str] = {}
+        holders: dict[ObjectNumber, set[StoreId]] = {}
         wanted: dict[StoreId, list[ObjectToCheck]] = {}
         with self._frame.connection.follower.current() as state:
             registered = state.registrations()
             for number, slices in slices_by_object(state, found).items():
                 object_ = msgspec.structs.replace(found[number][0].object, slices=tuple(slices))
-                holders = {store for slice_ in slices for store in holders_of(state, slice_)}
-                left[number] = [] if holders or not slices else [*found[number]]
-                for store in sorted(holders):
+                holders[number] = {store for slice_ in slices for store in holders_of(state, slice_)}
+                left[number] = [] if holders[number] or not slices else [*found[number]]
+                for store in sorted(holders[number] | _replicas_of(state, slices)):
                     if store in registered:
                         wanted.setdefault(store, []).append(object_)
-                    else:
+                    elif store in holders[number]:
                         silent[number] = f"store {store} is fenced, and may have it whole"
         for store, objects in wanted.items():
             for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
                 try:
                     outcomes = checked(self._frame, store, round_, mend=False)
                 except SparklogError as error:
-                    silent |= {object_.named.number: f"store {store}: {error}" for pack in round_ for object_ in pack}
-                    continue
+                    outcomes = [(object_, CheckOutcome(None, str(error))) for pack in round_ for object_ in pack]
                 for object_, outcome in outcomes:
                     number = object_.named.number
-                    if outcome.check is None:
-                        silent[number] = f"store {store}: {outcome.error}"
-                    elif outcome.check.object_is_whole:
+                    if outcome.check is not None and outcome.check.object_is_whole:
                         self._whole.setdefault(number, store)
+                    elif store not in holders[number]:
+                        continue
+                    elif outcome.check is None:
+                        silent[number] = f"store {store}: {outcome.error}"
                     else:
                         left[number].append(Damage(store, object_, outcome.check))
         return left, silent
@@ -277,6 +280,11 @@ def _damaged_parts(check: ObjectCheck | None) -> set[Part]:
     """What is there and not whole. What was missing is left alone: by now an agent may have copied it."""
     findings = () if check is None else check.findings
     return {finding.part for finding in findings if finding.problem is not Problem.MISSING}
+
+
+def _replicas_of(state: ClusterState, slices: Sequence[Slice]) -> set[StoreId]:
+    """The stores with replicas of the partitions of these slices."""
+    return {store for key in partitions_of(slices) for store in state.partitions[key].replication.replicas}
 
 
 def _held_ends(state: ClusterState, store: StoreId, damages: Sequence[Damage]) -> tuple[HeldEnd, ...]:

@@ -103,6 +103,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_BESIDE}test_what_a_store_was_reported_to_have_lost_meanwhile_is_not_given_up",),
     ),
     Guard(
+        "recovery-replica-bytes",
+        "A replica that ends before an object in the chain may still have its bytes.",
+        "sparklog/maintenance/repair.py",
+        " | _replicas_of(state, slices)",
+        "",
+        (f"{_BESIDE}test_what_a_replica_has_behind_the_end_of_its_log_is_not_given_up",),
+    ),
+    Guard(
         "recovery-holders-at-swap",
         "A store that came to hold a slice after the others were read is not passed over.",
         "sparklog/maintenance/salvage.py",

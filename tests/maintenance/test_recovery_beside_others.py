@@ -91,6 +91,21 @@ def test_what_a_store_was_reported_to_have_lost_meanwhile_is_not_given_up(
 
 
 # M: F-04
+def test_what_a_replica_has_behind_the_end_of_its_log_is_not_given_up(log: DamagedLog) -> None:
+    """It lost an earlier object, so by the chain it holds nothing from there on. Its bytes are as good as any."""
+    key, store = log.world.key(), log.world.state.stores[B]
+    log.damage("b", 2, "lost")
+    held = HeldEnd(key.topic_id, key.partition, Offset(3))
+    log.world.submit(ReportLoss(B, store.registration, store.incarnation, (held,)))
+    log.damage("a", 3, "flipped")
+    log.damage("c", 3, "cut")
+    report = run(log, accept_loss=True)
+    assert lost(log) == []
+    assert report.exit_code == 0, messages(report)
+    log.check()
+
+
+# M: F-04
 def test_what_was_put_back_meanwhile_is_not_given_up(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     key = log.key(2)
     body = bytes(log.world.store("c").get(key))
