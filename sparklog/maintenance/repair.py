@@ -20,11 +20,11 @@ from typing import Final
 
 import msgspec
 
-from sparklog.core.commands import HeldEnd, ReportLoss
+from sparklog.core.commands import HeldEnd, ReportLoss, ReportReplicas
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
 from sparklog.core.recovery import held_slices, holders_of, partitions_of, slices_by_object
-from sparklog.core.replica_fetch import ObjectToFetch
+from sparklog.core.replica_fetch import ObjectToFetch, replica_reports, standing
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation
@@ -77,6 +77,7 @@ class Repair:
         self._note = note
         self._accept_loss = accept_loss
         self._whole: dict[ObjectNumber, StoreId] = {}  # objects that are damaged elsewhere, and who has them whole
+        self._left_overs: dict[ObjectNumber, list[Damage]] = {}  # damaged copies that the chain does not count on
 
     def run(self, damages: Sequence[Damage]) -> None:
         """Repair what can be repaired from another store; put together, give up or report the rest."""
@@ -93,7 +94,8 @@ class Repair:
                 for damage in of_object or found[number]:
                     self._fail(damage, f"{damage}; it can't be repaired now: {silent[number]}")
             elif of_object:
-                salvage(self._frame, of_object, self._note, accept_loss=self._accept_loss)
+                found_anywhere = [*of_object, *self._left_overs.get(number, ())]
+                salvage(self._frame, found_anywhere, self._note, accept_loss=self._accept_loss)
         for store, of_store in repairable.items():
             try:
                 self._repair(store, of_store)
@@ -137,7 +139,8 @@ class Repair:
                     if outcome.check is not None and outcome.check.object_is_whole:
                         self._whole.setdefault(number, store)
                     elif store not in holders[number]:
-                        continue
+                        if outcome.check is not None and Part.OBJECT in _damaged_parts(outcome.check):
+                            self._left_overs.setdefault(number, []).append(Damage(store, object_, outcome.check))
                     elif outcome.check is None:
                         silent[number] = f"store {store}: {outcome.error}"
                     else:
@@ -145,19 +148,59 @@ class Repair:
         return left, silent
 
     def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
-        """Fetch objects that the store lacks, after what is left of them there was read, and deleted if it is damaged.
+        """Fetch objects that the store lacks by the chain.
 
-        That may be what a run that died has left: a copy takes an object of the right length for the right one.
+        What is left of them there is from a run that died, or from before a loss was reported. A copy takes an object
+        of the right length for the right one, so what is damaged goes first, if another store has it whole: else it may
+        be the last that is left. What is whole, and held by nobody, is reported: then it counts again.
         """
+        unheld = self._unheld(objects)
+        own: set[ObjectNumber] = set()
+        unclear: dict[ObjectNumber, list[Damage]] = {}
+        for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
+            for object_, outcome in checked(self._frame, store, round_, mend=False):
+                number, check = object_.named.number, outcome.check
+                if check is None:
+                    raise StoreUnavailable(outcome.error)
+                if check.object_is_whole:
+                    own |= {number} & unheld
+                elif number in unheld or Part.OBJECT in _damaged_parts(check):
+                    unclear[number] = [Damage(store, object_, check)]
+        self._read_everywhere(unclear)
+        elsewhere = [damage for number, (damage,) in unclear.items() if number in self._whole]
+        self._take_away(store, elsewhere)
+        self._whole |= dict.fromkeys(own, store)
         lacking = [Damage(store, object_, ObjectCheck((), 0, 0)) for object_ in objects]
-        self._take_away(store, lacking)
+        self._fetch(store, [*elsewhere, *(damage for damage in lacking if damage.number in own)])
         problem = self._fill(store)
+        self._report_found(store, own | {damage.number for damage in elsewhere if damage.number in unheld})
         left = self._still_damaged(store, lacking, said="it was missing, and was fetched")
-        if problem:
-            for damage in left:
+        repairable = []
+        for damage in left:
+            if damage.number in unclear and damage.number not in self._whole:
+                self._fail(damage, f"{damage}; no store has it whole, so it is kept")
+            elif problem:
                 self._fail(damage, f"store {store} lacks it: {problem}")
-        elif left:
-            self._repair(store, left)
+            else:
+                repairable.append(damage)
+        if repairable:
+            self._repair(store, repairable)
+
+    def _unheld(self, objects: Sequence[ObjectToCheck]) -> set[ObjectNumber]:
+        """Those of the objects that no store holds by the chain: each replica lost them, or something before them."""
+        with self._frame.connection.follower.current() as state:
+            found = slices_by_object(state, [object_.named.number for object_ in objects])
+            return {number for number, slices in found.items() if not any(holders_of(state, each) for each in slices)}
+
+    def _report_found(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
+        """Report what is on the store though the chain did not count on it. It may become a leader that was missing."""
+        if not numbers:
+            return
+        with self._frame.connection.follower.current() as state:
+            registration = check_registered(self._frame, state, store)
+            reports = replica_reports(state, store, standing(state, store), numbers)
+        if reports:
+            self._frame.commit(ReportReplicas(store, registration, reports))
 
     # ---- one store ------------------------------------------------------------------------------
 
@@ -195,7 +238,7 @@ class Repair:
             self.registrations[store] = state.stores[store].registration
 
     def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Delete by its exact name what is damaged there, if the chain does not count on it now.
+        """Delete by its exact name what is damaged there, if the chain does not count on it, and another store has it.
 
         If somebody filled the store meanwhile, the chain does: then the object is read once more, and counts.
         """
@@ -208,7 +251,7 @@ class Repair:
         for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
             for object_, outcome in checked(self._frame, store, round_, mend=False):
                 damaged = _damaged_parts(outcome.check)
-                if not damaged:
+                if not damaged or self._whole.get(object_.named.number, store) == store:
                     continue
                 with self._frame.connection.follower.current() as state:
                     if held_slices(state, store, [object_.named.number]):
@@ -221,12 +264,13 @@ class Repair:
     def _fetch(self, store: StoreId, damages: Sequence[Damage]) -> None:
         """Copy each object from a store that was found to have it whole. What fails is left to `_fill`.
 
-        `_fill` alone would ask the leader first, which may have the same object damaged, and compares lengths only.
+        `_fill` alone would ask the leader first, which may have the same object damaged, and compares lengths only. An
+        object that the store itself has whole is only made durable.
         """
         wanted = [
             ObjectToFetch(damage.number, key, damage.object.topic, damage.object.named.object, (source,))
             for damage in damages
-            if (source := self._whole.get(damage.number)) is not None and source != store
+            if (source := self._whole.get(damage.number)) is not None
             for key in partitions_of(damage.object.slices)[:1]
         ]
         with self._frame.connection.follower.current() as state:

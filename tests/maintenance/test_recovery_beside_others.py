@@ -11,8 +11,9 @@ from rich.console import Console
 
 from sparklog.core.commands import HeldEnd, NewStore, RegisterStore, RemoveStore, ReportLoss
 from sparklog.core.invariants import check
-from sparklog.core.types import Offset, StoreId
+from sparklog.core.types import NamedObject, ObjectNumber, Offset, StoreId
 from sparklog.log.incarnation import begin_incarnation
+from sparklog.log.object_reader import read_index
 from sparklog.maintenance import recovery, repair
 from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.recovery import run_recovery
@@ -20,7 +21,7 @@ from sparklog.maintenance.report import JobReport, Outcome
 from sparklog.storage.keys import INCARNATION, index_key
 from sparklog.storage.open_store import open_store
 from tests.agent.agent_world import DrivenAgent
-from tests.maintenance.damaged_log import DamagedLog, damaged_log
+from tests.maintenance.damaged_log import DamagedLog, damaged_log, rewrite_file
 
 B = StoreId("b")
 LAST = 4  # number of the last object
@@ -205,3 +206,57 @@ def test_a_store_that_is_removed_during_a_run_stops_no_other(log: DamagedLog, mo
     report = run(log)
     assert "wanted store 'd', the cluster has a, b, c" in messages(report)
     assert [log.point(store) for store in "abc"] == [LAST + 2] * 3
+
+
+# ---- what the chain does not count on -------------------------------------------------------------------
+
+
+def report_loss(log: DamagedLog, name: str, end: int, partition: int = 0) -> None:
+    """As the agent of a store does that finds an object missing or cut."""
+    key, store = log.world.key(partition), log.world.state.stores[StoreId(name)]
+    held = HeldEnd(key.topic_id, key.partition, Offset(end))
+    log.world.submit(ReportLoss(store.store, store.registration, store.incarnation, (held,)))
+
+
+# M: F-04
+def test_records_that_no_replica_holds_any_more_by_the_chain_are_found_on_their_stores(log: DamagedLog) -> None:
+    """Each store lost another object, so their logs end before it, and nobody may lead. All bytes are still there."""
+    for store, number, end in (("a", 0, 0), ("b", 0, 0), ("c", 2, 3)):
+        log.damage(store, number, "cut")
+        report_loss(log, store, end)
+    log.damage("a", 0, "lost")
+    assert log.world.replicas() == "-: a0 b0 c3"
+    report = run(log)
+    assert log.world.value().leader is not None, messages(report)
+    for _ in range(2):
+        report = run(log)
+    assert report.exit_code == 0, messages(report)
+    log.check()
+
+
+# M: F-04
+def test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked(log: DamagedLog) -> None:
+    """By the chain only a holds the object; what b has left of it completes it."""
+    log.write_batches(4, 1)
+    number, state = LAST + 1, log.world.state
+    named = NamedObject(ObjectNumber(number), state.objects.get(ObjectNumber(number)))  # type: ignore[arg-type]
+    key = log.key(number)
+    index = read_index(log.world.store("a"), key, named)
+    log.damage("b", 1, "lost")
+    report_loss(log, "b", 0, 1)
+    log.damage("c", 1, "lost")
+    log.damage("c", number, "lost")
+    report_loss(log, "c", 0, 1)
+    for store, batch in (("a", 0), ("b", 1)):
+        at = int(index.position[batch]) + 1_000
+        rewrite_file(log.world.store(store), key, lambda body, at=at: body[:at] + b"x" + body[at + 1 :])  # type: ignore[misc]
+    left = bytes(log.world.store("b").get(key))
+    report = run(log, stores=["b"])
+    assert bytes(log.world.store("b").get(key)) == left, "nobody has it whole"
+    report = run(log)
+    assert "was put together again" in messages(report)
+    assert lost(log) == []
+    for _ in range(2):
+        report = run(log)
+    assert report.exit_code == 0, messages(report)
+    assert log.world.values(1) == log.model[1]
