@@ -43,6 +43,10 @@ from sparklog.maintenance.salvage import salvage
 from sparklog.storage.keys import index_key
 
 ATTEMPTS: Final = 3
+_WAY_OUT: Final = (
+    "Put the object back from a backup. If no replica may lead, an unclean election (sparklog replica elect --unclean) "
+    "gives up this object and everything behind it"
+)
 
 Note = Callable[[StoreId, Collection[TopicPartition], Outcome | None, str], None]
 
@@ -178,7 +182,7 @@ class Repair:
         repairable = []
         for damage in left:
             if damage.number in unclear and damage.number not in self._whole:
-                self._fail(damage, f"{damage}; no store has it whole, so it is kept")
+                self._fail(damage, f"{damage}; no store has it whole, so it is kept. {_WAY_OUT}")
             elif problem:
                 self._fail(damage, f"store {store} lacks it: {problem}")
             else:
@@ -251,7 +255,7 @@ class Repair:
         for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
             for object_, outcome in checked(self._frame, store, round_, mend=False):
                 damaged = _damaged_parts(outcome.check)
-                if not damaged or self._whole.get(object_.named.number, store) == store:
+                if not damaged:
                     continue
                 with self._frame.connection.follower.current() as state:
                     if held_slices(state, store, [object_.named.number]):

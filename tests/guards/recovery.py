@@ -114,8 +114,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-last-bytes",
         "What is damaged stays as long as no other store has it whole: it may be the last that is left.",
         "sparklog/maintenance/repair.py",
-        "                if not damaged or self._whole.get(object_.named.number, store) == store:\n",
-        "                if not damaged:\n",
+        "        elsewhere = [damage for number, (damage,) in unclear.items() if number in self._whole]\n",
+        "        elsewhere = [damage for (damage,) in unclear.values()]\n",
         (f"{_BESIDE}test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked",),
     ),
     Guard(
