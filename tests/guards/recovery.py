@@ -95,14 +95,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_BESIDE}test_what_a_fenced_store_may_have_is_not_given_up",),
     ),
     Guard(
-        "recovery-holders-now",
-        "Before records are given up, the stores are read that hold them now, not those that held them some time ago.",
-        "sparklog/maintenance/repair.py",
-        "                holders = {store for slice_ in slices for store in holders_of(state, slice_)}\n",
-        "                holders = {each.store for each in found[number]}\n",
-        (f"{_BESIDE}test_what_a_store_was_reported_to_have_lost_meanwhile_is_not_given_up",),
-    ),
-    Guard(
         "recovery-replica-bytes",
         "A replica that ends before an object in the chain may still have its bytes.",
         "sparklog/maintenance/repair.py",
