@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ EPILOG: Final = ending(
     "sparklog topic delete-records orders --all-to end --yes",
     "sparklog topic delete-records orders --offset-json-file offsets.json",
 )
+_NUMBER: Final = re.compile(r"[0-9]{1,100}")
 _FORM: Final = "an offset from 0, or end (also -1) for the high watermark"
 
 
@@ -84,19 +86,15 @@ def _offset(text: str, where: str) -> int:
     """The offset of a text; -1 for the high watermark."""
     if text == "end":
         return -1
-    try:
-        offset = int(text)
-    except ValueError:
-        offset = -2
-    if offset < -1:
+    if text != "-1" and not _NUMBER.fullmatch(text):  # int() takes more, such as 1_0 and other digits
         raise InvalidOption(f"{where}: wanted {_FORM}, found {text!r}")
-    return offset
+    return int(text)
 
 
 def _from_options(given: Sequence[str]) -> dict[int, int]:
     offsets: dict[int, int] = {}
     for number, offset in key_values(given, "--partition").items():
-        if not (number.isascii() and number.isdecimal()):
+        if not _NUMBER.fullmatch(number):
             raise InvalidOption(f"--partition: wanted N=OFFSET, found {number}={offset}")
         if int(number) in offsets:
             raise InvalidOption(f"--partition: {int(number)} is given twice")
@@ -113,7 +111,7 @@ def _from_file(file: Path, topic: str) -> dict[int, int]:
         rows = [(row["topic"], row["partition"], row["offset"]) for row in document["partitions"]]
     except OSError as error:
         raise InvalidOption(f"{where}: it can't be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidOption(f"{where}: wanted {wanted}, found something else ({error})") from error
     offsets: dict[int, int] = {}
     for named, number, offset in rows:

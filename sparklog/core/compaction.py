@@ -51,8 +51,9 @@ def plan_compaction(
     """The compaction that is due, or None.
 
     The cleanable part ends at the first slice that is not sealed (the roll comes first), that is not below the high
-    watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. A segment that the log start cuts is
-    left alone, because a swap replaces whole slices; while there is one, no tombstone goes.
+    watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. A slice that the log start cuts is
+    left alone, because a swap replaces whole slices; while there is one, no tombstone goes. Nothing is due if the part
+    ends before the cleaner's position (the lag was raised, or an earlier run had a later `now_ms`): it is clean.
 
     It is due if new segments are more than `min.cleanable.dirty.ratio` of its stored bytes, if the earliest record of
     new segments is older than `max.compaction.lag.ms`, if tombstones have waited for `delete.retention.ms`, or with
@@ -67,6 +68,9 @@ def plan_compaction(
         return None
     cleaner = state.cleaners.get(key)
     position = partition.log_start if cleaner is None else cleaner.position
+    end = Offset(int(rows.columns["end"][-1]))
+    if end < position:
+        return None
     over = None if cleaner is None or cut else cleaner.over(clock_ms, config.delete_retention_ms)
     reason = _reason(rows, position, config, now_ms, over, everything=everything)
     if reason is None:
@@ -75,7 +79,7 @@ def plan_compaction(
         topic.name,
         partition,
         cleaner,
-        Offset(int(rows.columns["end"][-1])),
+        end,
         over,
         tuple(_stretches(rows, config.segment_bytes)),
         reason,
@@ -92,10 +96,11 @@ def _cleanable(
     stays |= columns["end"] > partition.high_watermark
     if config.min_compaction_lag_ms:
         stays |= columns["max_timestamp_us"] > (now_ms - config.min_compaction_lag_ms) * 1000
-    uncleanable = np.flatnonzero(stays)
-    end = int(uncleanable[0]) if len(uncleanable) else len(slices)
     cut = bool(len(slices)) and int(columns["start"][0]) < partition.log_start
-    return slices.rows(int(cut), max(end, int(cut))), cut
+    first = int(cut)
+    uncleanable = np.flatnonzero(stays[first:])
+    end = first + int(uncleanable[0]) if len(uncleanable) else len(slices)
+    return slices.rows(first, end), cut
 
 
 def _reason(

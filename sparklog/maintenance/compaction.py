@@ -17,7 +17,7 @@ from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import MoveCleaner, Submission
 from sparklog.core.compaction import PartitionToCompact, plan_compaction
 from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.errors import Landed, SparklogError, SwapRefused, UnknownTopicOrPartition
+from sparklog.core.errors import Landed, PolicyViolation, SparklogError, SwapRefused, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, WeighedRange, pack, plan_range, slices_to_read
 from sparklog.core.state import ClusterState
 from sparklog.core.types import OffsetRange, TopicPartition
@@ -176,7 +176,7 @@ class CompactionJob:
         submissions = [Submission(new_command_id(), n0, swap) for swap in swaps]
         landed = True
         for result in frame.submit_all(submissions):
-            if isinstance(result, SwapRefused | UnknownTopicOrPartition):
+            if isinstance(result, SwapRefused | UnknownTopicOrPartition | PolicyViolation):  # or not compacted any more
                 self._note(planned, Outcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
                 with frame.connection.follower.current() as state:

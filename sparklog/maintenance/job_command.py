@@ -92,12 +92,13 @@ class JobCommand:
         """Run the job to its end. A caller who is cancelled ends its processes first."""
         with tempfile.TemporaryDirectory(prefix="sparklog-job-") as folder:
             report, output = Path(folder) / f"{job}.json", Path(folder) / "output"
+            words = self._filled(job, report)
             try:
-                code = await self._run(self._filled(job, report), output)
+                code = await self._run(words, output)
             except TimeoutError:
                 return _broke_off(f"it took longer than {duration(self._longest_run_ms)}, and was stopped")
             except OSError as error:
-                return _broke_off(f"{self._words[0]} can't be started: {error.strerror or error}")
+                return _broke_off(f"{words[0]} can't be started: {error.strerror or error}")
             return await asyncio.to_thread(_end, code, report, output, reports=self._reports)
 
     @property

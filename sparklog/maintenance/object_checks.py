@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.types import NamedObject, Slice, StoreId
 from sparklog.log.incarnation import check_incarnation
@@ -49,7 +50,8 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CheckOrder(msgspec.Struct, frozen=True):
-    """The work of one task: objects of a store, whose INCARNATION must be `incarnation` before anything is changed.
+    """The work of one task: objects of a store, whose INCARNATION must be `incarnation` before anything is changed, and
+    after anything was found damaged.
 
     With `mend`, indexes are put again. An index of another store says which batches of an object are damaged if its own
     can't.
@@ -92,15 +94,15 @@ def check_objects(payload: bytes) -> bytes:
             outcomes.append(CheckOutcome(None, silent))
         except Exception as error:  # whatever it is, check the other objects of the task
             outcomes.append(CheckOutcome(None, str(error) or repr(error)))
-    return msgspec.msgpack.encode(outcomes)
+    return msgspec.msgpack.encode(_of_this_life(order, outcomes, stores))
 
 
 def checked(
     frame: JobFrame, store: StoreId, packs: Sequence[Sequence[ObjectToCheck]], *, mend: bool
 ) -> list[tuple[ObjectToCheck, CheckOutcome]]:
-    """Check objects of a registered store, a task for each pack."""
+    """Check objects of a store, a task for each pack. Raises BrokerIdNotRegistered, and what running tasks raises."""
     with frame.connection.follower.current() as state:
-        places, incarnation = frame.connection.places(state), state.stores[store].incarnation
+        places, incarnation = frame.connection.places(state), registered_store(state, store).incarnation
     orders = [CheckOrder(places, store, incarnation, tuple(pack), mend) for pack in packs]
     bodies = frame.tasks.run(check_objects, [msgspec.msgpack.encode(order) for order in orders])
     outcomes: list[tuple[ObjectToCheck, CheckOutcome]] = []
@@ -135,6 +137,18 @@ def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> Check
             continue
         return CheckOutcome(check_object(store, key, object_.named, object_.slices, index))
     return CheckOutcome(check)
+
+
+def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Stores) -> list[CheckOutcome]:
+    """The outcomes, without damages that say nothing: those of a store that was unmounted, wiped or swapped by now."""
+    if all(outcome.check is None or outcome.is_whole for outcome in outcomes):
+        return outcomes
+    try:
+        check_incarnation(stores.get(order.store), order.incarnation)
+    except SparklogError as error:
+        unknown = CheckOutcome(None, str(error))
+        return [outcome if outcome.is_whole else unknown for outcome in outcomes]
+    return outcomes
 
 
 def _others(store: StoreId, stores: Stores) -> list[ObjectStore]:

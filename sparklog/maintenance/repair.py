@@ -1,40 +1,52 @@
 """Repair damaged objects of a store from other stores that have them whole.
 
-    another holder read, and whole -> ReportLoss: the store's log ends before the damage, in the chain
-    -> the damaged object and its index deleted by name -> filled as any replica that lags (`replication.py`) -> read
+    every holder read, and one is whole -> ReportLoss: the store's log ends before the damage, in the chain
+    -> the damaged object and its index deleted by name -> copied from the whole one -> filled as any replica that lags
+    (`replication.py`) -> read
 
 The order matters. Nothing is deleted before the chain has ceased to count on it, so nobody elects or acknowledges by a
 copy that is not there; and a run that dies anywhere leaves a store with a new registration, and so without a recovery
 point: the next run reads everything, finds what is left to do, and does it. A loss is reported only if it is harmless:
 other replicas have all that the store has. Else the repair waits for them. Readers ask the next holder meanwhile.
 
-If several stores have the same object damaged, it is fetched from one that has it whole: stores that copy by themselves
-compare lengths only. An agent does not know which that is, and may also take a damaged object that is still there for
-the copy that it wants. So the job looks again after the store was filled, and begins anew if it has to.
+An agent may take a damaged object that is still there for the copy that it wants (it compares lengths). So the job
+looks again after the store was filled, and begins anew if it has to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from sparklog.core.commands import HeldEnd, ReportLoss
+from sparklog.core.commands import HeldEnd, ReportLoss, ReportReplicas
+from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
-from sparklog.core.recovery import held_slices, holders_of, partitions_of
+from sparklog.core.recovery import held_slices, holders_of, partitions_of, slices_by_object
+from sparklog.core.replica_fetch import ObjectToFetch, replica_reports, standing
 from sparklog.core.state import ClusterState
-from sparklog.core.types import ObjectNumber, Offset, StoreId, TopicPartition
+from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.object_check import ObjectCheck, Part, Problem
 from sparklog.maintenance.frame import JobFrame, chunks
-from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
-from sparklog.maintenance.replication import ReplicationJob, check_registered
+from sparklog.maintenance.object_checks import CheckOutcome, ObjectToCheck, checked, packed
+from sparklog.maintenance.replication import (
+    FetchOrder,
+    ReplicationJob,
+    check_registered,
+    fetch_objects,
+    packed_to_fetch,
+)
 from sparklog.maintenance.report import Outcome
 from sparklog.maintenance.salvage import salvage
 from sparklog.storage.keys import index_key
 
 ATTEMPTS: Final = 3
+_WAY_OUT: Final = (
+    "Put the object back from a backup. If no replica may lead, an unclean election (sparklog replica elect --unclean) "
+    "gives up this object and everything behind it"
+)
 
 Note = Callable[[StoreId, Collection[TopicPartition], Outcome | None, str], None]
 
@@ -68,25 +80,26 @@ class Repair:
         self._frame = frame
         self._note = note
         self._accept_loss = accept_loss
-        self._damaged: dict[ObjectNumber, set[StoreId]] = {}  # copies that nothing is fetched from
+        self._whole: dict[ObjectNumber, StoreId] = {}  # objects that are damaged elsewhere, and who has them whole
+        self._left_overs: dict[ObjectNumber, list[Damage]] = {}  # damaged copies that the chain does not count on
 
     def run(self, damages: Sequence[Damage]) -> None:
         """Repair what can be repaired from another store; put together, give up or report the rest."""
-        by_object: dict[ObjectNumber, list[Damage]] = {}
+        found: dict[ObjectNumber, list[Damage]] = {}
         for damage in damages:
-            by_object.setdefault(damage.number, []).append(damage)
-        whole, silent = self._elsewhere(by_object)
-        self._damaged = {number: {damage.store for damage in of_object} for number, of_object in by_object.items()}
+            found.setdefault(damage.number, []).append(damage)
+        left, silent = self._read_everywhere(found)
         repairable: dict[StoreId, list[Damage]] = {}
-        for number, of_object in by_object.items():
-            if number in whole:
+        for number, of_object in left.items():
+            if number in self._whole:
                 for damage in of_object:
                     repairable.setdefault(damage.store, []).append(damage)
             elif number in silent:
-                for damage in of_object:
+                for damage in of_object or found[number]:
                     self._fail(damage, f"{damage}; it can't be repaired now: {silent[number]}")
-            else:
-                salvage(self._frame, of_object, self._note, accept_loss=self._accept_loss)
+            elif of_object:
+                found_anywhere = [*of_object, *self._left_overs.get(number, ())]
+                salvage(self._frame, found_anywhere, self._note, accept_loss=self._accept_loss)
         for store, of_store in repairable.items():
             try:
                 self._repair(store, of_store)
@@ -94,44 +107,104 @@ class Repair:
                 for damage in of_store:
                     self._fail(damage, f"{damage}; the repair broke off: {error}")
 
-    def _elsewhere(
-        self, by_object: dict[ObjectNumber, list[Damage]]
-    ) -> tuple[set[ObjectNumber], dict[ObjectNumber, str]]:
-        """The objects that another holder has whole; and why it is not known of others. Adds the damages found."""
+    def _read_everywhere(
+        self, found: Mapping[ObjectNumber, Sequence[Damage]]
+    ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, str]]:
+        """Read the damaged objects on all stores that hold them now, and note in `_whole` who has one whole.
+
+        Returns the damages of this reading, and for some objects why a store that may have it could not be read. Since
+        the damages were found, another run may have repaired one, an agent may have reported its loss, or a person may
+        have put one back. That must not look as if nobody had the object. A replica that ends before the object in the
+        chain, because it lost an earlier one, may still have the bytes: they count if they are the right ones.
+        """
+        left: dict[ObjectNumber, list[Damage]] = {}
+        silent: dict[ObjectNumber, str] = {}
+        holders: dict[ObjectNumber, set[StoreId]] = {}
         wanted: dict[StoreId, list[ObjectToCheck]] = {}
         with self._frame.connection.follower.current() as state:
-            for of_object in by_object.values():
-                known = {damage.store for damage in of_object}
-                for store in _holders(state, of_object) - known:
-                    wanted.setdefault(store, []).append(of_object[0].object)
-        whole: set[ObjectNumber] = set()
-        silent: dict[ObjectNumber, str] = {}
+            registered = state.registrations()
+            for number, slices in slices_by_object(state, found).items():
+                object_ = msgspec.structs.replace(found[number][0].object, slices=tuple(slices))
+                holders[number] = {store for slice_ in slices for store in holders_of(state, slice_)}
+                left[number] = [] if holders[number] or not slices else [*found[number]]
+                for store in sorted(holders[number] | _replicas_of(state, slices)):
+                    if store in registered:
+                        wanted.setdefault(store, []).append(object_)
+                    elif store in holders[number]:
+                        silent[number] = f"store {store} is fenced, and may have it whole"
         for store, objects in wanted.items():
             for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
-                for object_, outcome in checked(self._frame, store, round_, mend=False):
+                try:
+                    outcomes = checked(self._frame, store, round_, mend=False)
+                except SparklogError as error:
+                    outcomes = [(object_, CheckOutcome(None, str(error))) for pack in round_ for object_ in pack]
+                for object_, outcome in outcomes:
                     number = object_.named.number
-                    if outcome.check is None:
+                    if outcome.check is not None and outcome.check.object_is_whole:
+                        self._whole.setdefault(number, store)
+                    elif store not in holders[number]:
+                        if outcome.check is not None and Part.OBJECT in _damaged_parts(outcome.check):
+                            self._left_overs.setdefault(number, []).append(Damage(store, object_, outcome.check))
+                    elif outcome.check is None:
                         silent[number] = f"store {store}: {outcome.error}"
-                    elif outcome.check.object_is_whole:
-                        whole.add(number)
                     else:
-                        by_object[number].append(Damage(store, object_, outcome.check))
-        return whole, silent
+                        left[number].append(Damage(store, object_, outcome.check))
+        return left, silent
 
     def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
-        """Fetch objects that the store lacks, after what is left of them there was read, and deleted if it is damaged.
+        """Fetch objects that the store lacks by the chain.
 
-        That may be what a run that died has left: a copy takes an object of the right length for the right one.
+        What is left of them there is from a run that died, or from before a loss was reported. A copy takes an object
+        of the right length for the right one, so what is damaged goes first, if another store has it whole: else it may
+        be the last that is left. What is whole, and held by nobody, is reported: then it counts again.
         """
+        unheld = self._unheld(objects)
+        own: set[ObjectNumber] = set()
+        unclear: dict[ObjectNumber, list[Damage]] = {}
+        for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
+            for object_, outcome in checked(self._frame, store, round_, mend=False):
+                number, check = object_.named.number, outcome.check
+                if check is None:
+                    raise StoreUnavailable(outcome.error)
+                if check.object_is_whole:
+                    own |= {number} & unheld
+                elif number in unheld or Part.OBJECT in _damaged_parts(check):
+                    unclear[number] = [Damage(store, object_, check)]
+        self._read_everywhere(unclear)
+        elsewhere = [damage for number, (damage,) in unclear.items() if number in self._whole]
+        self._take_away(store, elsewhere)
+        self._whole |= dict.fromkeys(own, store)
         lacking = [Damage(store, object_, ObjectCheck((), 0, 0)) for object_ in objects]
-        self._take_away(store, lacking)
+        self._fetch(store, [*elsewhere, *(damage for damage in lacking if damage.number in own)])
         problem = self._fill(store)
+        self._report_found(store, own | {damage.number for damage in elsewhere if damage.number in unheld})
         left = self._still_damaged(store, lacking, said="it was missing, and was fetched")
-        if problem:
-            for damage in left:
+        repairable = []
+        for damage in left:
+            if damage.number in unclear and damage.number not in self._whole:
+                self._fail(damage, f"{damage}; no store has it whole, so it is kept. {_WAY_OUT}")
+            elif problem:
                 self._fail(damage, f"store {store} lacks it: {problem}")
-        elif left:
-            self._repair(store, left)
+            else:
+                repairable.append(damage)
+        if repairable:
+            self._repair(store, repairable)
+
+    def _unheld(self, objects: Sequence[ObjectToCheck]) -> set[ObjectNumber]:
+        """Those of the objects that no store holds by the chain: each replica lost them, or something before them."""
+        with self._frame.connection.follower.current() as state:
+            found = slices_by_object(state, [object_.named.number for object_ in objects])
+            return {number for number, slices in found.items() if not any(holders_of(state, each) for each in slices)}
+
+    def _report_found(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
+        """Report what is on the store though the chain did not count on it. It may become a leader that was missing."""
+        if not numbers:
+            return
+        with self._frame.connection.follower.current() as state:
+            registration = check_registered(self._frame, state, store)
+            reports = replica_reports(state, store, standing(state, store), numbers)
+        if reports:
+            self._frame.commit(ReportReplicas(store, registration, reports))
 
     # ---- one store ------------------------------------------------------------------------------
 
@@ -148,6 +221,7 @@ class Repair:
                     self._postpone(left[0], f"{left[0]}; its repair waits: {error}")
                 return
             self._take_away(store, left)
+            self._fetch(store, left)
             problem = self._fill(store)
             left = self._still_damaged(store, left)
             if not left:
@@ -168,12 +242,12 @@ class Repair:
             self.registrations[store] = state.stores[store].registration
 
     def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Delete by its exact name what is damaged there, if the chain does not count on it now.
+        """Delete by its exact name what is damaged there, if the chain does not count on it, and another store has it.
 
         If somebody filled the store meanwhile, the chain does: then the object is read once more, and counts.
         """
         with self._frame.connection.follower.current() as state:
-            stores, incarnation = self._frame.connection.stores(state), state.stores[store].incarnation
+            stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation
         target = stores.get(store)
         stores.check_owner(store)
         check_incarnation(target, incarnation)
@@ -191,9 +265,27 @@ class Repair:
                 if Part.INDEX in damaged:
                     target.delete(index_key(object_.key))
 
+    def _fetch(self, store: StoreId, damages: Sequence[Damage]) -> None:
+        """Copy each object from a store that was found to have it whole. What fails is left to `_fill`.
+
+        `_fill` alone would ask the leader first, which may have the same object damaged, and compares lengths only. An
+        object that the store itself has whole is only made durable.
+        """
+        wanted = [
+            ObjectToFetch(damage.number, key, damage.object.topic, damage.object.named.object, (source,))
+            for damage in damages
+            if (source := self._whole.get(damage.number)) is not None
+            for key in partitions_of(damage.object.slices)[:1]
+        ]
+        with self._frame.connection.follower.current() as state:
+            places = self._frame.connection.places(state)
+        for round_ in chunks(list(packed_to_fetch(wanted)), self._frame.tasks.tasks_at_once):
+            orders = [FetchOrder(places, store, pack) for pack in round_]
+            self._frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
+
     def _fill(self, store: StoreId) -> str:
         """Fill the store. Returns what failed."""
-        filling = ReplicationJob([store], self._damaged)
+        filling = ReplicationJob([store])
         filling.plan(self._frame)
         rows = filling.execute(self._frame)
         return "; ".join(
@@ -214,7 +306,6 @@ class Repair:
                 is_named = bool(state.objects.present([object_.named.number]))
                 if outcome.is_whole and object_.named.number in held:
                     self.repaired.setdefault(store, set()).add(object_.named.number)
-                    self._damaged.get(object_.named.number, set()).discard(store)
                     self._note(store, partitions_of(object_.slices), None, f"{object_.key}: {said}")
                 elif outcome.check is None:
                     raise StoreUnavailable(outcome.error)
@@ -239,15 +330,9 @@ def _damaged_parts(check: ObjectCheck | None) -> set[Part]:
     return {finding.part for finding in findings if finding.problem is not Problem.MISSING}
 
 
-def _holders(state: ClusterState, damages: Iterable[Damage]) -> set[StoreId]:
-    """The stores that hold a slice of the damaged object, according to the chain. A fenced one can't be asked."""
-    registered = state.registrations()
-    holders: set[StoreId] = set()
-    for damage in damages:
-        for slices in held_slices(state, damage.store, [damage.number]).values():
-            for slice_ in slices:
-                holders.update(store for store in holders_of(state, slice_) if store in registered)
-    return holders
+def _replicas_of(state: ClusterState, slices: Sequence[Slice]) -> set[StoreId]:
+    """The stores with replicas of the partitions of these slices."""
+    return {store for key in partitions_of(slices) for store in state.partitions[key].replication.replicas}
 
 
 def _held_ends(state: ClusterState, store: StoreId, damages: Sequence[Damage]) -> tuple[HeldEnd, ...]:

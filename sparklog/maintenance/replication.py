@@ -9,7 +9,7 @@ already is not copied again. A store whose INCARNATION is not the registered one
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Unpack
 
 import msgspec
@@ -53,17 +53,14 @@ def run_replication(cluster_url: str, *, stores: Collection[str] = (), **options
 
 
 class ReplicationJob:
-    """See `frame.Job`. `damaged`: stores that have damaged copies of objects, which are not fetched from there."""
+    """See `frame.Job`."""
 
     name = "replication"
     unit = "slices"
 
-    def __init__(
-        self, stores: Collection[str], damaged: Mapping[ObjectNumber, Collection[StoreId]] | None = None
-    ) -> None:
+    def __init__(self, stores: Collection[str]) -> None:
         self.notes: list[str] = []
         self._stores = [StoreId(store) for store in stores]
-        self._damaged = damaged or {}
         self._rows: dict[_Replica, PartitionResult] = {}
         self._gave_up: set[_Replica] = set()
 
@@ -122,8 +119,8 @@ class ReplicationJob:
         """
         places = frame.connection.places(state)
         checked: set[ObjectNumber] = set()
-        for round_ in chunks(list(_packed(wanted)), frame.tasks.tasks_at_once):
-            orders = [FetchOrder(places, store, tuple(map(self._from_whole, pack))) for pack in round_]
+        for round_ in chunks(list(packed_to_fetch(wanted)), frame.tasks.tasks_at_once):
+            orders = [FetchOrder(places, store, pack) for pack in round_]
             bodies = frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
             for order, body in zip(orders, bodies, strict=True):
                 outcome = msgspec.msgpack.decode(body, type=FetchOutcome)
@@ -135,11 +132,6 @@ class ReplicationJob:
                         checked.add(object_.number)
             frame.output.progress(f"objects of this round on store {store}", len(checked), len(wanted))
         return checked
-
-    def _from_whole(self, object_: ObjectToFetch) -> ObjectToFetch:
-        damaged = self._damaged.get(object_.number, ())
-        sources = tuple(source for source in object_.sources if source not in damaged)
-        return msgspec.structs.replace(object_, sources=sources)
 
     def _reported(
         self, frame: JobFrame, before: ClusterState, store: StoreId, checked: Collection[ObjectNumber]
@@ -243,7 +235,7 @@ def _wanted(
     return [object_ for batch in batches for object_ in batch.objects]
 
 
-def _packed(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
+def packed_to_fetch(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
     """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
     return packs(wanted, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 

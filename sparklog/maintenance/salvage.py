@@ -29,6 +29,7 @@ from sparklog.core.commands import RewrittenSlice, Submission, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.plan import SliceToRead
+from sparklog.core.recovery import holders_of
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState
 from sparklog.core.types import (
@@ -193,6 +194,8 @@ def _swapped(
         replaced = _replaced(state, slice_)
         if replaced is None:
             return Outcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
+        if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:
+            return Outcome.OVERTAKEN, f"{object_.key}: another store holds {place} by now, which was not read"
         target = segment_target(state, key)
         incarnations = {store.store: store.incarnation for store in state.stores.values()}
         lag_ms = effective_cluster(state.config).replica_lag_time_max_ms

@@ -35,6 +35,7 @@ from sparklog.maintenance.verify_tasks import VerifyOrder, VerifyOutcome, packed
 from sparklog.storage.open_store import is_elsewhere
 
 MOST_DIFFERENCES: Final = 100_000  # rows of a report; more are only counted
+MOST_SHARES: Final = 10_000  # days, if a run reads one of them each day
 SHOWN_MESSAGES: Final = 5  # differences in the row of a store and topic
 DAY_MS: Final = 86_400_000
 CHAIN: Final = f"{METADATA}:chain"
@@ -60,8 +61,8 @@ def run_verify(
     Raises BrokerIdNotRegistered, UnknownTopicOrPartition, InvalidInput, ClusterNotFound, and any error of reading the
     chain.
     """
-    if share < 1:
-        raise InvalidInput(f"share: wanted 1 (everything) or more, found {share}")
+    if not 1 <= share <= MOST_SHARES:
+        raise InvalidInput(f"share: wanted 1 (everything) to {MOST_SHARES:,}, found {share}")
     job = VerifyJob(stores, share)
     report = run_job(job, cluster_url, only_reads=True, **options)
     fields = {name: getattr(report, name) for name in JobReport.__struct_fields__}

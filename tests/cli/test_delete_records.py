@@ -96,6 +96,11 @@ def test_a_partition_that_failed_is_shown(orders: Cli) -> None:
         ("nope --all-to end", 3, "UNKNOWN_TOPIC_OR_PARTITION: wanted topic 'nope'"),
         ("orders -p 0=4", 2, "OFFSET_OUT_OF_RANGE: the log start of orders-0 can rise to its high watermark 3"),
         (f"orders -p 0={'9' * 25}", 2, "OFFSET_OUT_OF_RANGE"),
+        (f"orders -p 0={'9' * 5000}", 2, "INVALID_OPTION: --partition 0: wanted an offset"),
+        (f"orders -p {'9' * 5000}=1", 2, "INVALID_OPTION: --partition: wanted N=OFFSET"),
+        ("orders -p 0=\N{ARABIC-INDIC DIGIT ONE}", 2, "wanted an offset from 0"),
+        ("orders --all-to 1_0", 2, "wanted an offset from 0"),
+        ("orders --all-to +1", 2, "wanted an offset from 0"),
         ("orders --offset-json-file /nowhere", 2, "--offset-json-file /nowhere: it can't be read: No such file"),
     ],
 )
@@ -113,6 +118,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(orders: Cli, argumen
     [
         ("", 'wanted {"partitions"'),
         ("[]", 'wanted {"partitions"'),
+        ("[" * 100_000, 'wanted {"partitions"'),
         ('{"partitions": [{"topic": "orders"}]}', 'wanted {"partitions"'),
         (
             '{"partitions": [{"topic": "u", "partition": 0, "offset": 1}]}',

@@ -50,7 +50,10 @@ def compact_range(
     made = compact(parts, np.array(chosen, np.int64), target, stores, lanes, lambda: UploadId(new_id()))
     lanes.close()
     start, end = Offset(offsets[0]), Offset(offsets[1])
+    policy = described.config.get("cleanup.policy")
+    cluster.alter(topic, config={"cleanup.policy": "compact"})
     cluster.submit(Swap(key.topic_id, key.partition, start, end, digest(replaced), made.objects, made.slices))
+    cluster.alter(topic, config={"cleanup.policy": policy})
 
 
 TIMES_US = [1_000_000 * (60 - at) for at in range(60)]

@@ -35,6 +35,34 @@ GUARDS: Final = (
         (f"{_JOB}test_no_tombstone_goes_while_the_log_start_cuts_a_segment",),
     ),
     Guard(
+        "compaction-behind-cut",
+        "A slice that the log start cuts, sealed or not, does not stop the compaction of what follows.",
+        "sparklog/core/compaction.py",
+        "    uncleanable = np.flatnonzero(stays[first:])\n",
+        "    uncleanable = np.maximum(np.flatnonzero(stays) - first, 0)\n",
+        (f"{_JOB}test_a_slice_that_is_not_sealed_and_cut_by_the_log_start_does_not_stop_what_follows",),
+    ),
+    Guard(
+        "compaction-clean-part",
+        "What ends before the cleaner's position is clean, and left alone.",
+        "sparklog/core/compaction.py",
+        "    if end < position:\n        return None\n",
+        "",
+        (f"{_JOB}test_a_lag_that_is_raised_behind_the_cleaner_leaves_what_is_clean_alone",),
+    ),
+    Guard(
+        "swap-count",
+        "Only the compaction of a topic that is compacted now leaves fewer records.",
+        "sparklog/core/decide/maintenance.py",
+        "    if after > before or (after < before and not (config.compact or command.lost)):",
+        "    if False:",
+        (
+            "tests/core/decide/test_maintenance.py::"
+            "test_a_rewrite_keeps_every_record_unless_the_topic_is_compacted_now",
+            f"{_JOB}test_a_topic_that_is_not_compacted_any_more_keeps_what_a_late_run_would_drop",
+        ),
+    ),
+    Guard(
         "tombstone-delay",
         "A tombstone stays for delete.retention.ms after the first run that passed it.",
         "sparklog/core/cleaner.py",

@@ -36,6 +36,14 @@ GUARDS: Final = (
         (f"{_STEPS}::test_records_that_went_before_the_table_got_them_are_a_loss",),
     ),
     Guard(
+        "materialize-first-position",
+        "A table begins at the log starts of all partitions: what they had before is no loss.",
+        "sparklog/spark/materialize/steps.py",
+        "    return TablePosition(state.chain_id, topic.topic_id, topic.name, mode, 0, run, ends)\n",
+        "    return TablePosition(state.chain_id, topic.topic_id, topic.name, mode, 0, run)\n",
+        (f"{_STEPS}::test_what_a_partition_lost_before_the_table_began_is_no_loss_even_if_it_was_empty_then",),
+    ),
+    Guard(
         "materialize-topic-id",
         "A topic that was created again does not go on with the table of the earlier one.",
         "sparklog/spark/materialize/position.py",

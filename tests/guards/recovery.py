@@ -10,6 +10,7 @@ _POINT = "tests/core/test_recovery.py::"
 _JOB = "tests/maintenance/test_recovery.py::"
 _SALVAGE = "tests/maintenance/test_salvage.py::"
 _COMPACTED = "tests/maintenance/test_compacted_salvage.py::"
+_BESIDE = "tests/maintenance/test_recovery_beside_others.py::"
 _CHECK = "tests/log/test_object_check.py::"
 _FILES = "tests/log/test_checkpoint_files.py::"
 _SWAP = "tests/core/decide/test_maintenance.py::"
@@ -88,20 +89,76 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_JOB}test_while_a_holder_is_silent_nothing_is_given_up",),
     ),
     Guard(
+        "recovery-fenced-holder",
+        "A fenced store may have what the others lack.",
+        "sparklog/maintenance/repair.py",
+        '                        silent[number] = f"store {store} is fenced, and may have it whole"\n',
+        "                        pass\n",
+        (f"{_BESIDE}test_what_a_fenced_store_may_have_is_not_given_up",),
+    ),
+    Guard(
+        "recovery-replica-bytes",
+        "A replica that ends before an object in the chain may still have its bytes.",
+        "sparklog/maintenance/repair.py",
+        " | _replicas_of(state, slices)",
+        "",
+        (f"{_BESIDE}test_what_a_replica_has_behind_the_end_of_its_log_is_not_given_up",),
+    ),
+    Guard(
+        "recovery-last-bytes",
+        "What is damaged stays as long as no other store has it whole: it may be the last that is left.",
+        "sparklog/maintenance/repair.py",
+        "        elsewhere = [damage for number, (damage,) in unclear.items() if number in self._whole]\n",
+        "        elsewhere = [damage for (damage,) in unclear.values()]\n",
+        (f"{_BESIDE}test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked",),
+    ),
+    Guard(
+        "recovery-left-overs",
+        "What is left of an object on any replica may complete it.",
+        "sparklog/maintenance/repair.py",
+        "                found_anywhere = [*of_object, *self._left_overs.get(number, ())]\n",
+        "                found_anywhere = of_object\n",
+        (f"{_BESIDE}test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked",),
+    ),
+    Guard(
+        "recovery-found-bytes",
+        "Records that nobody holds any more by the chain are looked for on their stores.",
+        "sparklog/maintenance/repair.py",
+        "        self._report_found(store, own | {damage.number for damage in elsewhere if damage.number in unheld})\n",
+        "",
+        (f"{_BESIDE}test_records_that_no_replica_holds_any_more_by_the_chain_are_found_on_their_stores",),
+    ),
+    Guard(
+        "recovery-holders-at-swap",
+        "A store that came to hold a slice after the others were read is not passed over.",
+        "sparklog/maintenance/salvage.py",
+        "        if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:",
+        "        if False:",
+        (f"{_BESIDE}test_a_store_that_holds_it_by_the_time_of_the_swap_is_not_passed_over",),
+    ),
+    Guard(
+        "recovery-unmounted",
+        "What is missing from a store that is unmounted, wiped or swapped is not lost.",
+        "sparklog/maintenance/object_checks.py",
+        "        return [outcome if outcome.is_whole else unknown for outcome in outcomes]\n",
+        "        return outcomes\n",
+        (f"{_BESIDE}test_stores_that_are_unmounted_during_a_run_have_lost_nothing",),
+    ),
+    Guard(
+        "recovery-from-the-whole-one",
+        "A damaged object is fetched from a store where it was read, and whole.",
+        "sparklog/maintenance/repair.py",
+        "            self._fetch(store, left)\n",
+        "",
+        (f"{_BESIDE}test_an_object_that_is_damaged_on_the_leader_and_a_follower_is_fetched_from_the_one_that_has_it",),
+    ),
+    Guard(
         "recovery-accept-loss",
         "Records are given up only if somebody accepts that.",
         "sparklog/maintenance/salvage.py",
         "            if left.lost and not accept_loss:",
         "            if False:",
         (f"{_SALVAGE}test_what_no_store_has_is_reported_by_name_and_never_served",),
-    ),
-    Guard(
-        "recovery-from-whole",
-        "A damaged object is not fetched from a store that has it damaged, too.",
-        "sparklog/maintenance/replication.py",
-        "        sources = tuple(source for source in object_.sources if source not in damaged)",
-        "        sources = object_.sources",
-        (f"{_JOB}test_what_two_stores_have_damaged_is_fetched_from_the_third",),
     ),
     Guard(
         "salvage-offsets",

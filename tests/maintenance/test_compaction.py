@@ -437,3 +437,48 @@ def test_a_repeat_of_a_producer_is_known_after_its_records_are_gone(log: KeyedLo
     with pytest.raises(OutOfOrderSequence):
         cluster.append("t", batches[0], producer=(producer_id, 0, 8))
     log.check()
+
+
+# ---- while others act ----------------------------------------------------------------------------------
+
+
+def test_a_slice_that_is_not_sealed_and_cut_by_the_log_start_does_not_stop_what_follows(log: KeyedLog) -> None:
+    """The roll leaves such a slice alone, too, so it would stop compaction until the log start has passed it."""
+    log.create(**TRIMMED)
+    log.put("a1 b2 c3")
+    log.move_log_start(1)
+    for text in ("a4 b5", "a6 b7 c"):
+        log.segment(text)
+    for _ in range(2):
+        log.compact()
+        assert log.text() == "1:b2 2:c3 5:a6 6:b7 7:c", "while a slice is cut, no tombstone goes"
+        log.check()
+    log.move_log_start(3)
+    log.compact()
+    assert log.text() == "5:a6 6:b7"
+
+
+def test_a_lag_that_is_raised_behind_the_cleaner_leaves_what_is_clean_alone(log: KeyedLog) -> None:  # M: C-02
+    log.create(delete_retention_ms=1_000, segment_bytes=700)
+    log.segment("a1 b2 a")
+    log.log.clock.at_ms += 10
+    log.segment("c4 b")
+    log.compact()
+    before, text = log.cleaner, log.text()
+    log.log.clock.at_ms += 2_000
+    log.log.cluster.alter("t", config={"min.compaction.lag.ms": 2_005})
+    report = log.compact()
+    assert (report.exit_code, report.partitions) == (0, ())
+    assert (log.cleaner, log.text()) == (before, text)
+    log.log.cluster.alter("t", config={"min.compaction.lag.ms": 0})
+    log.compact()
+    assert log.text() == "3:c4"
+
+
+def test_a_topic_that_is_not_compacted_any_more_keeps_what_a_late_run_would_drop(log: KeyedLog) -> None:  # M: C-05
+    log.create()
+    log.segment("a1 b2 a3")
+    report = log.compact(shuffle=DictShuffle(lambda: log.log.cluster.alter("t", config={"cleanup.policy": "delete"})))
+    assert [row.outcome for row in report.partitions] == [Outcome.OVERTAKEN]
+    assert "POLICY_VIOLATION: a rewrite of t-0 [0, 3) keeps 3 records" in report.partitions[0].messages[0]
+    assert log.text() == "0:a1 1:b2 2:a3"

@@ -100,8 +100,8 @@ def test_a_run_without_a_report_broke_off(code: str, error: str) -> None:
 
 
 def test_a_command_that_is_not_there_is_an_error_of_this_run() -> None:
-    end = end_of("/no/such/command {job} {cluster}")
-    assert end == JobEnd(error="/no/such/command can't be started: No such file or directory", broke_off=True)
+    end = end_of("/no/such/{job} {cluster}")
+    assert end == JobEnd(error="/no/such/roll can't be started: No such file or directory", broke_off=True)
 
 
 # Its child ignores SIGTERM; both hold a connection to the test, which ends with them.

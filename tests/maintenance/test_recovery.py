@@ -307,11 +307,12 @@ def test_what_an_agent_copies_while_the_job_looks_for_left_overs_is_not_deleted(
 
     log.write(2, on="ab")
     source, target = log.world.store("a"), log.world.store("c")
-    looked, delete, deleted = repair.checked, MemoryStore.delete, []
+    looked, delete, deleted, looks = repair.checked, MemoryStore.delete, [], []
 
     def beside(*arguments: object, mend: bool) -> object:
         found = looked(*arguments, mend=mend)  # type: ignore[arg-type]
-        if not mend:
+        looks.append(arguments[1])
+        if not mend and looks.count("c") == 3:  # after the last look before a deletion
             for key in set(log.world.objects("a")) - set(log.world.objects("c")):
                 target.put_if_absent(key, source.get(key))  # and reports it later
         return found

@@ -238,7 +238,7 @@ def test_a_swap_of_slices_that_another_roll_joined_with_more_is_refused(
 
 # M: C-05
 def test_without_the_checks_of_a_swap_the_log_would_break(log: MaintainedLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same with both guards taken out, digest and whole slices: the tests here can see the fault."""
+    """The same without the guards, digest, whole slices and count: the tests here can see the fault."""
 
     class Agrees(str):
         def __ne__(self, other: object) -> bool:
@@ -246,6 +246,7 @@ def test_without_the_checks_of_a_swap_the_log_would_break(log: MaintainedLog, mo
 
     monkeypatch.setattr(maintenance, "digest", lambda slices: Agrees())
     monkeypatch.setattr(maintenance, "_check_rewritten", lambda command, replaced, partition: None)
+    monkeypatch.setattr(maintenance, "_check_count", lambda command, replaced, config, place: None)
     log.topic("t")
     log.append("t", 0, 50)
     roll_while(log, monkeypatch, lambda: more_and_roll(log))

@@ -266,8 +266,9 @@ def test_the_shares_of_following_days_are_everything_once(world: ReplicatedClust
     assert sum(day.done.objects for day in days) == whole
     assert all(day.done.objects < whole for day in days)
     assert days[1].notes[0] == "share 2 of 3: the next day has the next one"
-    with pytest.raises(InvalidInput):
-        verified(world, share=0)
+    for share in (0, 10**30):
+        with pytest.raises(InvalidInput, match="share: wanted 1"):
+            verified(world, share=share)
 
 
 def test_fenced_stores_are_left_out_by_name(world: ReplicatedCluster) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from sparklog.core.cleaner import moved, within_log
 from sparklog.core.commands import ConfirmDeleted, MoveCleaner, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.config.topic import TopicConfig
 from sparklog.core.decide.append import check_holder, existing_partition, placed, where
 from sparklog.core.decide.changes import delay_begins_ms, held_end
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, PolicyViolation, SwapRefused
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import change_from
+from sparklog.core.readable import counted
 from sparklog.core.records import At, CleanerMoved, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
 from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere, swap, without
 from sparklog.core.slice_table import SliceColumns, digest
@@ -26,7 +28,10 @@ from sparklog.core.uploads import check_uploads
 
 
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
-    """Replace slices with rewritten ones, if exactly the slices that were read still cover the range."""
+    """Replace slices with rewritten ones, if exactly the slices that were read still cover the range.
+
+    Only compaction drops records: a topic that is not compacted any more keeps what a late run would have dropped.
+    """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
     place = where(state, key)
@@ -53,13 +58,15 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
         *(frozenset(holder.store for holder in object_.holders) for object_ in command.objects)
     )
     topic = state.topics[command.topic_id]
+    config = state.topic_config(topic)
+    _check_count(command, replaced, config, place)
     begin = command.slices[0].start if command.slices else command.end
     with placed(place):
         after = swap(
             without(partition.replication, OffsetRange(command.start, begin), command.lost),
             OffsetRange(begin, held_end(state, key, command.end)),
             holders,
-            state.topic_config(topic).min_insync_replicas,
+            config.min_insync_replicas,
         )
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     return SlicesSwapped(
@@ -89,7 +96,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
             )
             for rewritten in command.slices
         ),
-        delay_begins_ms(state, at) + state.topic_config(topic).rewrite_delete_delay_ms,
+        delay_begins_ms(state, at) + config.rewrite_delete_delay_ms,
         change_from(rewritten_everywhere(partition.replication), after, key),
     )
 
@@ -130,6 +137,16 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
             f"rewritten slices cover [{command.start}, {command.end}) without a gap but for what is lost, "
             f"{[(range_.start, range_.end) for range_ in command.lost]}, found the gaps "
             f"{[(range_.start, range_.end) for range_ in gaps]}"
+        )
+
+
+def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, place: str) -> None:
+    """Check that only the compaction of a compacted topic leaves fewer records, but for those that are `lost`."""
+    before, after = int(replaced.columns["records"].sum()), sum(rewritten.new.records for rewritten in command.slices)
+    if after > before or (after < before and not (config.compact or command.lost)):
+        raise PolicyViolation(
+            f"a rewrite of {place} [{command.start}, {command.end}) keeps {counted(before, 'record')}, or fewer if "
+            f"cleanup.policy of the topic is compact, found {after:,}"
         )
 
 

@@ -100,5 +100,12 @@ def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
 
 
 def first_position(state: ClusterState, topic: Topic, mode: Mode, run: str) -> TablePosition:
-    """The position of a table that has nothing yet."""
-    return TablePosition(state.chain_id, topic.topic_id, topic.name, mode, 0, run)
+    """The position of a table that has nothing yet: the log starts, as in `due_ranges`.
+
+    What a partition had before the table began is no loss, even if the partition has no record to begin with.
+    """
+    ends = tuple(
+        PartitionEnd(partition.partition, partition.log_start, partition.replication.leader_epoch)
+        for partition in state.partitions_of(topic)
+    )
+    return TablePosition(state.chain_id, topic.topic_id, topic.name, mode, 0, run, ends)

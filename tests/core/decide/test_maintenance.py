@@ -80,6 +80,7 @@ def test_whole_slices_are_replaced_and_keep_their_offsets(log: DecidedLog) -> No
 
 def compacted_meanwhile(log: DecidedLog) -> Swap:
     """A slow rewrite of [0, 30); meanwhile others left only 10 of its records, in slices with the same bounds."""
+    log.submit(AlterTopic(TOPIC, {"cleanup.policy": "compact"}))
     slow = log.swap_of(0, 30)
     log.submit(log.swap_of(0, 30, records=10))
     return slow
@@ -93,13 +94,26 @@ def test_a_swap_of_slices_that_were_replaced_meanwhile_is_refused(log: DecidedLo
 
 
 # M: C-05
-def test_without_the_digest_a_slow_rewrite_would_bring_removed_records_back(
+def test_without_digest_and_count_a_slow_rewrite_would_bring_removed_records_back(
     log: DecidedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = compacted_meanwhile(log)
     monkeypatch.setattr(maintenance, "digest", lambda slices: slow.digest)
+    with pytest.raises(PolicyViolation, match=r"orders-0 \[0, 30\) keeps 10 records, or fewer .* found 30"):
+        log.submit(slow)
+    monkeypatch.setattr(maintenance, "_check_count", lambda command, replaced, config, place: None)
     log.submit(slow)
     assert [each.records for each in log.slices()] == [30, 20]
+
+
+# M: C-05
+def test_a_rewrite_keeps_every_record_unless_the_topic_is_compacted_now(log: DecidedLog) -> None:
+    fewer = log.swap_of(0, 30, records=29)
+    with pytest.raises(PolicyViolation, match=r"keeps 30 records, or fewer if cleanup\.policy of the topic is compact"):
+        log.submit(fewer)
+    log.submit(AlterTopic(TOPIC, {"cleanup.policy": "compact,delete"}))
+    log.submit(fewer)
+    assert [each.records for each in log.slices()] == [29, 20]
 
 
 # M: C-05
@@ -113,6 +127,7 @@ def test_without_the_look_for_whole_slices_a_rewrite_would_tear_the_log(
     with pytest.raises(InvalidInput, match=r"whole slices: wanted \[0, 30\), found \[0, 50\)"):
         log.submit(slow)
     monkeypatch.setattr(maintenance, "_check_rewritten", lambda command, replaced, partition: None)
+    monkeypatch.setattr(maintenance, "_check_count", lambda command, replaced, config, place: None)
     with pytest.raises(AssertionError, match="7: slices"):
         log.submit(slow)
 

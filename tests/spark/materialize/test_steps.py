@@ -101,3 +101,27 @@ def test_records_that_went_before_the_table_got_them_are_a_loss(cluster: Cluster
         assert len(warnings) == 1
         with pytest.raises(InconsistentClusterId):
             due_ranges(state, topic, position(1), fail_on_data_loss=False)
+
+
+def test_what_a_partition_lost_before_the_table_began_is_no_loss_even_if_it_was_empty_then(cluster: Cluster) -> None:
+    """Its first records come later than those of the others, and the log start is above 0 by then."""
+    from sparklog.core.commands import MoveLogStart
+
+    def append(partition: int, records: int) -> None:
+        rows = {"value": [b"v"] * records, "partition": pa.array([partition] * records, pa.int32())}
+        cluster.append("t", pa.table(rows))
+
+    cluster.create_topic("t", partitions=2)
+    append(0, 3)
+    append(1, 5)
+    with cluster.connection.follower.current() as state:
+        topic = topic_of(state, "t")
+    cluster.submit(MoveLogStart(topic.topic_id, PartitionIndex(1), Offset(5)))
+    with cluster.connection.follower.current() as state:
+        ranges, _ = due_ranges(state, topic, None, fail_on_data_loss=True)
+        reached = next_step(first_position(state, topic, Mode.APPEND, "run"), ranges, 100).after
+    append(1, 1)
+    with cluster.connection.follower.current() as state:
+        ranges, warnings = due_ranges(state, topic, reached, fail_on_data_loss=True)
+    assert ranges == {PartitionIndex(1): DueRange(OffsetRange(Offset(5), Offset(6)), LeaderEpoch(0))}
+    assert warnings == []
