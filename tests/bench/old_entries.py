@@ -17,7 +17,7 @@ from sparklog.storage.keys import LOG, block_entries, entry_block_prefix, entry_
 from sparklog.storage.local.store import LocalStore
 from tests.bench.paired import Comparison, compared, interleaved, seconds
 
-BLOCKS = 50
+BLOCKS = 25
 ENTRY = os.urandom(600)  # about the size of an append's entry
 ROUNDS = 2
 
