@@ -64,7 +64,6 @@ def main() -> int:
     given = parser.parse_args()
     store = os.environ.get("STORE") or ""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # stop what was started, as for Ctrl-C
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get("PEERS"):
         if store or given.parts:
             parser.error("PEERS=1 is a run of its own: wanted neither STORE nor parts")

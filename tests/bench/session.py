@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tests.bench.children import ended_on_failure
 
 def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
     """local[2] with 6 GiB, and what it writes below `folder`."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.config(map=dict(settings))
         .master("local[2]")
