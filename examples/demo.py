@@ -1,9 +1,10 @@
 """make demo: send a year of flights through a log, and check each step against counts made without Spark.
 
     unpack -> cluster -> jobs/produce.py -> jobs/roll.py -> read by offset and by time -> Spark SQL
-    -> list the store -> jobs/retention.py (planned, then done) -> a picture -> three stores (three_stores.py)
+    -> list the store -> jobs/retention.py (planned, then done) -> a picture
+    -> compaction, and a Delta table (latest_flights.py) -> three stores (three_stores.py)
 
-python examples/demo.py [--keep DIR] [--flights N]
+python examples/demo.py [--keep DIR] [--flights N] [--without-delta]
 
 The log is in the working folder, or in a new folder at the address in the environment variable STORE, for example
 s3://bucket/prefix (with AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or hdfs://host:8020/path.
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -27,6 +28,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 from flights import FLIGHTS, IN_JANUARY, WITHOUT_TAIL_NUMBER, Flights, unpack
+from latest_flights import DeltaJars, delta_jars, second_act
 from log_picture import LogView, Panel, draw, look_at
 from steps import PROJECT, CheckFailed, Steps, environment
 from three_stores import third_act
@@ -62,24 +64,29 @@ class Demo(Steps):
 
     # ---- the steps ------------------------------------------------------------------------------
 
-    def run(self, at_most: int | None) -> None:
-        """Run all steps, with at most `at_most` flights."""
-        flights = self.unpack(at_most)
-        init_cluster(self.url)
-        with sparklog.connect(self.url) as cluster:
-            self.say(f"new cluster at {self.url}")
-            self.produce(flights)
-            produced = look_at(cluster, TOPIC)
-            self.roll(cluster, flights)
-            rolled = look_at(cluster, TOPIC)
-            with self.spark() as spark:
-                self.read_offsets(spark, cluster)
-                self.read_time(spark, flights)
-                self.ask(spark, flights)
-                self.show_store(cluster, rolled)
-                self.retention(spark, cluster, flights)
-                self.picture(produced, rolled, look_at(cluster, TOPIC))
-                third_act(self, spark, flights.path)
+    def run(self, at_most: int | None, *, with_delta: bool) -> None:
+        """Run all steps, with at most `at_most` flights, and with a Delta table or without."""
+        with delta_jars(wanted=with_delta) as delta:
+            flights = self.unpack(at_most)
+            init_cluster(self.url)
+            with sparklog.connect(self.url) as cluster:
+                self.say(f"new cluster at {self.url}")
+                self.acts(cluster, flights, delta)
+
+    def acts(self, cluster: Cluster, flights: Flights, delta: DeltaJars) -> None:
+        self.produce(flights)
+        produced = look_at(cluster, TOPIC)
+        self.roll(cluster, flights)
+        rolled = look_at(cluster, TOPIC)
+        with self.spark(delta.settings()) as spark:
+            self.read_offsets(spark, cluster)
+            self.read_time(spark, flights)
+            self.ask(spark, flights)
+            self.show_store(cluster, rolled)
+            self.retention(spark, cluster, flights)
+            self.picture(produced, rolled, look_at(cluster, TOPIC))
+            second_act(self, spark, cluster, TOPIC, delta)
+            third_act(self, spark, flights.path)
 
     def unpack(self, at_most: int | None) -> Flights:
         flights = unpack(self.folder, at_most)
@@ -114,13 +121,13 @@ class Demo(Steps):
         self.check("records in the topic", cluster.describe(TOPIC).records, flights.records)
 
     @contextmanager
-    def spark(self) -> Iterator[Any]:
-        """A Spark session in this process. Its log goes to a file."""
+    def spark(self, settings: Mapping[str, str]) -> Iterator[Any]:
+        """A Spark session in this process, with these settings too. Its log goes to a file."""
         from pyspark.sql import SparkSession
 
         os.environ.update(self.environment)
         log = self.folder / "spark.log"
-        builder = SparkSession.builder.master("local[*]").appName("sparklog demo")
+        builder = SparkSession.builder.config(map=dict(settings)).master("local[*]").appName("sparklog demo")
         with _stderr_in(log):
             session = (
                 builder.config("spark.ui.enabled", "false")
@@ -313,6 +320,7 @@ def main() -> int:
     )
     parser.add_argument("--keep", metavar="DIR", type=Path, help="work in this new folder (default: a temporary one)")
     parser.add_argument("--flights", metavar="N", type=int, help="at most N flights, spread over the year")
+    parser.add_argument("--without-delta", action="store_true", help="make no Delta table, fetch nothing for it")
     given = parser.parse_args()
     store = os.environ.get("STORE", "")
     if store not in ("", "local") and "://" not in store:
@@ -327,7 +335,7 @@ def main() -> int:
     url = f"{store.rstrip('/')}/{folder.name}" if "://" in store else f"file://{folder / 'cluster'}"
     demo = Demo(folder, url, time.monotonic())
     try:
-        demo.run(given.flights)
+        demo.run(given.flights, with_delta=not given.without_delta)
     except (CheckFailed, SparklogError) as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1

@@ -10,7 +10,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
 
 T = TypeVar("T")
-COMMITS_AT_ONCE = 16  # threads that commit
+COMMITS_AT_ONCE = 64  # threads that commit: those that wait together share an entry
 
 
 def commit_many(

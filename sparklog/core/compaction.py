@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from sparklog.core.cleaner import Cleaner
 from sparklog.core.config.topic import TopicConfig
@@ -16,24 +20,44 @@ from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
 
 
-class StretchToCompact(msgspec.Struct, frozen=True):
-    """Sealed segments that cover [start, end) and are rewritten together, with one swap; `digest` identifies them.
+class StretchToCompact(NamedTuple):
+    """Sealed segments that cover [start, end) and are rewritten together, with one swap.
 
     `size_bytes` counts stored batch bytes.
     """
 
     start: Offset
     end: Offset
-    digest: str
     segments: int
     records: int
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """The stretches of a partition, ascending, as rows of columns: a large segment is one by itself."""
+
+    rows: npt.NDArray[np.int64]  # a column for each field of StretchToCompact
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[StretchToCompact]:
+        for start, end, *counts in self.rows.tolist():
+            yield StretchToCompact(Offset(start), Offset(end), *counts)
+
+    def sums(self) -> StretchToCompact:
+        """All of them as one, with the gaps between them."""
+        segments, records, size_bytes = self.rows[:, 2:].sum(axis=0).tolist()
+        start, end = int(self.rows[0, 0]), int(self.rows[-1, 1])
+        return StretchToCompact(Offset(start), Offset(end), segments, records, size_bytes)
+
+
 class PartitionToCompact(msgspec.Struct, frozen=True):
     """The cleanable part of a partition, which a run compacts whole: of each key, its last record there stays.
 
-    Tombstones below `tombstones_below` go (None: all stay). `cleaner` is what the run was planned on.
+    Tombstones below `tombstones_below` go (None: all stay). `cleaner` is what the run was planned on, and `digest`
+    identifies the segments of all `stretches`, of which there is at least one.
     """
 
     topic: str
@@ -41,7 +65,8 @@ class PartitionToCompact(msgspec.Struct, frozen=True):
     cleaner: Cleaner | None
     end: Offset
     tombstones_below: Offset | None
-    stretches: tuple[StretchToCompact, ...]
+    stretches: Stretches
+    digest: str
     reason: str
 
 
@@ -81,7 +106,8 @@ def plan_compaction(
         cleaner,
         end,
         over,
-        tuple(_stretches(rows, config.segment_bytes)),
+        _stretches(rows, config.segment_bytes),
+        digest(rows),
         reason,
     )
 
@@ -122,7 +148,7 @@ def _reason(
     return "all was asked for" if everything else None
 
 
-def _stretches(rows: SliceColumns, segment_bytes: int) -> list[StretchToCompact]:
+def _stretches(rows: SliceColumns, segment_bytes: int) -> Stretches:
     """Segments that are rewritten together: neighbours up to `segment_bytes`, of one epoch and timestamp source."""
     columns = rows.columns
     created = columns["timestamp_source"] == TimestampSource.CREATE_TIME
@@ -133,20 +159,13 @@ def _stretches(rows: SliceColumns, segment_bytes: int) -> list[StretchToCompact]
         & (created[1:] == created[:-1])
     )
     borders = [*np.flatnonzero(~joins).tolist(), len(rows)]
-    return [
-        _stretch(rows.rows(low + begin, low + end))
-        for low, high in pairwise(borders)
-        for begin, end in size_edges(columns["length"][low:high], segment_bytes)
-    ]
-
-
-def _stretch(rows: SliceColumns) -> StretchToCompact:
-    columns = rows.columns
-    return StretchToCompact(
-        Offset(int(columns["start"][0])),
-        Offset(int(columns["end"][-1])),
-        digest(rows),
-        len(rows),
-        int(columns["records"].sum()),
-        int(columns["length"].sum()),
+    edges = np.array(
+        [
+            (low + begin, low + end)
+            for low, high in pairwise(borders)
+            for begin, end in size_edges(columns["length"][low:high], segment_bytes)
+        ]
     )
+    begins, ends = edges[:, 0], edges[:, 1]
+    sums = [np.add.reduceat(columns[name], begins) for name in ("records", "length")]
+    return Stretches(np.stack([columns["start"][begins], columns["end"][ends - 1], ends - begins, *sums], axis=1))

@@ -103,6 +103,15 @@ class ObjectTable:
                 found[at] = in_tail[0].kind
         return found
 
+    def sizes(self, numbers: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Bytes of each of these objects, and of its index (int64 numbers, in any order). Raises KeyError."""
+        size_bytes, index_bytes = np.zeros((2, len(numbers)), dtype=np.int64)
+        self._look_up(numbers, "size_bytes", size_bytes)
+        for at in self._look_up(numbers, "index_size_bytes", index_bytes).tolist():
+            named, _ = self._tail[ObjectNumber(int(numbers[at]))]
+            size_bytes[at], index_bytes[at] = named.size_bytes, named.index_size_bytes
+        return size_bytes, index_bytes
+
     def _look_up(self, numbers: Column, name: str, into: Column) -> Column:
         """Fill in the column's value for each number that a block has. Returns the positions of the others."""
         missing = np.ones(len(numbers), dtype=np.bool_)

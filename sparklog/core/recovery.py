@@ -14,23 +14,20 @@ nothing. What a store gets with a small number, because it got a replica of olde
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from sparklog.core.column_blocks import Column
-from sparklog.core.held_slices import Holding
+from sparklog.core.held_slices import Holding, held_by_store, whole_log
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.plan import named_object
 from sparklog.core.records import At
-from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import (
     ObjectNumber,
     Offset,
-    OffsetRange,
     Slice,
     StoreId,
     TopicPartition,
@@ -43,13 +40,13 @@ class ReplicaToCheck(msgspec.Struct, frozen=True):
     """Objects of a replica that are to be read, ascending. An object of several partitions is listed with the first.
 
     `lacking` are those that the replica does not hold: what is left of them there may be damaged, and would be taken
-    for a copy.
+    for a copy. Both are columns, because there may be millions.
     """
 
     topic_partition: TopicPartition
     topic: str
-    numbers: tuple[ObjectNumber, ...]
-    lacking: tuple[ObjectNumber, ...]
+    numbers: Numbers
+    lacking: Numbers
     records: int
     size_bytes: int
 
@@ -59,26 +56,43 @@ def replicas_to_check(
 ) -> Iterator[ReplicaToCheck]:
     """What is to be read of each replica on the store: from its recovery point on, or everything; and what it lacks."""
     start = 0 if everything else state.stores[store].recovery_point
-    taken: Numbers = np.zeros(0, dtype=np.int64)
     for topic in topics:
-        for partition in state.partitions_of(topic):
-            if store not in partition.replication.replicas:
-                continue
-            slices, held = _slices_of(state, store, partition)
-            chosen = ~held | (slices["object_number"] >= start)
-            numbers = np.setdiff1d(slices["object_number"][chosen & held], taken)
-            lacking = np.setdiff1d(slices["object_number"][~held], [*taken, *numbers])
-            if not len(numbers) and not len(lacking):
-                continue
-            taken = np.union1d(taken, [*numbers, *lacking])
-            yield ReplicaToCheck(
-                TopicPartition(topic.topic_id, partition.partition),
-                topic.name,
-                tuple(map(ObjectNumber, numbers.tolist())),
-                tuple(map(ObjectNumber, lacking.tolist())),
-                int(slices["records"][chosen].sum()),
-                int(slices["length"][chosen].sum()),
-            )
+        replicas = [
+            _to_check(state, store, topic, partition, start)
+            for partition in state.partitions_of(topic)
+            if store in partition.replication.replicas
+        ]
+        yield from _each_object_once(replicas)
+
+
+def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Partition, start: int) -> ReplicaToCheck:
+    slices, held = held_by_store(state, store, partition)
+    chosen = ~held | (slices["object_number"] >= start)
+    return ReplicaToCheck(
+        TopicPartition(topic.topic_id, partition.partition),
+        topic.name,
+        np.unique(slices["object_number"][chosen & held]),
+        np.unique(slices["object_number"][~held]),
+        int(slices["records"][chosen].sum()),
+        int(slices["length"][chosen].sum()),
+    )
+
+
+def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
+    """The replicas of a topic, without the objects that an earlier one lists; without those that then list none."""
+    columns = [column for replica in replicas for column in (replica.numbers, replica.lacking)]
+    if not columns:
+        return
+    is_first = np.zeros(sum(map(len, columns)), dtype=np.bool_)
+    is_first[np.unique(np.concatenate(columns), return_index=True)[1]] = True
+    at = 0
+    for replica in replicas:
+        lists = []
+        for column in (replica.numbers, replica.lacking):
+            lists.append(column[is_first[at : at + len(column)]])
+            at += len(column)
+        if len(lists[0]) or len(lists[1]):
+            yield msgspec.structs.replace(replica, numbers=lists[0], lacking=lists[1])
 
 
 def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
@@ -87,19 +101,20 @@ def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[
     That is up to the first object that is not among them, held or not: what a replica lacks will still be copied.
     """
     point = state.stores[store].recovery_point
-    read = np.fromiter(whole, dtype=np.int64, count=len(whole))
+    read = np.append(np.sort(np.fromiter(whole, dtype=np.int64, count=len(whole))), -1)  # no number is as small
     to = int(state.next_object_number)
-    for partition in state.partitions.values():
+    for key, partition in state.partitions.items():
         if store in partition.replication.replicas:
-            numbers = _slices_of(state, store, partition)[0]["object_number"]
-            unread = np.setdiff1d(numbers[numbers >= point], read)
+            numbers = state.slices.find(key, whole_log(partition)).columns["object_number"]
+            numbers = np.sort(numbers[numbers >= point])
+            unread = numbers[read[np.searchsorted(read[:-1], numbers)] != numbers]
             to = min(to, int(unread[0])) if len(unread) else to
     return ObjectNumber(max(to, point))
 
 
 def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> Offset:
     """The offset up to which a replica is known to be whole, as Kafka counts its recovery point."""
-    slices, held = _slices_of(state, store, partition)
+    slices, held = held_by_store(state, store, partition)
     unread = np.flatnonzero(~held | (slices["object_number"] >= state.stores[store].recovery_point))
     if not len(unread):
         return partition.replication.log_end(store)
@@ -115,7 +130,7 @@ def slices_by_object(state: ClusterState, numbers: Collection[ObjectNumber]) -> 
         topic = state.topics.get(topic_id)
         for partition in () if topic is None else state.partitions_of(topic):
             key = TopicPartition(partition.topic_id, partition.partition)
-            slices = state.slices.find(key, _whole_log(partition))
+            slices = state.slices.find(key, whole_log(partition))
             for row in np.flatnonzero(np.isin(slices.columns["object_number"], wanted)).tolist():
                 (slice_,) = slices.rows(row, row + 1)
                 found[slice_.object_number].append(slice_)
@@ -156,7 +171,7 @@ def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], a
         new = [store for store in change.replicas if store not in partition.replication.replicas]
         if not new:
             continue
-        slices = state.slices.find(change.topic_partition, _whole_log(partition)).columns
+        slices = state.slices.find(change.topic_partition, whole_log(partition)).columns
         if not len(slices["object_number"]):
             continue
         first = ObjectNumber(int(slices["object_number"].min()))
@@ -164,29 +179,3 @@ def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], a
             known = state.stores[store]
             point = min(known.recovery_point, first)
             state.stores[store] = msgspec.structs.replace(known, recovery_point=point, grew_at=at.n)
-
-
-def _slices_of(
-    state: ClusterState, store: StoreId, partition: Partition
-) -> tuple[dict[str, Column], npt.NDArray[np.bool_]]:
-    """The slices of a partition, and which of them its replica on the store holds."""
-    key = TopicPartition(partition.topic_id, partition.partition)
-    slices = state.slices.find(key, _whole_log(partition))
-    held = slices.columns["end"] <= partition.replication.log_end(store)
-    above = np.flatnonzero(~held)
-    if len(above):
-        held[above] = _held_by_name(state, store, partition, slices.rows(int(above[0]), len(slices)))
-    return dict(slices.columns), held
-
-
-def _held_by_name(state: ClusterState, store: StoreId, partition: Partition, slices: SliceColumns) -> list[bool]:
-    holding = Holding(state, partition)
-    held = []
-    for slice_ in slices:
-        object_ = state.objects.get(slice_.object_number)
-        held.append(object_ is not None and store in holding.of(slice_.end, object_.holders))
-    return held
-
-
-def _whole_log(partition: Partition) -> OffsetRange:
-    return OffsetRange(partition.log_start, partition.next_offset)

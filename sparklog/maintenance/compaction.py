@@ -9,6 +9,7 @@ may go. So a run may be killed between two swaps, or meet another run. The clean
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple, Unpack
 
 import msgspec
@@ -19,6 +20,7 @@ from sparklog.core.compaction import PartitionToCompact, plan_compaction
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import Landed, PolicyViolation, SparklogError, SwapRefused, UnknownTopicOrPartition
 from sparklog.core.plan import RangeToRead, WeighedRange, pack, plan_range, slices_to_read
+from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState
 from sparklog.core.types import OffsetRange, TopicPartition
 from sparklog.log.segment_roll import reads_of
@@ -83,13 +85,9 @@ class CompactionJob:
             reason, messages = f"left for later: {refusal.message}", (str(refusal),)
             return msgspec.structs.replace(row, reason=reason, outcome=Outcome.POSTPONED, messages=messages)
         self._due.append(due)
-        segments = sum(part.segments for part in due.stretches)
-        records, size_bytes = (
-            sum(part.records for part in due.stretches),
-            sum(part.size_bytes for part in due.stretches),
-        )
-        writes = 2 * len(due.stretches) * len(due.partition.replication.isr)
-        return msgspec.structs.replace(row, planned=Work(segments, records, size_bytes, 2 * segments + writes))
+        whole = due.stretches.sums()
+        requests = 2 * whole.segments + 2 * len(due.stretches) * len(due.partition.replication.isr)
+        return msgspec.structs.replace(row, planned=Work(whole.segments, whole.records, whole.size_bytes, requests))
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Compact the partitions, many in one shuffle."""
@@ -133,8 +131,8 @@ class CompactionJob:
     def _order(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> _Ordered | None:
         """The rewrites of a partition, or None if it changed since the plan, or its swaps would be refused now."""
         key = _key(due)
-        found = [still_there(state, key, OffsetRange(part.start, part.end), part.digest) for part in due.stretches]
-        if any(slices is None for slices in found):
+        slices = _still_there(state, due)
+        if slices is None:
             self._note(due, Outcome.OVERTAKEN, "its segments were changed since they were planned")
             return None
         refusal = obstacle(state, key)
@@ -142,10 +140,11 @@ class CompactionJob:
             self._note(due, Outcome.POSTPONED, str(refusal))
             return None
         position = due.partition.log_start if due.cleaner is None else due.cleaner.position
+        edges = pairwise(accumulate((part.segments for part in due.stretches), initial=0))
         rewrites = [
             RewriteOrder(
                 frame.connection.places(state),
-                slices_to_read(state, state.partitions[key], slices or ()),
+                slices_to_read(state, state.partitions[key], slices.rows(low, high)),
                 part.records,
                 segment_target(state, key),
                 position,
@@ -153,7 +152,7 @@ class CompactionJob:
                 {store.store: store.incarnation for store in state.stores.values()},
                 effective_cluster(state.config).replica_lag_time_max_ms,
             )
-            for part, slices in zip(due.stretches, found, strict=True)
+            for part, (low, high) in zip(due.stretches, edges, strict=True)
         ]
         topic = state.topics[key.topic_id]
         ranges = [plan_range(state, topic, key.partition, OffsetRange(part.start, part.end)) for part in due.stretches]
@@ -215,10 +214,7 @@ class CompactionJob:
 
     def _fail(self, frame: JobFrame, order: _Ordered, message: str) -> None:
         with frame.connection.follower.current() as state:
-            unchanged = all(
-                still_there(state, _key(order.planned), OffsetRange(part.start, part.end), part.digest) is not None
-                for part in order.planned.stretches
-            )
+            unchanged = _still_there(state, order.planned) is not None
         self._note(order.planned, Outcome.FAILED if unchanged else Outcome.OVERTAKEN, message)
 
     def _note(self, planned: PartitionToCompact, outcome: Outcome, *messages: str) -> None:
@@ -226,15 +222,16 @@ class CompactionJob:
         self._rows[_key(planned)] = self._rows[_key(planned)].noted(outcome, *messages)
 
     def _count(self, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> None:
-        parts = order.planned.stretches
+        whole = order.planned.stretches.sums()
         uploads = [outcome.rewritten for outcome in outcomes if outcome.rewritten is not None]
         objects = sum(len(rewritten.objects) for rewritten in uploads)
         written_bytes = sum(slice_.new.length for rewritten in uploads for slice_ in rewritten.slices)
-        same_bytes = sum(part.size_bytes for part, outcome in zip(parts, outcomes, strict=True) if outcome.unchanged)
+        parts = zip(order.planned.stretches, outcomes, strict=True)
+        same_bytes = sum(part.size_bytes for part, outcome in parts if outcome.unchanged)
         compacted = Compacted(
-            sum(part.records for part in parts),
+            whole.records,
             sum(outcome.kept for outcome in outcomes),
-            sum(part.size_bytes for part in parts),
+            whole.size_bytes,
             same_bytes + written_bytes,
             sum(outcome.superseded for outcome in outcomes),
             sum(outcome.tombstones for outcome in outcomes),
@@ -280,6 +277,12 @@ def _rounds(due: Sequence[PartitionToCompact]) -> Iterator[list[PartitionToCompa
         round_.append(planned)
     if round_:
         yield round_
+
+
+def _still_there(state: ClusterState, planned: PartitionToCompact) -> SliceColumns | None:
+    """The segments of all stretches, or None if they are not those that were planned any more."""
+    whole = planned.stretches.sums()
+    return still_there(state, _key(planned), OffsetRange(whole.start, whole.end), planned.digest)
 
 
 def _key(planned: PartitionToCompact) -> TopicPartition:

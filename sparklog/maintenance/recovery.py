@@ -12,6 +12,7 @@ each batch is verified, and the next holder is asked.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, Unpack
 
 import msgspec
@@ -38,6 +39,7 @@ from sparklog.maintenance.replication import check_registered
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
 
 MOST_MESSAGES: Final = 20  # of one replica
+NAMED_AT_ONCE: Final = 1_000  # objects that are Python objects at a time
 _REQUESTS_PER_OBJECT: Final = 2  # its index, and its length
 
 _Replica = tuple[StoreId, TopicPartition]
@@ -131,7 +133,8 @@ class RecoveryJob:
         damaged: list[ObjectNumber] = []
         read = 0
         for replica in self._due[store]:
-            for round_ in chunks(list(packed(self._objects(frame, replica))), frame.tasks.tasks_at_once):
+            packs = packed(self._objects(frame, replica))
+            while round_ := list(islice(packs, frame.tasks.tasks_at_once)):
                 for object_, outcome in checked(frame, store, round_, mend=True):
                     read += 1
                     self._count(store, [replica.topic_partition], object_)
@@ -149,7 +152,8 @@ class RecoveryJob:
 
     def _objects(self, frame: JobFrame, replica: ReplicaToCheck) -> Iterator[ObjectToCheck]:
         """The objects of a replica that the newest state still names."""
-        for numbers in chunks(replica.numbers, 1_000):
+        for low in range(0, len(replica.numbers), NAMED_AT_ONCE):
+            numbers = map(ObjectNumber, replica.numbers[low : low + NAMED_AT_ONCE].tolist())
             with frame.connection.follower.current() as state:
                 named = [(number, state.objects.get(number)) for number in numbers]
             for number, object_ in named:
@@ -180,7 +184,7 @@ class RecoveryJob:
         """Fetch what the store lacked when the run was planned, and lacks still."""
         objects = []
         with frame.connection.follower.current() as state:
-            lacking = [number for replica in due for number in replica.lacking]
+            lacking = [ObjectNumber(number) for replica in due for number in replica.lacking.tolist()]
             held = held_slices(state, store, lacking)
             for number, slices in slices_by_object(state, lacking).items():
                 named = state.objects.get(number)
@@ -236,7 +240,7 @@ def _planned(store: StoreId, replica: ReplicaToCheck) -> PartitionResult:
     key, objects = replica.topic_partition, len(replica.numbers) + len(replica.lacking)
     requests = _REQUESTS_PER_OBJECT * objects + max(objects, -(-replica.size_bytes // RANGED_READ_BYTES))
     work = Work(objects, replica.records, replica.size_bytes, requests)
-    reasons = [f"from object number {replica.numbers[0]} on"] if replica.numbers else []
-    reasons += [f"it lacks {counted(len(replica.lacking), 'object')}"] if replica.lacking else []
+    reasons = [f"from object number {replica.numbers[0]} on"] if len(replica.numbers) else []
+    reasons += [f"it lacks {counted(len(replica.lacking), 'object')}"] if len(replica.lacking) else []
     place = f"{replica.topic}-{key.partition} on {store}"
     return PartitionResult(place, replica.topic, key.partition, ", ".join(reasons), work)

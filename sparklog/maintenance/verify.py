@@ -22,16 +22,24 @@ from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.differences import METADATA, Difference, DifferenceKind, advice_for_object
 from sparklog.core.errors import InvalidInput, SparklogError
-from sparklog.core.objects_to_verify import ObjectsWanted, ObjectToVerify, Share, objects_to_verify, still_held
+from sparklog.core.objects_to_verify import (
+    ObjectsWanted,
+    ObjectToVerify,
+    Share,
+    objects_to_verify,
+    still_held,
+    sums_to_verify,
+)
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId
 from sparklog.log.incarnation import AnotherLife, check_incarnation
+from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.replica_check import ReplicaCheck, differences_of, is_repairable, unreadable
 from sparklog.maintenance.difference_output import difference_table
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
 from sparklog.maintenance.vacuum import orphan_searches, run_searches
-from sparklog.maintenance.verify_tasks import VerifyOrder, VerifyOutcome, packed, planned_on_a_store, verify_objects
+from sparklog.maintenance.verify_tasks import REQUESTS_PER_OBJECT, VerifyOrder, VerifyOutcome, packed, verify_objects
 from sparklog.storage.open_store import is_elsewhere
 
 MOST_DIFFERENCES: Final = 100_000  # rows of a report; more are only counted
@@ -92,14 +100,10 @@ class VerifyJob:
         """A row per store and topic, and one for the metadata, unless only topics or stores are asked for."""
         with frame.connection.follower.current() as state:
             wanted = self._wanted(frame, state)
-            works: dict[_Place, Work] = {}
-            for object_ in objects_to_verify(state, wanted):
-                work = planned_on_a_store(object_)
-                for store in object_.stores:
-                    works[store, object_.topic] = works.get((store, object_.topic), Work()) + work
-            for store, topic in sorted(works):
-                place = f"{topic} on {store}"
-                self._rows[store, topic] = PartitionResult(place, topic, None, "as the chain says", works[store, topic])
+            for store, topic, sums in sums_to_verify(state, wanted, RANGED_READ_BYTES):
+                requests = REQUESTS_PER_OBJECT * sums.objects + sums.reads
+                work = Work(sums.objects, sums.records, sums.size_bytes, requests)
+                self._rows[store, topic.name] = msgspec.structs.replace(self._row(store, topic.name), planned=work)
             if self._is_whole(frame):
                 entries = state.n + 1
                 work = Work(entries, 0, 0, entries)

@@ -10,7 +10,6 @@ import msgspec
 
 from sparklog.core.objects_to_verify import ObjectToVerify
 from sparklog.core.types import NewObject, StoreId
-from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.replica_check import ReplicaCheck, check_replicas
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.report import Work
@@ -19,6 +18,7 @@ from sparklog.maintenance.tasks import packs
 TASK_BYTES: Final = 256 << 20  # small objects share a task up to this many bytes on all stores together …
 TASK_OBJECTS: Final = 256  # … and this many objects
 THREADS: Final = 4  # of a task: small objects on remote stores mostly wait. Each holds a few reads of 8 MiB
+REQUESTS_PER_OBJECT: Final = 2  # beside the reads: its index, and its length
 FAILURES_IN_A_ROW: Final = 3  # then a task leaves the store alone
 
 Done = dict[StoreId, dict[str, Work]]  # by store and topic
@@ -80,13 +80,6 @@ def packed(objects: Iterable[ObjectToVerify]) -> Iterator[tuple[ObjectToVerify, 
 
 def _bytes_on_all_stores(object_: ObjectToVerify) -> int:
     return stored_bytes(object_.named.object) * len(object_.stores)
-
-
-def planned_on_a_store(object_: ObjectToVerify) -> Work:
-    """What it takes to verify the object on one of its stores."""
-    reads = max(1, -(-object_.named.object.size_bytes // RANGED_READ_BYTES))
-    records = sum(slice_.records for slice_ in object_.slices)
-    return Work(1, records, stored_bytes(object_.named.object), 2 + reads)
 
 
 def stored_bytes(object_: NewObject) -> int:

@@ -4,6 +4,9 @@ It writes docs/benchmarks.md and the figures in the README. A run of some parts 
 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
 
+The jobs of maintenance are a section of that page, written by the whole run, and by a run of the part `maintenance`
+by itself.
+
 With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md. STORE=s3
 has the part `clients`, by itself: HTTP clients beside each other, a section of that page.
 """
@@ -19,27 +22,22 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
-import sparklog.spark
 from tests import readme_figures
 from tests.bench import machine, peers_section, report
-from tests.bench.bare_source import BareSource, DrainedSource
-from tests.bench.children import ended_on_failure
 from tests.bench.commits import commit_rates
 from tests.bench.coordinator import coordinated_rates, failover, producers, waiting
+from tests.bench.maintenance import maintenance
 from tests.bench.metadata_copies import copies_rates
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
 from tests.bench.queries import query_rates, served_rates
-from tests.bench.recovery import recovery
 from tests.bench.replicas import deaths, replicas
 from tests.bench.replication import catch_up
 from tests.bench.s3_clients import clients
+from tests.bench.session import session
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
-from tests.bench.verify import verify_speed
 from tests.bench.waiting import waits
 
 PARTS = (
@@ -51,9 +49,7 @@ PARTS = (
     "state",
     "soak",
     "replication",
-    "recovery",
     "replicas",
-    "verify",
     "small",
     "shuffled",
     "bulk",
@@ -63,17 +59,19 @@ STORES = ("s3", "hdfs")
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=f"of {', '.join(PARTS)}: print these only")
+    shown = f"of {', '.join(PARTS)}: print these only; or maintenance: write its section"
+    parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=shown)
     given = parser.parse_args()
     store = os.environ.get("STORE") or ""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # stop what was started, as for Ctrl-C
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get("PEERS"):
         if store or given.parts:
             parser.error("PEERS=1 is a run of its own: wanted neither STORE nor parts")
         return _peers()
     if store == "s3" and given.parts == ["clients"]:
         return _clients()
+    if given.parts == ["maintenance"] and not store:
+        return _maintenance()
     parts = given.parts or list(PARTS)
     if unknown := set(parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}: choose of {', '.join(PARTS)}")
@@ -84,7 +82,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
         folder = Path(name)
         if store:
-            comparisons += stores(store, lambda settings: _session(folder, settings))
+            comparisons += stores(store, lambda settings: session(folder, settings))
             parts = []
         if "commits" in parts:
             figures += commit_rates(folder)
@@ -102,15 +100,11 @@ def main() -> int:
             figures += _alone("soak", "100,000 commits, maintained")
         if "replication" in parts:
             comparisons += catch_up(folder)
-        if "recovery" in parts:
-            comparisons += recovery(folder)
         if "replicas" in parts:
             figures += deaths(folder)
-        if "verify" in parts:
-            comparisons += verify_speed(folder)
         spark_parts = [part for part in (replicas, small, shuffled, bulk) if part.__name__ in parts]
         if spark_parts:
-            spark = _session(folder, {})
+            spark = session(folder, {})
             for part in spark_parts:
                 comparisons += part(spark, folder)
             spark.stop()
@@ -120,6 +114,18 @@ def main() -> int:
         path.write_text(report.page(machine.describe(), comparisons, figures, store) + kept, encoding="utf-8")
         readme_figures.write()
         print(f"wrote {path}, and its figures into README.md")
+        return 0 if store else _maintenance()
+    return 0
+
+
+def _maintenance() -> int:
+    where = machine.describe() + machine.loaded()
+    with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
+        section = report.maintenance_section(where, *maintenance(Path(name)))
+    path = report.path_of("")
+    path.write_text(report.with_section(path.read_text(encoding="utf-8"), section), encoding="utf-8")
+    readme_figures.write()
+    print(f"wrote {path}, and its figures into README.md")
     return 0
 
 
@@ -134,7 +140,7 @@ def _clients() -> int:
 def _peers() -> int:
     where = machine.describe() + machine.loaded()
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
-        results = peers(lambda settings: _session(Path(name), settings), Path(name))
+        results = peers(lambda settings: session(Path(name), settings), Path(name))
     if not results.comparisons:
         print("no peer is there: nothing was measured")
         return 0
@@ -146,29 +152,6 @@ def _peers() -> int:
     readme_figures.write()
     print(f"wrote {path}, and its figures into README.md")
     return 0
-
-
-def _session(folder: Path, settings: dict[str, str]) -> SparkSession:
-    builder = (
-        SparkSession.builder.config(map=settings)
-        .master("local[2]")
-        .config("spark.driver.memory", "6g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.local.dir", str(folder))
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-    )
-    with ended_on_failure():
-        spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    sparklog.spark.register(spark)
-    spark.dataSource.register(BareSource)
-    spark.dataSource.register(DrainedSource)
-    return spark
 
 
 def _alone(module: str, what: str) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from sparklog.chain.follower import Follower
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.commands import AllocateProducer, Submission
 from sparklog.core.coordinators import Author
+from sparklog.core.readable import counted
 from tests.bench.commits import SlowStore
 
 CALLERS = 64
@@ -47,10 +48,11 @@ def _row(copies: int, callers: int, seconds: float) -> tuple[str, str]:
         thread.start()
     for thread in threads:
         thread.join()
+    what = f"commits, 60 ms a put, metadata.copies={copies}, {counted(callers, 'caller')}"
     figure = f"{len(took) / seconds:.0f} commits/s, p50 {statistics.median(took) * 1000:.0f} ms"
-    return f"60 ms a put, metadata.copies={copies}, {callers} callers", figure
+    print(f"{what}: {figure}", flush=True)
+    return what, figure
 
 
 if __name__ == "__main__":
-    for what, figure in copies_rates():
-        print(f"{what}: {figure}")
+    copies_rates()

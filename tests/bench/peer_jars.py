@@ -1,13 +1,17 @@
-"""The JARs that a Spark session needs for its peers, Spark's Kafka connector and Delta Lake, beside Spark's own."""
+"""The JARs that a Spark session needs for its peers, Spark's Kafka connector and Delta Lake, beside Spark's own.
+
+python -m tests.bench.peer_jars        prints those of Delta Lake as Spark wants them; exit code 1 if they can't be had
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.servers.maven import fetch_jars
+from tests.servers.maven import CannotFetch, fetch_jars
 
 _CONNECTOR = "4.2.0"
 _TOKENS = "4.1.0-preview1"  # the connector asks for a version that is not available
@@ -49,3 +53,10 @@ def _jars_of_spark() -> list[Path]:
     assert pyspark is not None
     assert pyspark.submodule_search_locations is not None
     return sorted(Path(pyspark.submodule_search_locations[0], "jars").glob("*.jar"))
+
+
+if __name__ == "__main__":
+    try:
+        print(",".join(map(str, delta())))
+    except CannotFetch as error:
+        sys.exit(str(error))

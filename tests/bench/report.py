@@ -13,6 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 NO_RATIO = "-"
 CLIENTS = "\n## HTTP clients\n"
 PEERS = "\n## Peers\n"
+MAINTENANCE = "\n## Maintenance\n"
 _HEAD = ("what", "peer", "goal", "sparklog s", "peer s", "ratio", "difference ms")
 
 
@@ -54,7 +55,7 @@ def page(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tupl
         *table_of(comparisons),
     ]
     if figures:
-        lines += ["", "| what | figure |", "|---|---|", *(f"| {what} | {figure} |" for what, figure in figures)]
+        lines += ["", *_figures(figures)]
     return "\n".join(lines) + "\n"
 
 
@@ -72,6 +73,28 @@ def clients_section(machine: str, lines: Sequence[str]) -> str:
         *lines,
     ]
     return "\n".join(about) + "\n"
+
+
+def maintenance_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
+    """A section of the page: the jobs of maintenance beside Spark, and beside plain reads and deletions."""
+    about = [
+        MAINTENANCE,
+        "Written by `make bench`, and by `make bench ARGS=maintenance` alone. Roll and compaction run in the Spark "
+        "session of their peers, on a log on the local disk; the peers have the same rows as Parquet, zstd as well. "
+        "sparklog syncs what it writes, Spark leaves that to the system. Recovery and verify run in one process; their "
+        "peer reads the same files one after the other.",
+        "",
+        f"Machine: {machine}",
+        "",
+        *table_of(comparisons),
+        "",
+        *_figures(figures),
+    ]
+    return "\n".join(about) + "\n"
+
+
+def _figures(figures: Sequence[tuple[str, str]]) -> list[str]:
+    return ["| what | figure |", "|---|---|", *(f"| {what} | {figure} |" for what, figure in figures)]
 
 
 def sections_of(text: str) -> str:

