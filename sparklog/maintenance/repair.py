@@ -105,7 +105,12 @@ class Repair:
         silent: dict[ObjectNumber, str] = {}
         for store, objects in wanted.items():
             for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
-                for object_, outcome in checked(self._frame, store, round_, mend=False):
+                try:
+                    outcomes = checked(self._frame, store, round_, mend=False)
+                except SparklogError as error:
+                    silent.update((object_.named.number, str(error)) for pack in round_ for object_ in pack)
+                    continue
+                for object_, outcome in outcomes:
                     number = object_.named.number
                     if outcome.check is None:
                         silent[number] = f"store {store}: {outcome.error}"

@@ -1,0 +1,96 @@
+"""Tasks that Spark gave up on: the report says so, the rest of the job is done, and the next run does what is left."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sparklog.core.errors import SparklogError
+from sparklog.core.invariants import check
+from sparklog.core.replication.append import Acks
+from sparklog.maintenance.recovery import run_recovery
+from sparklog.maintenance.replication import run_replication
+from sparklog.maintenance.report import JobReport
+from sparklog.maintenance.roll import run_roll
+from sparklog.maintenance.tasks import LocalTasks, Task
+from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.maintenance.verify import run_verify
+from sparklog.storage.keys import append_key
+from tests.maintenance.damaged_log import DamagedLog, damaged_log
+
+GAVE_UP = "Spark could not run 1 task: the job was aborted"
+FAR_MS = 2**41
+
+
+class GivingUp(LocalTasks):
+    """Runs tasks here, but for those of one call."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.calls = 0
+
+    def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
+        self.calls += 1
+        if self.calls - 1 == self.at:
+            raise SparklogError(GAVE_UP)
+        return super().run(task, payloads)
+
+
+def damage(log: DamagedLog) -> None:
+    """On one store, on two, and an index."""
+    log.damage("a", 3, "lost")
+    log.damage("b", 2, "flipped")
+    log.damage("c", 2, "cut")
+    log.damage("c", 1, "empty", index=True)
+
+
+def leave_an_orphan(log: DamagedLog) -> None:
+    log.world.store("b").put_if_absent(append_key(0, "ab" * 16), b"an upload")
+
+
+def leave_behind(log: DamagedLog) -> None:
+    log.write(2, on="ab", acks=Acks.LEADER)
+
+
+def nothing(log: DamagedLog) -> None:
+    pass
+
+
+CASES: dict[str, tuple[Callable[[DamagedLog], None], Callable[..., JobReport], dict[str, Any]]] = {
+    "roll": (nothing, run_roll, {"everything": True}),
+    "replication": (leave_behind, run_replication, {}),
+    "recovery": (damage, run_recovery, {}),
+    "verify": (nothing, run_verify, {}),
+    "vacuum": (leave_an_orphan, run_vacuum, {"now_ms": FAR_MS}),
+}
+
+
+# M: R-06 F-04 F-09
+@pytest.mark.parametrize("job", CASES)
+def test_a_call_for_tasks_that_fails_is_reported_and_the_next_run_does_the_rest(job: str) -> None:
+    prepare, run, options = CASES[job]
+    quiet = Console(file=io.StringIO())
+    for at in itertools.count():
+        log, tasks = damaged_log(), GivingUp(at)
+        prepare(log)
+        report = run(log.url, tasks=tasks, console=quiet, **options)
+        came = tasks.calls > at
+        assert report.exit_code == (1 if came else 0), (at, report.to_json())
+        assert (GAVE_UP in report.to_json()) == came
+        check(log.world.state)
+        for partition, values in log.model.items():
+            assert log.left(partition) == values
+        if came and at == 0:
+            assert report.done.objects == 0
+        again = run(log.url, console=quiet, **options)
+        assert again.exit_code == 0, (at, again.to_json())
+        log.check()
+        log.world.cluster.close()
+        if not came:
+            break
+    assert at > 0

@@ -1,0 +1,85 @@
+"""A log that roll and compaction have work in, and what must be true of it whatever is killed."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.host.clock import now_ms
+from sparklog.maintenance.compaction import run_compaction
+from sparklog.maintenance.report import JobReport
+from sparklog.maintenance.roll import run_roll
+from sparklog.spark.compaction import SparkKeyShuffle
+from sparklog.spark.tasks import SparkTasks
+from tests.faults.test_compaction_sigkill import fill
+from tests.faults.test_maintenance_sigkill import FAR_MS, OLD_MS
+from tests.maintenance.keyed_log import KeyedLog
+from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
+
+_PAUSE_S: Final = 0.1  # between two looks at the log
+
+
+@contextmanager
+def filled_log(url: str) -> Iterator[KeyedLog]:
+    """A new cluster with a topic "t". Compaction has several segments to rewrite, and roll has something to seal."""
+    init_cluster(url)
+    with sparklog.connect(url) as cluster:
+        log = MaintainedLog(cluster)
+        log.clock.at_ms = now_ms()
+        keyed = fill(log)
+        keyed.put("a1 b3 g")
+        yield keyed
+
+
+def roll(keyed: KeyedLog, session: SparkSession) -> JobReport:
+    return run_roll(keyed.log.url, everything=True, tasks=SparkTasks(session), console=Console(file=io.StringIO()))
+
+
+def compact(keyed: KeyedLog, session: SparkSession) -> JobReport:
+    return run_compaction(
+        keyed.log.url,
+        shuffle=SparkKeyShuffle(session),
+        tasks=SparkTasks(session),
+        everything=True,
+        console=Console(file=io.StringIO()),
+    )
+
+
+def use_while(keyed: KeyedLog, it_runs: Callable[[], bool]) -> None:
+    """Write and read: readers see correct data only, whatever runs meanwhile."""
+    rounds = 0
+    while it_runs():
+        keyed.put(f"a{rounds % 10} h{rounds % 7} c")
+        keyed.check()
+        rounds += 1
+        time.sleep(_PAUSE_S)
+
+
+def settle(keyed: KeyedLog, session: SparkSession) -> None:
+    """Run everything again, and let time pass: the log is compacted, and the store holds what the chain names."""
+    log = keyed.log
+    log.clock.at_ms = now_ms()
+    for _ in range(2):  # a tombstone goes in the run after the one that passed it
+        for report in (roll(keyed, session), compact(keyed, session)):
+            assert report.exit_code == 0, report.to_json()
+        keyed.check()
+    assert keyed.cleaner is not None
+    assert keyed.cleaner.position == len(keyed.rows)
+    left = keyed.read()
+    assert len(left) == len({key for _, key, _ in left}), "a key has several records"
+    assert all(value is not None for _, _, value in left), "a tombstone is left"
+    log.clock.at_ms += 8 * DAY_MS
+    assert log.vacuum(now_ms=log.clock.at_ms + OLD_MS).exit_code == 0
+    assert log.stored() == log.named()
+    log.clock.at_ms = FAR_MS
+    assert log.vacuum().exit_code == 0
+    assert log.retired() == 0
+    keyed.check()
