@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from string import ascii_letters
 
 import pytest
 
@@ -44,7 +45,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeyedLog]:
         keyed = KeyedLog(MaintainedLog(cluster))
         keyed.log.clock.at_ms = now_ms()
         keyed.create(
-            cleanup_policy="compact,delete", retention_ms=-1, segment_ms=1, segment_bytes=900,
+            cleanup_policy="compact,delete", retention_ms=-1, segment_ms=1, segment_bytes=4_000,
             min_cleanable_dirty_ratio=0.5, delete_retention_ms=DAY_MS, rewrite_delete_delay_ms=0,
         )  # fmt: skip
         yield keyed
@@ -57,8 +58,9 @@ def coordinators(log: KeyedLog) -> Iterator[RunningCoordinators]:
 
 
 def fill(keyed: KeyedLog, rounds: int) -> None:
+    """A record of each key, some kilobytes together: one record more is less than half of that."""
     for number in range(rounds):
-        keyed.put(" ".join(f"{key}{number % 10}" for key in "abcdefgh"))
+        keyed.put(" ".join(f"{key}{number:0100d}" for key in ascii_letters))
 
 
 def wait_until(what: Callable[[], bool]) -> None:
@@ -159,7 +161,7 @@ def test_a_leader_killed_in_the_middle_of_a_compaction_takes_it_along_and_the_ne
         second.wait_for("leads")
         wait_until(lambda: position(log) == len(log.rows))
     log.check()
-    assert len(log.read()) == len("abcdefgh")
+    assert len(log.read()) == len(ascii_letters)
     second.kill()
     wait_until(lambda: not processes_of(tmp_path / "spark"))
     log.log.clock.at_ms = now_ms() + 8 * DAY_MS
