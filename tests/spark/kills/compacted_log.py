@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,8 @@ from tests.faults.test_maintenance_sigkill import FAR_MS, OLD_MS
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
 
-_PAUSE_S: Final = 0.1  # between two looks at the log
+_PAUSE_S: Final = 0.2  # between two looks at the log
+_MOST_WRITES: Final = 20  # then reads only: each write is one object more to read
 
 
 @contextmanager
@@ -55,11 +57,12 @@ def compact(keyed: KeyedLog, session: SparkSession) -> JobReport:
 
 def use_while(keyed: KeyedLog, it_runs: Callable[[], bool]) -> None:
     """Write and read: readers see correct data only, whatever runs meanwhile."""
-    rounds = 0
-    while it_runs():
-        keyed.put(f"a{rounds % 10} h{rounds % 7} c")
+    for number in itertools.count():
+        if not it_runs():
+            break
+        if number < _MOST_WRITES:
+            keyed.put(f"a{number % 10} h{number % 7} c")
         keyed.check()
-        rounds += 1
         time.sleep(_PAUSE_S)
 
 
