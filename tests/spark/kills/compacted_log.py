@@ -66,12 +66,12 @@ def use_while(keyed: KeyedLog, it_runs: Callable[[], bool]) -> None:
         time.sleep(_PAUSE_S)
 
 
-def settle(keyed: KeyedLog, session: SparkSession) -> None:
-    """Run everything again, and let time pass: the log is compacted, and the store holds what the chain names."""
+def settle(keyed: KeyedLog, session: SparkSession | None = None) -> None:
+    """Run everything again, on Spark or here, and let time pass: the log is compact, and nothing unnamed is stored."""
     log = keyed.log
     log.clock.at_ms = now_ms()
     keyed.roll()
-    report = compact(keyed, session)
+    report = keyed.compact() if session is None else compact(keyed, session)
     assert report.exit_code == 0, report.to_json()
     keyed.check()
     log.clock.at_ms = now_ms()

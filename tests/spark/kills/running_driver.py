@@ -42,6 +42,8 @@ def running_driver(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.executorEnv.PYTHONPATH": str(PROJECT),
         "spark.executor.extraJavaOptions": " ".join(short_lived_spark()),
     }

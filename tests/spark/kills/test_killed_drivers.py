@@ -43,12 +43,6 @@ def _runs(driver: subprocess.Popen[bytes]) -> bool:
     return driver.poll() is None
 
 
-def right_after_the_kill(keyed: KeyedLog, spark: SparkSession) -> None:
-    keyed.check()
-    assert keyed.log.live() <= keyed.log.stored()
-    settle(keyed, spark)
-
-
 # M: C-01 C-05 S-09 (kills)
 def test_a_driver_killed_between_two_swaps_leaves_a_log_that_the_next_run_completes(
     spark: SparkSession, tmp_path: Path
@@ -61,7 +55,8 @@ def test_a_driver_killed_between_two_swaps_leaves_a_log_that_the_next_run_comple
         assert keyed.cleaner == before[1], "and the cleaner's position has not moved"
         found = {(row.offset, bytes(row.key).decode()) for row in frame.collect()}
         assert found <= {(offset, key) for offset, key, _ in keyed.rows}
-        right_after_the_kill(keyed, spark)
+        assert keyed.log.live() <= keyed.log.stored()
+        settle(keyed, spark)
 
 
 # M: C-01 C-05 S-09 (kills)
@@ -69,12 +64,13 @@ def test_a_driver_killed_between_two_swaps_leaves_a_log_that_the_next_run_comple
 @pytest.mark.timeout(3_000)
 @pytest.mark.parametrize(("call", "every"), [(SHUFFLE, 1), (PUT, 1), (DELETE, 3)], ids=["shuffle", "put", "delete"])
 def test_a_driver_killed_at_any_change_leaves_a_log_that_the_next_run_completes(
-    spark: SparkSession, tmp_path: Path, call: str, every: int
+    tmp_path: Path, call: str, every: int
 ) -> None:
     for count in itertools.count(1, every):
         with filled_log((tmp_path / f"cluster{count}").as_uri()) as keyed:
             killed = was_killed(keyed, tmp_path / f"driver{count}", (call, "before", count))
-            right_after_the_kill(keyed, spark)
+            assert keyed.log.live() <= keyed.log.stored()
+            settle(keyed)
         if not killed:
             break
     assert count > 1
@@ -84,9 +80,7 @@ def test_a_driver_killed_at_any_change_leaves_a_log_that_the_next_run_completes(
 # M: C-01 C-05 C-07 S-09 (kills)
 @pytest.mark.campaign
 @pytest.mark.timeout(3_000)
-def test_a_driver_killed_while_its_executors_write_leaves_orphans_and_no_more(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_driver_killed_while_its_executors_write_leaves_orphans_and_no_more(tmp_path: Path) -> None:
     """Its executors go on until they notice, and what they upload is named by nothing."""
     orphans = 0
     for step in itertools.count():
@@ -99,7 +93,8 @@ def test_a_driver_killed_while_its_executors_write_leaves_orphans_and_no_more(
             if killed:
                 assert keyed.log.segments("t")[: len(before)] == before
                 orphans += len(keyed.log.stored() - keyed.log.named())
-            right_after_the_kill(keyed, spark)
+            assert keyed.log.live() <= keyed.log.stored()
+            settle(keyed)
         if not killed:
             break
     assert step > 3

@@ -70,7 +70,7 @@ def test_a_compaction_whose_executor_is_killed_is_right(
             came, report = died_at(keyed, deaths, step, partial(compact, keyed, spark))
             assert [row.outcome for row in report.partitions] == [Outcome.DONE], report.to_json()
             assert set(keyed.log.read_plan(plan)) <= {value and value.encode() for _, _, value in keyed.rows}
-            settle(keyed, spark)
+            settle(keyed)
         if not came:
             break
     assert step >= 3
@@ -86,7 +86,7 @@ def test_a_roll_whose_executor_is_killed_is_right(
         with filled_log(new_url()) as keyed:
             came, report = died_at(keyed, deaths, step, partial(roll, keyed, spark))
             assert [row.outcome for row in report.partitions] == [Outcome.DONE], report.to_json()
-            settle(keyed, spark)
+            settle(keyed)
         if not came:
             break
     assert step >= 3
@@ -108,7 +108,7 @@ def test_a_job_whose_executors_always_die_fails_and_changes_nothing(
         assert (report.exit_code, row.outcome) == (1, Outcome.FAILED)
         assert row.messages[0].startswith("UNKNOWN_SERVER_ERROR: Spark could not "), row.messages
         assert keyed.log.segments("t")[: len(before)] == before
-        settle(keyed, spark)
+        settle(keyed)
 
 
 # ---- recovery and verify --------------------------------------------------------------------------------
