@@ -7,12 +7,14 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from sparklog.core.errors import SparklogError
 from sparklog.core.invariants import check
 from sparklog.core.replication.append import Acks
+from sparklog.maintenance.object_checks import CheckOrder, check_objects
 from sparklog.maintenance.recovery import run_recovery
 from sparklog.maintenance.replication import run_replication
 from sparklog.maintenance.report import JobReport
@@ -101,3 +103,30 @@ def test_a_call_for_tasks_that_fails_is_reported_and_the_next_run_does_the_rest(
         if tasks.calls <= at:
             break
     assert failures
+
+
+class LosingChecks(LocalTasks):
+    """Runs all tasks but those that look whether store a has an object whole."""
+
+    def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
+        if task is check_objects:
+            orders = [msgspec.msgpack.decode(payload, type=CheckOrder) for payload in payloads]
+            if any(order.store == "a" and not order.mend for order in orders):
+                raise SparklogError(GAVE_UP)
+        return super().run(task, payloads)
+
+
+# M: F-04
+def test_nothing_is_given_up_while_it_is_not_known_what_another_store_has() -> None:
+    log = damaged_log()
+    for store in "bc":
+        log.damage(store, 2, "flipped")
+    quiet = Console(file=io.StringIO())
+    report = run_recovery(log.url, tasks=LosingChecks(), accept_loss=True, console=quiet)
+    assert report.exit_code == 1
+    assert f"it can't be repaired now: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
+    for partition, values in log.model.items():
+        assert log.left(partition) == values
+    assert run_recovery(log.url, console=quiet).exit_code == 0
+    log.check()
+    log.world.cluster.close()
