@@ -25,7 +25,7 @@ from tests.faults.test_maintenance_sigkill import FAR_MS, OLD_MS
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
 
-_PAUSE_S: Final = 0.2  # between two looks at the log
+_PAUSE_S: Final = 0.5  # between two looks at the log
 _MOST_WRITES: Final = 20  # then reads only: each write is one object more to read
 
 
