@@ -4,8 +4,8 @@
         ...                                       # whatever runs on the executors
     assert death.came()
 
-The first worker that comes to a change of a store is chosen. Before its next change but two (steps count from 0), it
-kills the victim. Workers see that only in a session with `settings`: their daemon is `deadly_daemon`.
+The first worker that comes to a change of a store is chosen. It kills the victim before its fourth change: steps count
+from 0. Only workers of a session with `settings` do that: their daemon is `deadly_daemon`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Worker:
 
 def wait_for_group(group: int) -> None:
     """Wait until no process of this group runs."""
-    for _ in tries(Deadline(60_000)):
+    for _ in tries(Deadline(300_000)):
         if not _running(group):
             return
     raise AssertionError(f"processes of group {group} still run: {_running(group)}")
