@@ -211,7 +211,7 @@ def test_two_schedulers_that_compact_at_once_do_no_harm(log: KeyedLog) -> None:
     assert [scheduler.returncode for scheduler in schedulers] == [0, 0], "\n".join(said)
     assert rounds > 3
     log.check()
-    assert position(log) > 0
+    assert position(log) > 0, "\n".join(said)
     log.log.clock.at_ms = now_ms()
     for _ in range(2):
         log.roll()

@@ -20,7 +20,6 @@ from sparklog.maintenance.report import JobReport
 from sparklog.maintenance.roll import run_roll
 from sparklog.spark.compaction import SparkKeyShuffle
 from sparklog.spark.tasks import SparkTasks
-from tests.faults.test_compaction_sigkill import fill
 from tests.faults.test_maintenance_sigkill import FAR_MS, OLD_MS
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
@@ -31,12 +30,17 @@ _MOST_WRITES: Final = 20  # then reads only: each write is one object more to re
 
 @contextmanager
 def filled_log(url: str) -> Iterator[KeyedLog]:
-    """A new cluster with a topic "t". Compaction has several segments to rewrite, and roll has something to seal."""
+    """A new cluster with a topic "t". Compaction, which ran once before, has four swaps to make; roll seals the end."""
     init_cluster(url)
     with sparklog.connect(url) as cluster:
-        log = MaintainedLog(cluster)
-        log.clock.at_ms = now_ms()
-        keyed = fill(log)
+        keyed = KeyedLog(MaintainedLog(cluster))
+        keyed.log.clock.at_ms = now_ms()
+        keyed.create(segment_bytes=900, rewrite_delete_delay_ms=0)
+        for text in ("a1 p1 b1 c1", "a2 q1 d1 c2"):
+            keyed.segment(text)
+        keyed.compact()
+        for text in ("b2 d2 r1 e1", "b3 d s1 e2", "a t1 q2 e"):
+            keyed.segment(text)
         keyed.put("a1 b3 g")
         yield keyed
 
