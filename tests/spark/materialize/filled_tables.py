@@ -49,7 +49,8 @@ def is_the_topic(spark: SparkSession, cluster: Cluster, table: Path) -> bool:
         for partition in range(len(cluster.describe("t").partitions))
         for row in cluster.read("t", partition=partition).to_pylist()
     ]
-    return sorted((row.partition, row.offset, bytes(row.value)) for row in rows_of(spark, table)) == sorted(log)
+    rows = [(row.partition, row.offset, row.value and bytes(row.value)) for row in rows_of(spark, table)]
+    return sorted(rows) == sorted(log)
 
 
 def tombstone(n: int) -> dict[str, Any]:
