@@ -51,8 +51,8 @@ def plan_compaction(
     """The compaction that is due, or None.
 
     The cleanable part ends at the first slice that is not sealed (the roll comes first), that is not below the high
-    watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. A segment that the log start cuts is
-    left alone, because a swap replaces whole slices; while there is one, no tombstone goes.
+    watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. A slice that the log start cuts is
+    left alone, sealed or not, because a swap replaces whole slices; while there is one, no tombstone goes.
 
     It is due if new segments are more than `min.cleanable.dirty.ratio` of its stored bytes, if the earliest record of
     new segments is older than `max.compaction.lag.ms`, if tombstones have waited for `delete.retention.ms`, or with
@@ -88,13 +88,14 @@ def _cleanable(
     """The slices that may be compacted, and whether the log start cuts the slice before them."""
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))
     columns = slices.columns
+    cut = bool(len(slices)) and int(columns["start"][0]) < partition.log_start
     stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT
+    stays[: int(cut)] = False  # no roll will ever seal it, so nothing behind it waits for that
     stays |= columns["end"] > partition.high_watermark
     if config.min_compaction_lag_ms:
         stays |= columns["max_timestamp_us"] > (now_ms - config.min_compaction_lag_ms) * 1000
     uncleanable = np.flatnonzero(stays)
     end = int(uncleanable[0]) if len(uncleanable) else len(slices)
-    cut = bool(len(slices)) and int(columns["start"][0]) < partition.log_start
     return slices.rows(int(cut), max(end, int(cut))), cut
 
 

@@ -58,8 +58,8 @@ GUARDS: Final = (
         "verify-unreadable",
         "A store that does not answer is reported: an empty report means that everything was read.",
         _JOB,
-        "            self._unanswered[place] = objects + 1, error or replica.error",
-        "            pass",
+        "        self._unanswered[store, topic] = objects + 1, first or error",
+        "        pass",
         (f"{_JOB_TESTS}::test_a_store_that_does_not_answer_is_named_once_and_the_others_are_verified",),
     ),
     Guard(
