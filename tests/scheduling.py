@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 GROUPS: Final = {
     "HDFS": (
         "tests/faults/test_maintenance_sigkill.py",
+        "tests/faults/test_compaction_sigkill.py",
         "tests/faults/test_verify_on_stores.py",
         "tests/faults/test_sigkill_commit.py",
         "tests/faults/test_lost_server.py",
@@ -35,6 +36,7 @@ GROUPS: Final = {
     "Spark, local[2] and then other masters": (
         "tests/spark/",
         "tests/spark/test_failures.py",
+        "tests/spark/kills/test_killed_executors.py",  # on the same session
         "tests/spark/test_memory.py",
     ),
     "programs with a Spark of their own": (
@@ -44,7 +46,8 @@ GROUPS: Final = {
         "tests/spark/materialize/test_exactly_once.py",
         "tests/spark/materialize/test_flights.py",
         "tests/spark/materialize/test_rows.py",
-        "tests/spark/materialize/test_sigkill.py",
+        "tests/spark/materialize/test_killed_drivers.py",
+        "tests/spark/materialize/test_killed_executors.py",
     ),
     "the simulations": ("tests/sim/test_sim.py", "tests/chain/test_simulation.py"),
 }

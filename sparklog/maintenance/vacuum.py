@@ -98,14 +98,17 @@ def search_store(payload: bytes) -> bytes:
 
 
 def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
-    """What each search found, in order. A store that does not answer is a failure in what was found."""
+    """What each search found, in order. A store that does not answer, or a task that could not be run, is a failure."""
     with frame.connection.follower.current() as state:
         places = frame.connection.places(state)
     results: list[OrphansFound] = []
     for round_ in chunks(searches, frame.tasks.tasks_at_once):
         orders = [_VacuumOrder(places, search, delete) for search in round_]
-        bodies = frame.tasks.run(search_store, [msgspec.msgpack.encode(order) for order in orders])
-        results += [msgspec.msgpack.decode(body, type=OrphansFound) for body in bodies]
+        try:
+            bodies = frame.tasks.run(search_store, [msgspec.msgpack.encode(order) for order in orders])
+            results += [msgspec.msgpack.decode(body, type=OrphansFound) for body in bodies]
+        except SparklogError as error:
+            results += [OrphansFound(failed=1, errors=(str(error),))] * len(round_)
         frame.output.progress("prefixes searched", len(results), len(searches))
     return results
 

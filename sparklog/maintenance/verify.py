@@ -170,7 +170,12 @@ class VerifyJob:
         seen, planned = 0, sum(row.planned.objects for row in self._rows.values())
         while round_ := list(islice(packs, frame.tasks.tasks_at_once)):
             orders = [VerifyOrder(places, pack, tuple(self._silent)) for pack in round_]
-            bodies = frame.tasks.run(verify_objects, [msgspec.msgpack.encode(order) for order in orders])
+            try:
+                bodies = frame.tasks.run(verify_objects, [msgspec.msgpack.encode(order) for order in orders])
+            except SparklogError as error:
+                for order in orders:
+                    self._not_read(order, str(error))
+                continue
             tried: dict[StoreId, bool] = {}
             for order, body in zip(orders, bodies, strict=True):
                 outcome = msgspec.msgpack.decode(body, type=VerifyOutcome)
@@ -204,13 +209,21 @@ class VerifyJob:
         if not slices:
             return
         if replica.check is None:
-            place = replica.store, object_.topic
-            objects, error = self._unanswered.get(place, (0, ""))
-            self._unanswered[place] = objects + 1, error or replica.error
+            self._count_unanswered(replica.store, object_.topic, replica.error)
             return
         repairable = is_repairable(object_, checks, replica)
         for row in differences_of(object_, replica.store, replica.check.findings, slices, repairable):
             self._add(row)
+
+    def _not_read(self, order: VerifyOrder, error: str) -> None:
+        """The task that was to read these objects could not be run."""
+        for object_ in order.objects:
+            for store in object_.stores:
+                self._count_unanswered(store, object_.topic, error)
+
+    def _count_unanswered(self, store: StoreId, topic: str, error: str) -> None:
+        objects, first = self._unanswered.get((store, topic), (0, ""))
+        self._unanswered[store, topic] = objects + 1, first or error
 
     # ---- the metadata -----------------------------------------------------------------------------
 

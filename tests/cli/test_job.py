@@ -12,8 +12,10 @@ import pytest
 
 import sparklog as library
 from sparklog.core.commands import ReportJob
+from sparklog.maintenance.jobs import JOBS
 from sparklog.maintenance.tasks import LocalTasks
 from tests.cli.conftest import Cli
+from tests.faults.unchanged_cluster import unchanged
 
 REPORT = {
     "done": {"objects": 1, "records": 2, "bytes": 2048},
@@ -65,7 +67,9 @@ def test_retention_runs_and_reports(orders: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("roll", "--topic", "none"), 3, "UNKNOWN_TOPIC_OR_PARTITION"),
+        *(((job, "--topic", "none"), 3, "UNKNOWN_TOPIC_OR_PARTITION: wanted topic 'none'") for job in JOBS),
+        (("materialize", "--topic", "none", "--table", "/t"), 3, "UNKNOWN_TOPIC_OR_PARTITION: wanted topic 'none'"),
+        (("roll", "--topic", "orders", "--topic", "none"), 3, "UNKNOWN_TOPIC_OR_PARTITION"),
         (("retention", "--now", "soon"), 2, "--now: wanted"),
         (("vacuum", "--now", "2026-01-01T00:00:00"), 2, "zone"),
         (("retention", "--report", "/nowhere/at/all"), 2, "/nowhere/at/all can't be written (No such file"),
@@ -73,7 +77,8 @@ def test_retention_runs_and_reports(orders: Cli, tmp_path: Path) -> None:
     ],
 )
 def test_what_a_job_cant_do_is_told(orders: Cli, arguments: tuple[str, ...], code: int, text: str) -> None:
-    said = orders("job", *arguments)
+    with unchanged(orders.url, ()):
+        said = orders("job", *arguments)
     assert (said.code, said.out) == (code, "")
     assert text in said.err
 

@@ -42,7 +42,10 @@ _READING_REQUESTS = ("head_object", "list_objects_v2", "list_multipart_uploads")
 
 def every_call(url: str) -> Calls:
     """All the calls by which a commit uses the store at `url`. A call may be part of another one."""
-    store = type(open_store(url))
+    return _every_call(type(open_store(url)))
+
+
+def _every_call(store: type) -> Calls:
     if store is S3Store:
         return (*_REQUESTS, (S3Store, "upload"))
     return _calls(store, (*_READS, *_WRITES)) + _calls(_PORTS[store], ("write", "publish"))
@@ -50,7 +53,10 @@ def every_call(url: str) -> Calls:
 
 def every_change(url: str) -> Calls:
     """The calls that change the store. Being killed at a read is like being killed at the next change."""
-    store = type(open_store(url))
+    return _every_change(type(open_store(url)))
+
+
+def _every_change(store: type) -> Calls:
     if store is S3Store:
         return tuple((kind, name) for kind, name in _REQUESTS if name != "read")
     put: Calls = () if store is LocalStore else ((store, "put_if_absent"),)  # a LocalStore's is write and publish
@@ -130,6 +136,22 @@ def kill_at(calls: Calls, moment: str, step: int, *, reads: bool, counted: Calla
 
     for kind, name in calls:
         setattr(kind, name, counting(name, getattr(kind, name)))
+
+
+def before_each_call(come: Callable[[bool], object]) -> None:
+    """Let `come` be called before each call of a store on disk, S3 or HDFS from now on: does the call change it?"""
+
+    def announced(name: str, call: Callable[..., Any], changes: bool) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            come(changes and not (name == "control" and args[1] in _READING_REQUESTS))
+            return call(*args, **kwargs)
+
+        return wrapper
+
+    for store in (LocalStore, HdfsStore, S3Store):
+        changes = _every_change(store)
+        for kind, name in dict.fromkeys((*_every_call(store), *changes)):
+            setattr(kind, name, announced(name, getattr(kind, name), (kind, name) in changes))
 
 
 def _deadly(

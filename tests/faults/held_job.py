@@ -1,7 +1,7 @@
-"""A scheduled job whose roll stops in the middle: everything is uploaded, nothing is committed.
+"""A scheduled job that stops in the middle, if it is the one to be held: everything is uploaded, nothing is committed.
 
-Arguments: PORT JOB CLUSTER REPORT. It calls the test at that port, and goes on when it is answered, or when the test no
-longer listens there. The connection ends with this process, so the test sees that.
+Arguments: PORT HELD JOB CLUSTER REPORT. It calls the test at that port, and goes on when it is answered, or when the
+test no longer listens there. The connection ends with this process, so the test sees that.
 """
 
 from __future__ import annotations
@@ -32,5 +32,7 @@ def hold_at(port: int) -> None:
 
 
 if __name__ == "__main__":
-    hold_at(int(sys.argv[1]))
-    sys.exit(main(sys.argv[2:]))
+    port, held, *arguments = sys.argv[1:]
+    if arguments[0] == held:
+        hold_at(int(port))
+    sys.exit(main(arguments))

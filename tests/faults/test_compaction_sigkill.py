@@ -57,11 +57,16 @@ def finish(keyed: KeyedLog, place: Place | None = None) -> None:
     check(keyed)
 
 
-@pytest.mark.parametrize("place", ["memory", "disk"], indirect=True)
+@pytest.mark.timeout(3_000)
+@pytest.mark.parametrize(
+    "place",
+    ["memory", "disk", *(pytest.param(place, marks=pytest.mark.campaign) for place in ("s3", "hdfs"))],
+    indirect=True,
+)
 def test_a_compaction_killed_anywhere_and_run_again_is_right(  # M: C-01 C-05 S-09 (kills)
     place: Place, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """In memory it dies at every change of the store; on a disk its process is killed at a few of them."""
+    """In memory it dies at every change of the store; elsewhere its process is killed at a few of them."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # a kill loses no pages: waiting for the disk proves nothing
     url = place.new_url()
     init_cluster(url)

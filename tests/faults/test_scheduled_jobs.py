@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -41,14 +42,21 @@ def coordinators(log: MaintainedLog) -> Iterator[RunningCoordinators]:
         yield running
 
 
-@pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """Rolls that coordinators begin stop in their middle, and call here."""
+@contextmanager
+def holding(job: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """Runs of this job that coordinators begin stop in their middle, and call here."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(60)
         port = str(listener.getsockname()[1])
-        words = shlex.join([sys.executable, "-m", "tests.faults.held_job", port])
+        words = shlex.join([sys.executable, "-m", "tests.faults.held_job", port, job])
         monkeypatch.setenv("SPARKLOG_JOB_COMMAND", f"{words} {{job}} {{cluster}} {{report}}")
+        yield listener
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """Rolls are held."""
+    with holding("roll", monkeypatch) as listener:
         yield listener
 
 

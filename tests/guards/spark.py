@@ -30,6 +30,17 @@ GUARDS: Final = (
             "tests/maintenance/test_vacuum.py::test_a_slow_writer_may_commit_before_any_read_or_change_that_vacuum_makes",
         ),
     ),
+    Guard(
+        "vacuum-lost-tasks",
+        "A search whose task could not be run is a failure, and not a store without orphans.",
+        "sparklog/maintenance/vacuum.py",
+        "[OrphansFound(failed=1, errors=(str(error),))] * len(round_)",
+        "[OrphansFound()] * len(round_)",
+        (
+            "tests/maintenance/test_lost_tasks.py::test_a_call_for_tasks_that_fails_is_reported_and_the_next_run_does_the_rest",
+        ),
+        choose="vacuum",
+    ),
     # ---- what a job may do twice ---------------------------------------------------------------------
     Guard(
         "commit-in-driver",

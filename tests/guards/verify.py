@@ -25,6 +25,17 @@ GUARDS: Final = (
         (f"{_JOB_TESTS}::test_objects_that_roll_and_retention_delete_meanwhile_are_no_difference",),
     ),
     Guard(
+        "verify-lost-tasks",
+        "Objects whose task could not be run are not taken for verified.",
+        _JOB,
+        "                    self._not_read(order, str(error))\n",
+        "                    pass\n",
+        (
+            "tests/maintenance/test_lost_tasks.py::test_a_call_for_tasks_that_fails_is_reported_and_the_next_run_does_the_rest",
+        ),
+        choose="verify",
+    ),
+    Guard(
         "verify-same-object",
         "Records that another object holds by now need not be in the old one.",
         "sparklog/core/objects_to_verify.py",
@@ -47,8 +58,8 @@ GUARDS: Final = (
         "verify-unreadable",
         "A store that does not answer is reported: an empty report means that everything was read.",
         _JOB,
-        "            self._unanswered[place] = objects + 1, error or replica.error",
-        "            pass",
+        "        self._unanswered[store, topic] = objects + 1, first or error",
+        "        pass",
         (f"{_JOB_TESTS}::test_a_store_that_does_not_answer_is_named_once_and_the_others_are_verified",),
     ),
     Guard(

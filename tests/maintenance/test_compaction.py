@@ -244,6 +244,26 @@ def test_no_tombstone_goes_while_the_log_start_cuts_a_segment(log: KeyedLog) -> 
     assert log.text() == "4:b4"
 
 
+def test_a_slice_that_was_cut_before_it_was_sealed_holds_nothing_up(log: KeyedLog) -> None:  # M: C-02 C-03 R-05
+    """No roll seals it any more, because a swap replaces whole slices."""
+    log.create(**TRIMMED, segment_bytes=700)
+    log.put("x1 a2 b3")
+    log.move_log_start(1)
+    for text in ("a4 c5 b", "a6 c7 d8"):
+        log.segment(text)
+    assert log.text() == "1:a2 2:b3 3:a4 4:c5 5:b 6:a6 7:c7 8:d8"
+    for _ in range(3):
+        assert log.compact().exit_code == 0
+        log.log.clock.at_ms += 1
+        log.check()
+    assert log.text() == "1:a2 2:b3 5:b 6:a6 7:c7 8:d8", "its tombstones stay as long as the slice does"
+    log.move_log_start(3)
+    for _ in range(2):
+        log.compact()
+        log.check()
+    assert log.text() == "6:a6 7:c7 8:d8"
+
+
 # ---- with other jobs -----------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from tests.mounts import begin_own_mounts
 from tests.servers.s3_servers import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from tests.spark.kills.deaths import Deaths
 from tests.spark_classes import NO_FOLDER, short_lived_spark
 
 PROJECT = Path(__file__).parents[2]
@@ -141,6 +142,12 @@ def one_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSpark]:
     spark = OneSpark(scratch)
     yield spark
     spark.end()
+
+
+@pytest.fixture(scope="session")
+def deaths(one_spark: OneSpark) -> Deaths:
+    """Kills executors of sessions with its settings."""
+    return Deaths(one_spark.scratch / "deaths")
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from sparklog.spark.compaction import SparkKeyShuffle, by_stretch
 from sparklog.spark.tasks import SparkTasks
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import maintained
-from tests.spark import dying_rewrite
 from tests.spark.conftest import OneSpark
 
 
@@ -127,24 +126,3 @@ def test_more_keys_than_the_memory_of_a_worker(one_spark: OneSpark, log: KeyedLo
     offsets = log.log.cluster.read("t", partition=0, columns=["offset"])["offset"].to_numpy()
     assert len(offsets) == KEYS
     assert offsets.min() == KEYS * (WRITES - 1)
-
-
-@pytest.mark.spark
-@pytest.mark.campaign
-def test_a_worker_that_dies_after_its_upload_leaves_an_orphan_and_no_more(
-    one_spark: OneSpark, log: KeyedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark runs the task again, and only its second attempt counts."""
-    monkeypatch.setenv(dying_rewrite.FOLDER, str(tmp_path))
-    session = one_spark.session(
-        "local-cluster[2,1,1024]", **{f"spark__executorEnv__{dying_rewrite.FOLDER}": str(tmp_path)}
-    )
-    monkeypatch.setattr(compaction, "rewrite_stretch", dying_rewrite.rewrite_stretch)
-    log.create(segment_bytes=900)
-    for text in ("a1 b2 c3", "a4 b5 d6", "c d7 e8"):
-        log.segment(text)
-    compacted(log, session)
-    assert (tmp_path / "died").exists()
-    assert log.text() == "3:a4 4:b5 6:c 7:d7 8:e8"
-    log.check()
-    assert len(log.log.stored() - log.log.named()) == 2, "an object and its index"

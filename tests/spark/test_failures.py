@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparklog.client.cluster import Cluster
 from tests.spark.conftest import TWO_HOSTS, OneSpark, Read, Write
 from tests.spark.faulty_source import MEETING, FaultySource
+from tests.spark.kills.deaths import Deaths
 from tests.spark.rewriting import roll_and_delete
 
 pytestmark = pytest.mark.spark
@@ -21,8 +22,8 @@ ROWS = 400
 
 
 @pytest.fixture
-def spark(one_spark: OneSpark) -> SparkSession:
-    """Two executors of one core each, in JVMs of their own, with speculation."""
+def spark(one_spark: OneSpark, deaths: Deaths) -> SparkSession:
+    """Two executors of one core each, in JVMs of their own, with speculation. They die as planned."""
     session = one_spark.session(
         TWO_HOSTS,
         spark__executor__memory="512m",
@@ -32,6 +33,7 @@ def spark(one_spark: OneSpark) -> SparkSession:
         spark__speculation__multiplier="1.1",
         spark__speculation__minTaskRuntime="300ms",
         spark__task__maxFailures="3",
+        **deaths.settings(),
     )
     session.dataSource.register(FaultySource)
     return session

@@ -33,6 +33,7 @@ from tests.faults.store_folders import StoreFolders
 from tests.servers.hadoop import DATA_NODES, Hadoop
 from tests.servers.s3_servers import S3Server
 from tests.spark.conftest import Read, Write
+from tests.spark.kills.test_killed_executors import steps, test_a_compaction_whose_executor_is_killed_is_right
 from tests.spark.rewriting import roll_and_delete
 from tests.spark.test_failures import (
     meeting_place,
@@ -49,6 +50,8 @@ from tests.spark.test_failures import (
 __all__ = [
     "meeting_place",
     "spark",
+    "steps",
+    "test_a_compaction_whose_executor_is_killed_is_right",
     "test_a_dataframe_outlives_the_objects_of_its_plan",
     "test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op",
     "test_a_job_that_fails_for_good_leaves_nothing_visible",
@@ -102,6 +105,19 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         yield from made(f"s3://{server.new_bucket()}/cluster", {"a": "."}, {})
     else:
         yield from made(f"{request.getfixturevalue('hadoop').url}/{uuid.uuid4().hex}", {"a": "."}, {})
+
+
+@pytest.fixture(params=[pytest.param(place, marks=pytest.mark.campaign) for place in ("s3", "hdfs")])
+def new_url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Addresses of new clusters."""
+    if request.param == "hdfs":
+        hadoop: Hadoop = request.getfixturevalue("hadoop")
+        return lambda: f"{hadoop.url}/{uuid.uuid4().hex}"
+    server: S3Server = request.getfixturevalue("s3proxy")
+    for name, value in server.variables.items():
+        monkeypatch.setenv(name, value)
+    bucket = server.new_bucket()
+    return lambda: f"s3://{bucket}/{uuid.uuid4().hex}"
 
 
 def test_a_year_of_a_topic_is_written_read_rolled_and_read_again(

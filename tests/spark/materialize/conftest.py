@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,23 +11,39 @@ from pyspark.sql import SparkSession
 from tests.bench.peer_jars import delta
 from tests.servers.maven import CannotFetch
 from tests.spark.conftest import OneSpark
+from tests.spark.kills.deaths import Deaths
+from tests.spark.kills.running_driver import EXECUTORS
 
 
 @pytest.fixture(scope="package")
-def delta_spark(one_spark: OneSpark) -> Iterator[SparkSession]:
-    """local[2]; skips if the JARs can't be had."""
+def delta_jars() -> list[Path]:
+    """Skips if they can't be had."""
     try:
-        jars = delta()
+        return delta()
     except CannotFetch as error:
         pytest.skip(f"Delta Lake: {error}")
+
+
+@pytest.fixture(scope="package")
+def delta_settings(one_spark: OneSpark, delta_jars: list[Path]) -> Iterator[Mapping[str, str]]:
+    """Of a session whose JVM has the JARs."""
     one_spark.end()
-    yield one_spark.session(
-        "local[2]",
-        **{
-            "spark.jars": ",".join(map(str, jars)),
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            "spark.databricks.delta.snapshotPartitions": "1",
-        },
-    )
+    yield {
+        "spark.jars": ",".join(map(str, delta_jars)),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
     one_spark.end()
+
+
+@pytest.fixture
+def delta_spark(one_spark: OneSpark, delta_settings: Mapping[str, str]) -> SparkSession:
+    """local[2]."""
+    return one_spark.session("local[2]", **delta_settings)
+
+
+@pytest.fixture
+def delta_executors(one_spark: OneSpark, delta_settings: Mapping[str, str], deaths: Deaths) -> SparkSession:
+    """Two executors in JVMs of their own, which die as planned."""
+    return one_spark.session(EXECUTORS, **delta_settings, **deaths.settings())

@@ -49,4 +49,19 @@ def is_the_topic(spark: SparkSession, cluster: Cluster, table: Path) -> bool:
         for partition in range(len(cluster.describe("t").partitions))
         for row in cluster.read("t", partition=partition).to_pylist()
     ]
-    return sorted((row.partition, row.offset, bytes(row.value)) for row in rows_of(spark, table)) == sorted(log)
+    rows = [(row.partition, row.offset, row.value and bytes(row.value)) for row in rows_of(spark, table)]
+    return sorted(rows) == sorted(log)
+
+
+def tombstone(n: int) -> dict[str, Any]:
+    return {"key": b"%d" % n, "value": None, "partition": n % 2}
+
+
+def is_the_latest(spark: SparkSession, cluster: Cluster, table: Path) -> bool:
+    """Whether the table has a row for each key that was not deleted: its last record."""
+    latest: dict[bytes, tuple[int, int, bytes | None]] = {}
+    for partition in range(len(cluster.describe("t").partitions)):
+        for row in cluster.read("t", partition=partition).to_pylist():
+            latest[row["key"]] = partition, row["offset"], row["value"]
+    rows = [(row.partition, row.offset, bytes(row.value)) for row in rows_of(spark, table)]
+    return sorted(rows) == sorted(record for record in latest.values() if record[2] is not None)
