@@ -124,7 +124,7 @@ def test_nothing_is_given_up_while_it_is_not_known_what_another_store_has() -> N
     quiet = Console(file=io.StringIO())
     report = run_recovery(log.url, tasks=LosingChecks(), accept_loss=True, console=quiet)
     assert report.exit_code == 1
-    assert f"it can't be repaired now: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
+    assert f"it can't be repaired now: store a: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
     for partition, values in log.model.items():
         assert log.left(partition) == values
     assert run_recovery(log.url, console=quiet).exit_code == 0
