@@ -64,7 +64,7 @@ class Shape:
 
     @staticmethod
     def of(dice: random.Random) -> Shape:
-        """One in two has three stores, and half of those may elect uncleanly. Two in three are compacted."""
+        """One in two has three stores, and half of those may elect uncleanly. Three in four are compacted."""
         stores = dice.choice((("a",), ("a", "b", "c")))
         policy = dice.choice(("delete", "compact", "compact,delete", "compact,delete"))
         delays_ms = dice.choice(((0, 0), (0, 2_500), (1_500, 2_500), (30_000, 20_000)))
