@@ -22,7 +22,7 @@ from sparklog.log.segments_writer import Rewritten
 from sparklog.log.stores import StorePlaces
 from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, lonely, swaps_of
 from sparklog.maintenance.compaction_tasks import RewriteOrder, StretchOutcome
-from sparklog.maintenance.swapping import obstacle, segment_target, still_there
+from sparklog.maintenance.swapping import obstacle, segment_target
 from tests.sim.process import Process, Steps, retried
 from tests.sim.stores import PAPER, Paper
 from tests.sim.uploads import holders_among, put_on
@@ -84,14 +84,12 @@ def _shuffled(process: Process, state: ClusterState, due: PartitionToCompact) ->
     stretches = []
     for part in due.stretches:
         offsets = OffsetRange(part.start, part.end)
-        slices = still_there(state, key, offsets, part.digest)
-        assert slices is not None
         plan = plan_range(state, topic, key.partition, offsets)
         for batch in scan(plan, process.stores, ("offset", "key"), _as_planned):  # type: ignore[arg-type]
             last.update(zip(batch.column(1).to_pylist(), batch.column(0).to_pylist(), strict=True))
         order = RewriteOrder(
             _PLACES,
-            slices_to_read(state, due.partition, slices),
+            slices_to_read(state, due.partition, state.slices.find(key, offsets)),
             part.records,
             segment_target(state, key),
             position,

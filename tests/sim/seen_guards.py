@@ -11,7 +11,7 @@ What it does not see, of those that were tried, and why:
 - It happens too rarely in a few worlds: producer-sequence, append-producer, void-after-read, replica-elr-kept,
   replica-append-each-object, replica-pull-forgotten, replica-report-late, replica-join-epoch,
   replica-take-over-equal, replica-loss-lowers, replica-swap-away, replica-holder-registration and -arrived,
-  loss-registration, forget-results, forget-sequences, forget-versions, forgotten-orphans,
+  swap-digest, loss-registration, forget-results, forget-sequences, forget-versions, forgotten-orphans,
   found-behind-snapshot, copy-crc, agent-other-life, watch-again, heartbeat-session.
 """
 
@@ -67,6 +67,5 @@ SEEN: Final = {
     "watch-write": Seen(8, 14_227),
     "watch-session": Seen(4, 639),
     "watch-paused": Seen(5, 7_693),
-    "swap-digest": Seen(12, 14_879),
     "old-floor": Seen(0, 2_603),
 }

@@ -60,7 +60,6 @@ def test_a_driver_killed_between_two_swaps_leaves_a_log_that_the_next_run_comple
         settle(keyed, spark)
 
 
-# M: C-01 C-05 S-09 (kills)
 @pytest.mark.campaign
 @pytest.mark.timeout(3_000)
 @pytest.mark.parametrize(("call", "every"), [(SHUFFLE, 1), (PUT, 2), (DELETE, 4)], ids=["shuffle", "put", "delete"])
@@ -78,7 +77,6 @@ def test_a_driver_killed_at_any_change_leaves_a_log_that_the_next_run_completes(
     print(f"killed before {(count - 1) // every} calls of {call.rpartition(':')[2]}")
 
 
-# M: C-01 C-05 C-07 S-09 (kills)
 @pytest.mark.campaign
 @pytest.mark.timeout(3_000)
 def test_a_driver_killed_while_its_executors_write_leaves_orphans_and_no_more(tmp_path: Path) -> None:

@@ -76,7 +76,6 @@ def test_a_compaction_whose_executor_is_killed_is_right(
     assert step >= 3
 
 
-# M: S-09 (kills)
 @pytest.mark.campaign
 @pytest.mark.timeout(3_000)
 def test_a_roll_whose_executor_is_killed_is_right(
