@@ -17,6 +17,7 @@ from sparklog.chain.follower import Follower
 from sparklog.client.delivery import Delivery
 from sparklog.client.group_submit import GRACE_MS, CommandOutcome, GroupSubmit
 from sparklog.core.commands import Submission
+from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import Author, Coordinator
 from sparklog.core.errors import InconsistentClusterId, InvalidInput, Landed, NotController, SparklogError, TlsFailed
 from sparklog.core.purgatory import Wanted
@@ -70,12 +71,14 @@ class Coordinated(Committer):
         clock = self.clock
         delivery = Delivery(submission, timeout_ms, clock.monotonic_ms(), may_commit_here=self._given is None)
         while True:
-            known = self.follower.state.coordinator
-            left_ms = delivery.left_ms(clock.monotonic_ms())
+            state = self.follower.state
+            known, session_ms = state.coordinator, effective_cluster(state.config).broker_session_timeout_ms
             if not known.in_force and self._given is None:
-                return super().submit(delivery.submission, left_ms)
+                return super().submit(delivery.submission, delivery.left_ms(clock.monotonic_ms()))
             try:
-                return self._group.submit(known, delivery.submission, left_ms)
+                return self._group.submit(
+                    known, delivery.submission, delivery.attempt_ms(session_ms, clock.monotonic_ms())
+                )
             except SparklogError as error:
                 self._follow_on(delivery, known, delivery.failed(error, known, clock.monotonic_ms()))
 

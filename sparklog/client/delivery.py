@@ -34,6 +34,13 @@ class Delivery:
         """How long the command may still take."""
         return max(1, self._deadline_ms - now_ms)
 
+    def attempt_ms(self, session_ms: int, now_ms: int) -> int:
+        """How long one attempt may take: at most a session of `session_ms`.
+
+        A coordinator that has been silent for longer may lead no more, and nobody else would tell the caller.
+        """
+        return min(self.left_ms(now_ms), session_ms)
+
     def failed(self, error: SparklogError, known: Coordinator, now_ms: int) -> float:
         """What was sent to `known` ended with `error`. Returns for how long to wait at most, to send it again then.
 

@@ -122,6 +122,24 @@ def test_one_that_was_paused_steps_down_when_it_wakes(url: str, coordinators: Ru
         assert newest(cluster).coordinator.address == second.address
 
 
+# M: N-01 (loses)
+def test_a_client_does_not_wait_for_one_that_was_paused_until_its_own_time_is_over(
+    url: str, coordinators: RunningCoordinators
+) -> None:
+    """A paused process, as a machine that lost its network, closes no connection: only the chain says who is next."""
+    first = coordinators.start()
+    first.wait_for("leads")
+    second = coordinators.start()
+    with connect(url) as cluster:
+        write(cluster, "0")
+        first.send(signal.SIGSTOP)
+        write(cluster, "1", timeout_ms=3_600_000)
+        assert newest(cluster).coordinator.address == second.address
+        first.send(signal.SIGCONT)
+        first.wait_for("stands-by")
+        assert values(cluster) == ["0", "1"]
+
+
 def test_a_clean_stop_hands_over_at_once(url: str, coordinators: RunningCoordinators) -> None:
     first = coordinators.start()
     first.wait_for("leads")

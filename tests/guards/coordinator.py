@@ -241,4 +241,15 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "test_a_request_that_was_under_way_makes_nobody_lead_who_can_not_read_the_chain",
         ),
     ),
+    Guard(
+        "delivery-attempt",
+        "A client asks who leads when a coordinator has been silent for a session, not when its own time is over.",
+        "sparklog/client/delivery.py",
+        "        return min(self.left_ms(now_ms), session_ms)",
+        "        return self.left_ms(now_ms)",
+        (
+            "tests/faults/test_coordinators.py::"
+            "test_a_client_does_not_wait_for_one_that_was_paused_until_its_own_time_is_over",
+        ),
+    ),
 )

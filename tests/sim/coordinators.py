@@ -9,6 +9,7 @@ from sparklog.client.delivery import Delivery
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Step
 from sparklog.coordinator.leadership import Leadership
 from sparklog.core.commands import AgentDown, Append, Submission
+from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import NotController, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply, raised
@@ -137,14 +138,15 @@ def delivered(process: Process, submission: Submission) -> Steps:
     delivery = Delivery(submission, timeout_ms, process.monotonic_ms())
     while True:
         known = process.state.coordinator
-        left_ms = delivery.left_ms(process.monotonic_ms())
+        now_ms = process.monotonic_ms()
         if not known.in_force:
-            return (yield CommitAs(process.commits.author, delivery.submission, left_ms))
+            return (yield CommitAs(process.commits.author, delivery.submission, delivery.left_ms(now_ms)))
+        attempt_ms = delivery.attempt_ms(effective_cluster(process.state.config).broker_session_timeout_ms, now_ms)
         try:
             seen = EntryNumber(process.state.n)
-            sent = SubmittedCommand(delivery.submission, left_ms)
+            sent = SubmittedCommand(delivery.submission, attempt_ms)
             request = SubmitRequest(process.state.chain_id, seen, (sent,))
-            reply = yield Ask(known.address, request, left_ms)
+            reply = yield Ask(known.address, request, attempt_ms)
             (outcome,) = reply.outcomes
             if outcome.result is None:
                 raise raised(outcome.error)
