@@ -99,7 +99,7 @@ def test_two_versions_differ_in_what_was_written_between_them(
             else:
                 step(versions[at % len(versions)], what, key, value)
         for before, after in pairwise(versions):  # the values are small numbers: equal ones are the same object
-            wanted = {key for key in range(-1, 15) if before.get(key, "none") != after.get(key, "none")}
+            wanted = {key for key in range(-1, 16) if before.get(key, "none") != after.get(key, "none")}
             found = list(after.differing(before))
             assert (set(found), len(found)) == (wanted, len(wanted))
 
