@@ -110,6 +110,9 @@ def _booked(
 
 def _check_run(body: Sequence[ast.stmt], way: Sequence[Test]) -> None:
     """Raise BadMarks if `make test` does not run the test at the end of the way, for what stands at its definition."""
+    whole_file = [ast.unparse(mark) for mark in _marks_of_file(body)]
+    if left_out := [name for name in whole_file if _LEFT_OUT.match(name)]:
+        raise BadMarks(f"no test of this file is run by make test: pytestmark has {left_out[0]}")
     for each in way:
         decorators = [ast.unparse(decorator) for decorator in each.decorator_list]
         if left_out := [name for name in decorators if _LEFT_OUT.match(name)]:
@@ -117,6 +120,14 @@ def _check_run(body: Sequence[ast.stmt], way: Sequence[Test]) -> None:
         if [other for other in body if isinstance(other, Test) and other.name == each.name][-1] is not each:
             raise BadMarks(f"pytest does not see this {each.name}: another one follows in the same place")
         body = each.body
+
+
+def _marks_of_file(body: Sequence[ast.stmt]) -> list[ast.expr]:
+    """What `pytestmark = …` gives to every test of a file."""
+    values = [
+        each.value for each in body if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "pytestmark"
+    ]
+    return [mark for value in values for mark in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
 
 
 def _way(body: Sequence[ast.stmt], line: int, column: int, *, alone: bool) -> list[Test]:

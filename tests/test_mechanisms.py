@@ -95,6 +95,14 @@ def test_a_mark_in_a_contract_names_the_classes_that_run_it(tmp_path: Path) -> N
         ("# M: A-01\n@pytest.mark.skip\ndef test_it(): ...", "not run by make test: @pytest.mark.skip"),
         ("# M: A-01\n@pytest.mark.campaign\ndef test_it(): ...", "not run by make test: @pytest.mark.campaign"),
         ("# M: A-01\n@pytest.fixture\ndef test_it(): ...", "not run by make test: @pytest.fixture"),
+        (
+            "# M: A-01\ndef test_it(): ...\npytestmark = pytest.mark.campaign",
+            "no test of this file is run by make test",
+        ),
+        (
+            "# M: A-01\ndef test_it(): ...\npytestmark = [x, pytest.mark.campaign]",
+            "pytestmark has pytest.mark.campaign",
+        ),
         ("# M: A-01\ndef test_it(): ...\n\ndef test_it(): ...", "another one follows"),
     ],
 )

@@ -93,7 +93,6 @@ def processes_of(folder: Path) -> list[str]:
     ]
 
 
-# M: C-02 N-06 R-05
 def test_a_coordinator_compacts_when_it_is_due_beside_deletions(
     log: KeyedLog, coordinators: RunningCoordinators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +138,6 @@ def is_due(log: KeyedLog) -> bool:
     return bool(log.compact(everything=False, dry_run=True).partitions)
 
 
-# M: C-05 N-06 S-09 (kills)
 def test_a_leader_killed_in_the_middle_of_a_compaction_takes_it_along_and_the_next_one_compacts(
     log: KeyedLog, coordinators: RunningCoordinators, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -171,7 +169,6 @@ def test_a_leader_killed_in_the_middle_of_a_compaction_takes_it_along_and_the_ne
     assert log.log.stored() == log.log.named(), "nothing is left of what was uploaded in vain"
 
 
-# M: C-01 C-05 R-05 R-06 S-09
 def test_two_schedulers_that_compact_at_once_do_no_harm(log: KeyedLog) -> None:
     """Beside a writer and deletions. Each has a Spark of its own."""
     fill(log, 6)

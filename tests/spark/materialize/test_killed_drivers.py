@@ -38,7 +38,6 @@ def materialize_words(cluster: Cluster, table: Path, *more: str) -> list[str]:
     return [*words, "--max-records", "8", *more]
 
 
-# M: I-03 (kills)
 @pytest.mark.parametrize(
     ("method", "when", "count"),
     [
@@ -68,7 +67,6 @@ def test_a_driver_killed_at_any_step_leaves_a_table_that_the_next_run_completes(
     assert is_the_topic(delta_spark, cluster, tmp_path / "d")
 
 
-# M: I-03 (kills)
 @pytest.mark.parametrize(("when", "count"), [("before", 1), ("after", 1), ("before", 2), ("after", 2)])
 def test_a_driver_killed_at_any_merge_leaves_a_table_of_the_latest_rows(
     delta_spark: SparkSession, delta_jars: list[Path], cluster: Cluster, tmp_path: Path, when: str, count: int
@@ -83,7 +81,6 @@ def test_a_driver_killed_at_any_merge_leaves_a_table_of_the_latest_rows(
     assert is_the_latest(delta_spark, cluster, tmp_path / "d")
 
 
-# M: I-03 (kills)
 @pytest.mark.parametrize("step", [0, 5])
 def test_a_driver_killed_while_its_executors_read_leaves_a_table_that_the_next_run_completes(
     delta_spark: SparkSession, delta_jars: list[Path], cluster: Cluster, tmp_path: Path, step: int
@@ -109,7 +106,7 @@ def test_a_driver_killed_while_its_executors_read_leaves_a_table_that_the_next_r
         *((NOWHERE, step) for step in (0, 3)),
     ],
 )
-def test_a_driver_killed_at_any_step_leaves_changes_that_the_next_run_completes(  # M: I-03 I-04 (kills)
+def test_a_driver_killed_at_any_step_leaves_changes_that_the_next_run_completes(
     delta_spark: SparkSession,
     delta_jars: list[Path],
     cluster: Cluster,

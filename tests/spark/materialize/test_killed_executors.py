@@ -19,7 +19,6 @@ from tests.spark.materialize.filled_tables import append, is_the_latest, is_the_
 pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 
 
-# M: I-03 (kills)
 @pytest.mark.timeout(1_000)
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_table_is_the_topic_whenever_an_executor_dies(
@@ -42,7 +41,6 @@ def test_a_table_is_the_topic_whenever_an_executor_dies(
     assert step > 3
 
 
-# M: I-03 (kills)
 def test_a_run_whose_executors_always_die_adds_nothing_and_the_next_one_everything(
     delta_executors: SparkSession, deaths: Deaths, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -57,7 +55,6 @@ def test_a_run_whose_executors_always_die_adds_nothing_and_the_next_one_everythi
     assert is_the_topic(delta_executors, cluster, tmp_path / "d")
 
 
-# M: I-03 I-04 (kills)
 @pytest.mark.timeout(1_000)
 def test_changes_land_once_whenever_an_executor_dies(
     delta_executors: SparkSession, deaths: Deaths, cluster: Cluster, tmp_path: Path
