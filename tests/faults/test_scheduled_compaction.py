@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from string import ascii_letters
 
@@ -19,6 +17,7 @@ from sparklog.core.types import Offset
 from sparklog.host.clock import now_ms
 from sparklog.host.deadline import Deadline, tries
 from tests.faults.running_coordinators import SESSION_MS, RunningCoordinators, running_coordinators
+from tests.faults.scheduled_rounds import two_schedulers
 from tests.faults.test_scheduled_jobs import holding
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
@@ -26,8 +25,6 @@ from tests.spark_classes import NO_FOLDER
 
 pytestmark = [pytest.mark.spark, pytest.mark.campaign, pytest.mark.timeout(900)]
 
-PROJECT = Path(__file__).parents[2]
-ROUNDS = 3
 OLD_MS = 30 * DAY_MS
 
 
@@ -172,29 +169,7 @@ def test_a_leader_killed_in_the_middle_of_a_compaction_takes_it_along_and_the_ne
 def test_two_schedulers_that_compact_at_once_do_no_harm(log: KeyedLog) -> None:
     """Beside a writer and deletions. Each has a Spark of its own."""
     fill(log, 6)
-    command = [sys.executable, "-m", "tests.faults.scheduled_rounds", log.log.url, str(ROUNDS)]
-    with ExitStack() as running:
-        schedulers = [
-            running.enter_context(
-                subprocess.Popen(
-                    command,
-                    cwd=PROJECT,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
-            )
-            for _ in range(2)
-        ]
-        for scheduler in schedulers:
-            running.callback(scheduler.kill)
-            assert scheduler.stdout is not None
-            assert scheduler.stdout.readline() == "ready\n"
-        for scheduler in schedulers:
-            assert scheduler.stdin is not None
-            scheduler.stdin.write("go\n")
-            scheduler.stdin.flush()
+    with two_schedulers(log.log.url) as schedulers:
         rounds = 0
         while any(scheduler.poll() is None for scheduler in schedulers):
             rounds += 1

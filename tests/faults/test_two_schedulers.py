@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.host.clock import now_ms
 from sparklog.maintenance.jobs import SCHEDULED
+from tests.faults.scheduled_rounds import two_schedulers
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
 
-PROJECT = Path(__file__).parents[2]
-ROUNDS = 3
 OLD_MS = 30 * DAY_MS
 
 
@@ -32,29 +28,7 @@ def test_two_schedulers_at_once_do_no_harm(tmp_path: Path) -> None:
         for partition, age_ms in ((0, OLD_MS), (1, OLD_MS), (0, 0), (1, 0)):
             for _ in range(3):
                 log.append("t", partition, 8, timestamp_ms=log.clock.at_ms - age_ms)
-        command = [sys.executable, "-m", "tests.faults.scheduled_rounds", url, str(ROUNDS)]
-        with ExitStack() as running:
-            schedulers = [
-                running.enter_context(
-                    subprocess.Popen(
-                        command,
-                        cwd=PROJECT,
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.STDOUT,
-                        text=True,
-                    )
-                )
-                for _ in range(2)
-            ]
-            for scheduler in schedulers:
-                running.callback(scheduler.kill)
-                assert scheduler.stdout is not None
-                assert scheduler.stdout.readline() == "ready\n"
-            for scheduler in schedulers:
-                assert scheduler.stdin is not None
-                scheduler.stdin.write("go\n")
-                scheduler.stdin.flush()
+        with two_schedulers(url) as schedulers:
             writes = 0
             while any(scheduler.poll() is None for scheduler in schedulers):
                 writes += 1
