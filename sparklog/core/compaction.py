@@ -118,14 +118,12 @@ def _cleanable(
     """The slices that may be compacted, and whether the log start cuts the slice before them."""
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))
     columns = slices.columns
-    cut = bool(len(slices)) and int(columns["start"][0]) < partition.log_start
     stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT
-    stays[: int(cut)] = False  # no roll will ever seal it, so nothing behind it waits for that
     stays |= columns["end"] > partition.high_watermark
     if config.min_compaction_lag_ms:
         stays |= columns["max_timestamp_us"] > (now_ms - config.min_compaction_lag_ms) * 1000
     cut = bool(len(slices)) and int(columns["start"][0]) < partition.log_start
-    first = int(cut)
+    first = int(cut)  # no roll will ever seal a slice that is cut, so nothing behind it waits for that
     uncleanable = np.flatnonzero(stays[first:])
     end = first + int(uncleanable[0]) if len(uncleanable) else len(slices)
     return slices.rows(first, end), cut

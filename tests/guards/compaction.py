@@ -19,14 +19,6 @@ GUARDS: Final = (
         ("tests/core/test_compaction.py::test_the_cleanable_part_ends_at_the_first_slice_that_is_not_sealed",),
     ),
     Guard(
-        "compaction-cut-slice",
-        "A slice that the log start cut before it was sealed does not stop the compaction of what lies behind it.",
-        "sparklog/core/compaction.py",
-        "    stays[: int(cut)] = False  # no roll will ever seal it, so nothing behind it waits for that\n",
-        "",
-        (f"{_JOB}test_a_slice_that_was_cut_before_it_was_sealed_holds_nothing_up",),
-    ),
-    Guard(
         "compaction-min-lag",
         "Records younger than min.compaction.lag.ms stay, and so does everything behind them.",
         "sparklog/core/compaction.py",
@@ -48,7 +40,7 @@ GUARDS: Final = (
         "sparklog/core/compaction.py",
         "    uncleanable = np.flatnonzero(stays[first:])\n",
         "    uncleanable = np.maximum(np.flatnonzero(stays) - first, 0)\n",
-        (f"{_JOB}test_a_slice_that_is_not_sealed_and_cut_by_the_log_start_does_not_stop_what_follows",),
+        (f"{_JOB}test_a_slice_that_was_cut_before_it_was_sealed_holds_nothing_up",),
     ),
     Guard(
         "compaction-clean-part",

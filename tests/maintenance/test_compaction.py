@@ -462,22 +462,6 @@ def test_a_repeat_of_a_producer_is_known_after_its_records_are_gone(log: KeyedLo
 # ---- while others act ----------------------------------------------------------------------------------
 
 
-def test_a_slice_that_is_not_sealed_and_cut_by_the_log_start_does_not_stop_what_follows(log: KeyedLog) -> None:
-    """The roll leaves such a slice alone, too, so it would stop compaction until the log start has passed it."""
-    log.create(**TRIMMED)
-    log.put("a1 b2 c3")
-    log.move_log_start(1)
-    for text in ("a4 b5", "a6 b7 c"):
-        log.segment(text)
-    for _ in range(2):
-        log.compact()
-        assert log.text() == "1:b2 2:c3 5:a6 6:b7 7:c", "while a slice is cut, no tombstone goes"
-        log.check()
-    log.move_log_start(3)
-    log.compact()
-    assert log.text() == "5:a6 6:b7"
-
-
 def test_a_lag_that_is_raised_behind_the_cleaner_leaves_what_is_clean_alone(log: KeyedLog) -> None:  # M: C-02
     log.create(delete_retention_ms=1_000, segment_bytes=700)
     log.segment("a1 b2 a")
