@@ -149,11 +149,15 @@ class _Reader:
         num: int | None,
         member: GroupMember | None = None,
     ) -> None:
+        from sparklog.core.types import TopicId
+
         self.left = num
         self._cluster, self._topic, self._chosen = cluster, topic, tuple(dict.fromkeys(chosen))
+        self._next_offsets: dict[int, int] = {}
+        self._is_stale = False  # the group has another generation
         self._watch = cluster.connection.waiting.watch()
         self._member = member
-        self._topic_id = cluster.describe(topic).topic_id
+        self._topic_id = TopicId(cluster.describe(topic).topic_id)
         ranges = {partition.partition: _range(cluster, topic, partition, offset) for partition in self._all()}
         self._starts: dict[int, int] = {index: start for index, (start, _) in ranges.items()}
         self._ends: dict[int, int] = {index: end for index, (_, end) in ranges.items() if end is not None}

@@ -133,6 +133,24 @@ def delete(groups: list[str] = typer.Argument(metavar="GROUP…", help="Groups w
     done(f"deleted {', '.join(groups)}", {"deleted": groups})
 
 
+@app.command(epilog=ending("sparklog group evict billing consumer-0f3a"))
+def evict(
+    group: str = typer.Argument(metavar="GROUP", help="The group."),
+    member: str = typer.Argument(metavar="MEMBER", help="The id of the member, as describe shows it."),
+) -> None:
+    """Let a member that is gone leave its group at once.
+
+    Other members evict it after its session timeout, and so does a coordinator. Without either, this does. One that is
+    still at work can commit no more, and joins again.
+    """
+    from sparklog.core.commands import LeaveGroup
+
+    with connect() as cluster:
+        cluster.submit(LeaveGroup(group, member))
+        left = len(cluster.describe_group(group).members)
+    done(f"evicted {member}, {counted(left, 'member')} left", {"group": group, "evicted": member, "members": left})
+
+
 def _summary(found: GroupDescription) -> dict[str, Any]:
     return {
         "group": found.group,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sparklog.core.commands import LeaveGroup
 from sparklog.core.groups import Group
+from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 
 RENEWALS_PER_SESSION = 3  # as Kafka's heartbeat.interval.ms is a third of session.timeout.ms, at most
@@ -17,6 +18,19 @@ RENEWALS_PER_SESSION = 3  # as Kafka's heartbeat.interval.ms is a third of sessi
 def renewal_interval_ms(session_timeout_ms: int) -> int:
     """How long a member may do nothing in the chain before it should show that it is alive."""
     return max(1, session_timeout_ms // RENEWALS_PER_SESSION)
+
+
+class GroupsWatch:
+    """What a coordinator has seen of the members of all groups while it leads."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, MemberWatch] = {}
+
+    def silent(self, state: ClusterState, asked_ms: int, now_ms: int) -> list[LeaveGroup]:
+        """The evictions that are due in all groups, as `MemberWatch.silent`."""
+        active = {group.name: group for group in state.groups.values() if group.members}
+        self._watches = {name: self._watches.get(name) or MemberWatch() for name in active}
+        return [each for name, watch in self._watches.items() for each in watch.silent(active[name], asked_ms, now_ms)]
 
 
 class MemberWatch:

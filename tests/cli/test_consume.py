@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import sparklog as library
@@ -258,6 +259,15 @@ def test_a_group_reads_on_where_it_committed(orders: Cli) -> None:  # M: I-07
     assert [(row["committed"], row["lag"]) for row in orders.json("group", "describe", "billing")["partitions"]] == [
         (3, 0)
     ]
+
+
+def test_a_group_commits_only_what_it_printed(sparklog: Cli) -> None:
+    """The three records are one slice, of which two are wanted."""
+    with library.connect(sparklog.url) as cluster:
+        cluster.create_topic("orders")
+        cluster.append("orders", pa.table({"value": ["a", "b", "c"]}))
+    assert sparklog("consume", "orders", "-g", "billing", "--num", "2").out == "a\nb\n"
+    assert sparklog("consume", "orders", "-g", "billing").out == "c\n"
 
 
 def test_a_member_prints_only_its_share(orders: Cli) -> None:

@@ -91,6 +91,15 @@ def test_a_group_with_active_members_is_neither_reset_nor_deleted(orders: Cli) -
             assert said.err.startswith("NON_EMPTY_GROUP: group billing has 1 active member")
 
 
+def test_an_operator_may_evict_a_member_that_is_gone(orders: Cli) -> None:
+    with connect(orders.url) as cluster:
+        member = cluster.join_group("billing", ["orders"])
+    said = orders.json("group", "evict", "billing", member.member_id)
+    assert said == {"group": "billing", "evicted": member.member_id, "members": 0}
+    assert orders("group", "evict", "billing", member.member_id).err.startswith("UNKNOWN_MEMBER_ID")
+    assert orders("group", "delete", "billing").code == 0
+
+
 def test_delete_forgets_all_of_the_groups_or_none(orders: Cli) -> None:
     commit(orders)
     commit(orders, "audit")

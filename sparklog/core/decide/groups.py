@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -33,7 +33,7 @@ from sparklog.core.positions import Position, right_up_to
 from sparklog.core.readable import counted
 from sparklog.core.records import At, GroupChanged, GroupPartitions, OffsetsCommitted, OffsetsForgotten, Record
 from sparklog.core.state import ClusterState
-from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
+from sparklog.core.types import EntryNumber, PartitionIndex, TopicId, TopicPartition
 
 OFFSETS_PER_COMMIT = 50_000  # they must fit into one entry
 FORGOTTEN_PER_COMMAND = 10_000  # groups and offsets; the next job forgets the rest
@@ -77,9 +77,21 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
         return ()
     if member is None:
         raise unknown_member(group, command.member_id)
-    left = tuple(each for each in group.members if each is not member)
-    emptied_ms = 0 if left else max(at.time_ms, state.time_ms, 1)
-    return (GroupChanged(_divided(state, msgspec.structs.replace(group, members=left, emptied_ms=emptied_ms))),)
+    return (_without(state, group, [member], at),)
+
+
+def without_members_before(state: ClusterState, floor: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
+    """The groups without the members that were not renewed since entry `floor`.
+
+    It was written `floor.delay.ms` ago or longer; a member whose session is longer than that is left alone.
+    """
+    delay_ms = effective_cluster(state.config).floor_delay_ms
+    gone = {
+        group.name: [m for m in group.members if m.renewed_at < floor and m.session_timeout_ms <= delay_ms]
+        for group in state.groups.values()
+        if group.members
+    }
+    return tuple(_without(state, state.groups[name], gone[name], at) for name in sorted(gone) if gone[name])
 
 
 def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
@@ -137,8 +149,9 @@ def check_no_members(group: Group) -> None:
     if group.members:
         ids = ", ".join(member.member_id for member in group.members[:3])
         raise NonEmptyGroup(
-            f"group {group.name} has {counted(len(group.members), 'active member')} ({ids}): stop them first, or wait "
-            "until they are evicted after their session timeout"
+            f"group {group.name} has {counted(len(group.members), 'active member')} ({ids}): stop them first; one that "
+            "crashed is evicted after its session timeout by the other members or a coordinator, or at once by "
+            "'sparklog group evict'"
         )
 
 
@@ -183,6 +196,12 @@ def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
         left -= len(some)
         offsets += [GroupPartitions(by_number[number].name, some)] if some else []
     return OffsetsForgotten(tuple(groups), tuple(offsets)) if groups or offsets else None
+
+
+def _without(state: ClusterState, group: Group, gone: Sequence[Member], at: At) -> GroupChanged:
+    left = tuple(member for member in group.members if member not in gone)
+    emptied_ms = 0 if left else max(at.time_ms, state.time_ms, 1)
+    return GroupChanged(_divided(state, msgspec.structs.replace(group, members=left, emptied_ms=emptied_ms)))
 
 
 def _divided(state: ClusterState, group: Group, changed: dict[str, TopicSize | None] | None = None) -> Group:

@@ -331,6 +331,19 @@ def test_a_group_that_never_committed_expires_too(log: GroupLog) -> None:
     assert dict(log.state.groups) == {}
 
 
+def test_members_that_nobody_could_evict_are_gone_once_floor_has_passed_them(log: GroupLog) -> None:
+    log.join("a", timeout_ms=6_000)
+    log.join("b")
+    log.commit(1, by=("b", 2, 1))
+    renewed = log.member("b").renewed_at
+    log.append(1)
+    log.submit(RaiseFloor(renewed))
+    assert (log.group().generation, [each.member_id for each in log.group().members]) == (3, ["b"])
+    log.submit(RaiseFloor(EntryNumber(renewed + 1)))
+    assert (log.group().members, log.group().emptied_ms) == ((), log.now_ms)
+    assert log.committed() == {(TOPIC, 0): 1}
+
+
 # ---- elections ----------------------------------------------------------------------------------------
 
 
