@@ -23,7 +23,7 @@ from sparklog.core.decide.groups import existing_group
 from sparklog.core.errors import GroupIdNotFound, InconsistentClusterId, InvalidInput, UnknownMemberId
 from sparklog.core.group_sessions import MemberWatch, renewal_interval_ms
 from sparklog.core.group_status import GroupPartition, group_partitions
-from sparklog.core.groups import CommittedOffset, Group, Member, OffsetToCommit
+from sparklog.core.groups import CommittedOffset, Member, OffsetToCommit
 from sparklog.core.plan import partition_of, topic_of
 from sparklog.core.positions import Position
 from sparklog.core.state import ClusterState
@@ -159,16 +159,15 @@ class GroupMember:
                 with suppress(GroupIdNotFound):  # deleted since
                     _submit(self._connection, eviction)
         if self._clock.monotonic_ms() - self._renewed_ms >= renewal_interval_ms(self._session_timeout_ms):
-            try:
-                self._commit((), self._now().generation)
-            except UnknownMemberId:  # evicted since
-                self._join()
-        self._take(self._now())
+            self._join()  # as it was: that only renews it
+        else:
+            self._take()
         return self.generation != before
 
     def starts(self) -> dict[Place, int]:
         """Where the group goes on in the partitions of this member, but for those in which it never committed."""
-        found = committed(self._connection.follower.state, self.group)
+        with self._connection.follower.current() as state:
+            found = committed(state, self.group)
         return {place: found[place].offset for place in self.assigned if place in found}
 
     def commit(self, offsets: Offsets, metadata: str = "") -> None:
@@ -179,7 +178,11 @@ class GroupMember:
         """
         with self._connection.follower.current() as state:
             rows = rows_to_commit(state, offsets, metadata)
-        self._commit(rows, self.generation)
+        self._commits += 1
+        begun_ms = self._clock.monotonic_ms()
+        command = CommitOffsets(self._chain_id, self.group, rows, self.member_id, self.generation, self._commits)
+        _submit(self._connection, command)
+        self._renewed_ms = begun_ms
 
     def leave(self) -> None:
         """Leave the group, so that the others have its partitions at once. No error if it is no member any more."""
@@ -190,28 +193,19 @@ class GroupMember:
     def _join(self) -> None:
         self._renewed_ms = self._clock.monotonic_ms()
         _submit(self._connection, JoinGroup(self.group, self.member_id, self.topics, self._session_timeout_ms))
-        self._take(self._now())
+        self._take()
 
-    def _commit(self, rows: tuple[OffsetToCommit, ...], generation: int) -> None:
-        self._commits += 1
-        begun_ms = self._clock.monotonic_ms()
-        command = CommitOffsets(self._chain_id, self.group, rows, self.member_id, generation, self._commits)
-        _submit(self._connection, command)
-        self._renewed_ms = begun_ms
-
-    def _now(self) -> Group:
-        """The group in the newest state that this process knows. Raises GroupIdNotFound."""
-        return existing_group(self._connection.follower.state, self.group)
-
-    def _take(self, group: Group) -> None:
-        member = group.member(self.member_id)
-        if member is None:  # evicted at once: the next poll joins again
+    def _take(self) -> None:
+        """Take over generation and share from the newest state; none if this member was evicted in the meantime."""
+        with self._connection.follower.current() as state:
+            group = state.groups.get(self.group)
+        member = None if group is None else group.member(self.member_id)
+        if group is None or member is None:  # the next poll joins again
             self.generation, self.assigned = 0, ()
             return
         self._commits = max(self._commits, member.commits)
         self.generation = group.generation
-        topics = self._connection.follower.state.topics
-        self.assigned = tuple((topics[key.topic_id].name, key.partition) for key in member.assigned)
+        self.assigned = tuple((state.topics[key.topic_id].name, key.partition) for key in member.assigned)
 
 
 def _submit(connection: Connection, command: Command) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -25,6 +26,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.positions import Position
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+from tests.coordinator.served_coordinator import served_coordinator
 from tests.faults.faulty_store import VirtualClock
 
 RECORDS = 6  # in each partition
@@ -231,3 +233,26 @@ def test_the_order_of_processing_and_committing_decides_what_a_crash_costs(  # M
     done: list[str] = []
     consume(cluster, [whole, dying, whole, whole], done)
     assert done == wanted
+
+
+# ---- through a coordinator ----------------------------------------------------------------------------
+
+
+def test_members_through_a_coordinator_are_fenced_like_others(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path))
+    with served_coordinator(str(tmp_path)) as coordinator, sparklog.connect(coordinator.address) as cluster:
+        cluster.create_topic("orders", partitions=2)
+        a, b = (member(cluster, name) for name in "ab")
+        with pytest.raises(IllegalGeneration):
+            a.commit({PLACE: 0})
+        assert a.poll()
+        a.commit({PLACE: 0})
+        assert (a.assigned, b.assigned) == ((("orders", 0),), (("orders", 1),))
+        with pytest.raises(NonEmptyGroup):
+            cluster.delete_group("billing")
+        a.leave()
+        with pytest.raises(UnknownMemberId):
+            a.commit({PLACE: 0})
+        assert b.poll()
+        assert b.starts() == {PLACE: 0}
+        b.leave()

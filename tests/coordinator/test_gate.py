@@ -27,7 +27,7 @@ from sparklog.coordinator.gate import Gate
 from sparklog.coordinator.openapi import OPENAPI
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Access, Need, Principal, Verb, parse_right
-from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
+from sparklog.core.commands import Command, CreateTopic, DeleteTopic, JoinGroup, Submission
 from sparklog.core.purgatory import ReplicaNews
 from sparklog.core.types import EntryNumber, PartitionIndex, StoreId, TopicId
 from sparklog.storage.keys import entry_key
@@ -373,7 +373,7 @@ def test_every_command_needs_its_right_on_the_leader_and_on_a_standby(chain: Mem
 
 
 def _enough(command: Command) -> tuple[str, ...]:
-    return ("*", "new*") if isinstance(command, CreateTopic) else ("*",)
+    return ("*", "new*") if isinstance(command, CreateTopic | JoinGroup) else ("*",)
 
 
 def test_an_unknown_topic_tells_nothing_of_others(chain: Member) -> None:
