@@ -194,7 +194,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         stored_retired.store_sets,
         state.coordinator,
         state.ancestors,
-        packed(groups, prepared, known),
+        packed(groups, prepared, known) if groups.groups else None,
         table_chunks(state.offsets.in_blocks().blocks, prepared, known),
     )
     return Prepared(manifest, prepared)
