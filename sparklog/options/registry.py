@@ -23,7 +23,7 @@ from sparklog.options.starting_offsets import (
 )
 
 READ_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-METADATA_TABLES: Final = ("topics", "partitions", "replicas", "segments", "writes", "chain")
+METADATA_TABLES: Final = ("topics", "partitions", "replicas", "segments", "groups", "writes", "chain")
 
 
 class Side(StrEnum):
