@@ -37,8 +37,8 @@ def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPos
     is None: then an end is looked for before the stream has any position.
     """
     assert options.subscription is not None
-    may_all_be_gone = known is None or not options.fail_on_data_loss
-    gone = _named(options) if may_all_be_gone else {topic for topic, _ in known.at}
+    had = None if known is None else {topic for topic, _ in known.at}
+    gone = _named(options) if had is None or not options.fail_on_data_loss else had
     read = partitions_to_read(state, options.subscription, gone)
     return _positions(state, ((topic, partition, partition.high_watermark) for topic, partition in read))
 

@@ -1,5 +1,12 @@
-"""Applications whose versions are no longer needed (`txnAppId`). Only an operator's command forgets one.
+"""Applications (`txnAppId`, streaming queries): which of their runs may write, and which are no longer needed.
 
+A streaming query that is started again is another run of the same application. A run becomes the present one with the
+first version that it adds, and from then on every earlier run is fenced: of two runs at once, the older one can write
+nothing more, not even what was its turn. Runs have no order of their own (Spark draws their ids), so what orders them
+is the chain. The newest 32 runs are remembered. A run that is older, and still alive, can only repeat versions that are
+written, until its own count has caught up; before that Spark's checkpoint has stopped it.
+
+Only an operator's command forgets an application.
 A forgotten application may write its old versions again, so a job that is rerun after that writes its rows twice.
 An application can be forgotten only once FLOOR has passed its last write: before that, an attempt at the write may
 still be under way.
@@ -8,11 +15,14 @@ still be under way.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from sparklog.core.commands import Application, ForgetApplications
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch
 from sparklog.core.records import ApplicationsForgotten, Record
 from sparklog.core.state import ClusterState
+
+MOST_RUNS: Final = 32
 
 
 def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[str] | None = None) -> list[Application]:
@@ -22,6 +32,26 @@ def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[st
         for app_id, last in sorted(state.applications.items())
         if last.result.time_ms < before_ms and last.result.n < state.floor and (app_ids is None or app_id in app_ids)
     ]
+
+
+def check_run(state: ClusterState, application: Application) -> None:
+    """Raise InvalidProducerEpoch if another run of the application has written since this one did."""
+    known = state.applications.get(application.app_id)
+    if known is not None and application.run in known.runs[1:]:
+        raise InvalidProducerEpoch(
+            f"version {application.version} of {application.app_id}: run {application.run} is fenced, because run "
+            f"{known.runs[0]} has written version {known.version} since: two runs of one query are active, and the "
+            "newer one goes on"
+        )
+
+
+def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]:
+    """The runs of an application, the present one first, once it has written."""
+    known = state.applications.get(application.app_id)
+    runs = () if known is None else known.runs
+    if not application.run or runs[:1] == (application.run,):
+        return runs
+    return (application.run, *runs)[:MOST_RUNS]
 
 
 def decide_forget_applications(state: ClusterState, command: ForgetApplications) -> tuple[Record, ...]:

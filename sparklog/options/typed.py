@@ -90,10 +90,14 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing."""
+    """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing.
+
+    Of a stream: the ids of the query, of the micro-batch and of the run. Of a batch, `run` is "".
+    """
 
     app_id: str
     version: int
+    run: str = ""
 
 
 class WriteOptions(msgspec.Struct, frozen=True):

@@ -6,7 +6,13 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -76,6 +82,13 @@ class SparklogDataSource(DataSource):
             raise InvalidInput('a log is appended to; use mode("append")')
         check_written_options(self.options, schema)
         return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """A writer of one micro-batch. Every output mode appends all rows, as Kafka's sink does. Raises as `writer`."""
+        from sparklog.options.streams import parse_stream_write_options
+        from sparklog.spark.stream_writer import begin_stream_write
+
+        return begin_stream_write(parse_stream_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
 
 def _read_options(given: Mapping[str, str], default_cluster: str | None) -> ReadOptions:

@@ -31,7 +31,7 @@ def memory_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     url = f"memory://{uuid.uuid4().hex}"
     init_cluster(url)
     with sparklog.connect(url) as made:
-        for module in ("stream_reader", "read_tasks"):
+        for module in ("stream_reader", "read_tasks", "stream_writer", "batch_writer"):
             monkeypatch.setattr(f"sparklog.spark.{module}.shared", lambda *_: made.connection)
         yield made
 
