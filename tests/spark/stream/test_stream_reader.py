@@ -7,9 +7,12 @@ import pickle
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
+from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sparklog.client.cluster import Cluster
+from sparklog.client.stream_plan import newest_positions, next_positions
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import (
     DataLoss,
@@ -19,9 +22,11 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicId, TopicPartition
-from sparklog.options.streams import parse_stream_read_options
+from sparklog.core.stream_positions import StreamPositions, from_json
+from sparklog.core.trigger_limits import TriggerLimits
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId, TopicPartition
 from sparklog.spark.schema import records_schema
+from sparklog.spark.source import SparklogDataSource
 from sparklog.spark.stream_reader import StreamReader
 from tests.spark.stream.driven_stream import DrivenStream, memory_cluster, send
 
@@ -321,12 +326,18 @@ def test_a_position_changes_only_where_records_were_read(log: Cluster) -> None:
     send(log, "t", 0, 1)
     query = stream()
     query.trigger()
-    before = query.offsets[-1]
+    start = from_json(json.loads(query.start))
+    send(log, "t", 0, 1)
     with log.connection.follower.current() as state:
-        assert {position.replication.leader_epoch for position in state.partitions.values()} == {0}
-    newer = before.replace('"leader_epochs": {}', '"leader_epochs": {"t": {"1": 0}}')
-    reader = query.begin()
-    assert json.dumps(reader.latestOffset(json.loads(newer), ReadAllAvailable())) == before
+        newest = newest_positions(state, query.begin().options.read, start)
+        after_election = StreamPositions(
+            newest.chain_id,
+            {place: replace(position, leader_epoch=LeaderEpoch(1)) for place, position in newest.at.items()},
+        )
+        end = next_positions(state, start, after_election, TriggerLimits())
+    changed = {place for place, position in end.at.items() if position != start.at[place]}
+    assert changed == {("t", 0)}
+    assert end.at["t", PartitionIndex(0)].leader_epoch == 1
 
 
 def test_spark_without_read_limits_gets_the_same_micro_batches(log: Cluster) -> None:
@@ -354,9 +365,11 @@ def test_progress_knows_how_far_behind_the_stream_is(log: Cluster) -> None:
     assert json.loads(query.start)["offsets"] == {"t": {"0": 4, "1": 0, "2": 0}}
 
 
-def test_a_reader_is_sent_to_tasks_without_secrets() -> None:
+def test_a_reader_and_its_source_are_sent_to_tasks_without_secrets() -> None:
     options = {"cluster": "/c", "subscribe": "t", "storage.a.secret_access_key": "hidden", "cluster.token": "hidden"}
-    reader = StreamReader(parse_stream_read_options(options), records_schema(["value", "offset"]))
-    sent = pickle.dumps(reader)
+    source = SparklogDataSource(CaseInsensitiveDict(options))
+    reader = source.streamReader(records_schema(["value", "offset"]))
+    assert isinstance(reader, StreamReader)
+    sent = pickle.dumps((reader, source))
     assert b"hidden" not in sent
-    assert pickle.loads(sent).columns == ("value", "offset")
+    assert pickle.loads(sent)[0].columns == ("value", "offset")

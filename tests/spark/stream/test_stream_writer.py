@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.errors import InvalidInput, InvalidProducerEpoch
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, WriteLost
 from sparklog.options.streams import parse_stream_write_options
 from sparklog.spark import stream_writer
 from sparklog.spark.stream_writer import BATCH_ID, QUERY_ID, RUN_ID, StreamTaskMessage, StreamWriter, begin_stream_write
@@ -123,6 +123,19 @@ def test_a_run_that_replays_what_the_older_one_has_under_way_adds_it_once(log: C
     sink.begun().commit(replay, 1)
     sink.batch("new", 2, ["c"])
     assert values(log) == ["a", "b", "c"]
+
+
+def test_a_micro_batch_that_was_lost_after_its_tasks_found_it_written_is_not_taken_for_written(
+    log: Cluster, sink: Sink
+) -> None:
+    writer = sink.begun()
+    writer.written = {QUERY: 3}
+    sent = sink.tasks(writer, "run 1", 3, [["a"]])
+    assert sent[0].skipped
+    with pytest.raises(WriteLost, match="was written when it was planned again, and is lost now"):
+        sink.begun().commit(sent, 3)
+    sink.batch("run 1", 3, ["a"])
+    assert values(log) == ["a"]
 
 
 def test_queries_do_not_disturb_each_other(log: Cluster, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:

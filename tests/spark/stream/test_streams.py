@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +16,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sparklog.client.cluster import Cluster
+from tests.spark.conftest import PROJECT
 from tests.spark.stream.driven_stream import send
+
+pytestmark = pytest.mark.spark
 
 Stream = Callable[..., DataFrame]
 Sink = Callable[..., StreamingQuery]
@@ -55,6 +61,11 @@ def rows_of(query: StreamingQuery) -> list[int]:
     return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
 
+def _offsets(progress: Any, which: str) -> dict[str, dict[str, int]]:
+    offsets: dict[str, dict[str, int]] = json.loads(progress["sources"][0][which])["offsets"]
+    return offsets
+
+
 def uploads(cluster: Cluster) -> set[Path]:
     return set((Path(cluster.connection.url.removeprefix("file://")) / "append").rglob("*.arrow"))
 
@@ -73,7 +84,7 @@ def test_a_stream_goes_through_two_topics_exactly_once_over_a_restart_and_a_repl
     )
     first = sink(parted)
     assert rows_of(first) == [20, 20]
-    assert first.recentProgress[0]["sources"][0]["latestOffset"]["offsets"] == {"in": {"0": 30, "1": 10}}
+    assert _offsets(first.recentProgress[0], "latestOffset") == {"in": {"0": 30, "1": 10}}
     wanted = {
         topic: sorted(str(n).encode() for size in (30, 10) for n in range(begin, size, 2))
         for topic, begin in (("even", 0), ("odd", 1))
@@ -128,9 +139,25 @@ def test_a_running_query_sees_new_partitions_and_all_columns_are_exact(
         assert [rows for _, rows in seen if rows] == [[(0, 0), (0, 1), (0, 2)], [(1, 0), (1, 1)]]
         assert sum(progress["numInputRows"] for progress in query.recentProgress) == 5
         assert query.lastProgress is not None
-        assert query.lastProgress["sources"][0]["endOffset"]["offsets"] == {"in": {"0": 3, "1": 2}}
+        assert _offsets(query.lastProgress, "endOffset") == {"in": {"0": 3, "1": 2}}
     finally:
         query.stop()
+
+
+def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    page = (PROJECT / "docs" / "streams.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    for topic in ("orders", "shouted"):
+        cluster.create_topic(topic, partitions=1)
+    cluster.append("orders", pa.table({"value": ["a", "b"]}))
+    named = {"file:///tmp/demo": cluster.connection.url, "/tmp/demo-checkpoint": str(tmp_path / "checkpoint")}
+    for name, here in named.items():
+        snippet = snippet.replace(f'"{name}"', repr(here))
+    exec(snippet, {"spark": spark})
+    assert values(cluster, "shouted") == [b"A", b"B"]
+    checkpoint = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
+    shown = re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0]
+    assert list(json.loads(checkpoint)) == list(json.loads(shown))
 
 
 def test_mistakes_are_found_before_anything_runs(stream: Stream, sink: Sink, cluster: Cluster) -> None:
