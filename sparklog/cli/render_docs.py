@@ -10,15 +10,8 @@ from sparklog.core.config.cluster import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAU
 from sparklog.core.config.key import ConfigKey, text_of
 from sparklog.core.config.storage import SECRET_STORAGE_KEYS
 from sparklog.core.config.topic_keys import TOPIC_KEYS
-from sparklog.options.registry import (
-    CONNECTOR_IGNORED,
-    KAFKA_ALIASES,
-    KAFKA_REFUSED,
-    KAFKA_VALUES,
-    OPTIONS,
-    Option,
-    Side,
-)
+from sparklog.options.connector import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, KAFKA_VALUES
+from sparklog.options.registry import OPTIONS, Option, Side
 
 _GENERATED: Final = "<!-- Rendered from the registries by sparklog.cli.render_docs; change them, not this page. -->"
 

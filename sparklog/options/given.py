@@ -14,16 +14,14 @@ import msgspec
 from sparklog.core.config.key import ConfigValue, nearest
 from sparklog.core.config.storage import StorageSettings, storage_settings
 from sparklog.core.errors import InvalidOption
-from sparklog.options.registry import (
+from sparklog.options.connector import (
     CONNECTOR_IGNORED,
     KAFKA_ALIASES,
     KAFKA_REFUSED,
     KAFKA_VALUES,
-    OPTIONS,
     SPARKS_OWN_IN_STREAMS,
-    Option,
-    Side,
 )
+from sparklog.options.registry import OPTIONS, Option, Side
 
 _BY_FOLDED: Final = {name.lower(): option for name, option in OPTIONS.items()}
 _CONNECTOR_FOLDED: Final = {name.lower(): (name, reason) for name, reason in CONNECTOR_IGNORED.items()}

@@ -8,16 +8,15 @@ from sparklog.cli.render_docs import PAGES, render_config, render_migration, ren
 from sparklog.core.config.cluster import CLUSTER_KEYS
 from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import InvalidOption
-from sparklog.options.given import GivenOptions, Ignored
-from sparklog.options.registry import (
+from sparklog.options.connector import (
     CONNECTOR_IGNORED,
     KAFKA_ALIASES,
     KAFKA_REFUSED,
     KAFKA_VALUES,
-    OPTIONS,
     SPARKS_OWN_IN_STREAMS,
-    Side,
 )
+from sparklog.options.given import GivenOptions, Ignored
+from sparklog.options.registry import OPTIONS, Side
 
 
 def test_every_option_and_key_stands_in_its_page() -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidOption
+from sparklog.options.connector import KAFKA_REFUSED
 from sparklog.options.given import GivenOptions, Ignored, warning_of
-from sparklog.options.registry import KAFKA_REFUSED, Side
+from sparklog.options.registry import Side
 
 
 def refusal(raw: dict[str, str], side: Side = Side.BATCH_READ) -> str:
