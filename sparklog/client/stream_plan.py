@@ -60,10 +60,7 @@ def next_positions(
 
     A partition where nothing is to be read keeps its position as it is.
     """
-    unread = {
-        place: OffsetRange(max(_begin(start, place, end), _partition(state, end).log_start), end.offset)
-        for place, end in newest.at.items()
-    }
+    unread = {place: _unread(state, start, place, end) for place, end in newest.at.items()}
     ends = {place: offsets.end for place, offsets in unread.items()}
     if limits.max_offsets is not None:
         backlogs = {place: offsets.end - offsets.start for place, offsets in unread.items()}
@@ -86,10 +83,8 @@ def next_positions(
 
 def new_offsets(state: ClusterState, start: StreamPositions, newest: StreamPositions) -> int:
     """How many offsets there are between two positions."""
-    return sum(
-        max(0, end.offset - max(_begin(start, place, end), _partition(state, end).log_start))
-        for place, end in newest.at.items()
-    )
+    unread = (_unread(state, start, place, end) for place, end in newest.at.items())
+    return sum(offsets.end - offsets.start for offsets in unread)
 
 
 def tasks_between(
@@ -195,6 +190,12 @@ def _begin(start: StreamPositions, place: Place, end: Position) -> Offset:
     """Where a micro-batch that ends there begins: a partition or a topic that is new to the stream, at its start."""
     known = start.at.get(place)
     return known.offset if known is not None and known.topic_id == end.topic_id else Offset(NEW_PARTITION_STARTS)
+
+
+def _unread(state: ClusterState, start: StreamPositions, place: Place, end: Position) -> OffsetRange:
+    """What of a partition is new up to `end`; nothing if the stream, or the log start, is beyond it."""
+    begin = max(_begin(start, place, end), _partition(state, end).log_start)
+    return OffsetRange(begin, max(begin, end.offset))
 
 
 def _moved(position: Position, offset: Offset) -> Position:

@@ -118,9 +118,9 @@ class BatchWriter(DataSourceArrowWriter):
         sent = sorted(_all_of(messages), key=lambda message: message.spark_partition)
         written = [msgspec.msgpack.decode(message.written, type=TaskWritten) for message in sent]
         transaction = self.options.transaction
-        application = (
-            None if transaction is None else Application(transaction.app_id, transaction.version, transaction.run)
-        )
+        application = None
+        if transaction is not None:
+            application = Application(transaction.app_id, transaction.version, transaction.run)
         command = append_command(plan, written, application=application, label=self.options.write_id or "")
         if command is None:
             log.info("sparklog write %s had no rows: nothing to commit", self._name(plan))

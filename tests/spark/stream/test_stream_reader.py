@@ -197,6 +197,17 @@ def test_available_now_ends_if_partitions_of_its_target_vanish(log: Cluster) -> 
     assert query.rest() == [4]
 
 
+def test_available_now_ends_if_retention_overtakes_its_target(log: Cluster) -> None:
+    send(log, "t", 0, 8)
+    send(log, "t", 1, 8)
+    query = stream(maxOffsetsPerTrigger=4, failOnDataLoss="false")
+    query.available_now = True
+    assert partition_counts(query.trigger()) == [2, 2, 0]
+    send(log, "t", 0, 8)
+    log.submit(MoveLogStart(log.describe("t").topic_id, PartitionIndex(0), Offset(14)))
+    assert query.rest() == [4, 2]
+
+
 # ---- what is gone ---------------------------------------------------------------------------------
 
 
