@@ -18,6 +18,7 @@ from sparklog.options.typed import ReadOptions, WriteOptions, read_options, writ
 _DURATION: Final = re.compile(r"([0-9]+) *(ms|s|m|min|h|d|)", re.IGNORECASE)
 _UNIT_MS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 _IDENTITY: Final = ("txnAppId", "txnVersion")
 
 
@@ -73,6 +74,12 @@ def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | No
             raise InvalidOption(
                 f"{name}: a micro-batch is identified by its query and its number: leave {' and '.join(_IDENTITY)} out"
             )
+    tracked = {name.lower(): text for name, text in raw.items()}.get(_ASYNC_PROGRESS.lower(), "false")
+    if tracked.strip().lower() != "false":
+        raise InvalidOption(
+            f"{_ASYNC_PROGRESS}: with it, Spark may put other records into a micro-batch that it repeats, so nothing "
+            "can be written exactly once: leave it out"
+        )
     return write_options(given, default_cluster)
 
 

@@ -141,6 +141,22 @@ GUARDS: Final = (
         (f"{_WRITES}::test_of_two_runs_the_older_one_is_fenced_with_what_it_has_under_way_and_for_ever",),
     ),
     Guard(
+        "stream-set-back",
+        "A micro-batch below the last one is no repeat: its records may be others.",
+        "sparklog/core/applications.py",
+        "application.run and known.lost is None and application.version < known.version:",
+        "False:",
+        (f"{_WRITES}::test_a_checkpoint_that_was_set_back_is_noticed",),
+    ),
+    Guard(
+        "stream-async-progress",
+        "A query whose repeated micro-batches may have other records is refused.",
+        "sparklog/options/streams.py",
+        '    if tracked.strip().lower() != "false":',
+        "    if False:",
+        ("tests/options/test_streams.py::test_spark_may_not_track_its_progress_on_the_side",),
+    ),
+    Guard(
         "stream-writer-secrets",
         "A writer is sent to tasks without secrets.",
         _WRITER,

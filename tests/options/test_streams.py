@@ -56,6 +56,13 @@ def test_the_least_is_not_above_the_most() -> None:
         parse_stream_read_options(given)
 
 
+def test_spark_may_not_track_its_progress_on_the_side() -> None:
+    given = {"cluster": "/c", "topic": "t", "asyncprogresstrackingenabled": "true"}
+    with pytest.raises(InvalidOption, match="asyncProgressTrackingEnabled: with it, Spark may put other records into"):
+        parse_stream_write_options(given)
+    assert parse_stream_write_options({**given, "asyncprogresstrackingenabled": "false"}).ignored == ()
+
+
 @pytest.mark.parametrize("option", ["txnAppId", "txnVersion"])
 def test_a_stream_has_an_identity_of_its_own(option: str) -> None:
     with pytest.raises(InvalidOption, match=f"{option}: a micro-batch is identified by its query and its number"):

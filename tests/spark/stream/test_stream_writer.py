@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, WriteLost
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, WriteLost
 from sparklog.options.streams import parse_stream_write_options
 from sparklog.spark import stream_writer
 from sparklog.spark.stream_writer import BATCH_ID, QUERY_ID, RUN_ID, StreamTaskMessage, StreamWriter, begin_stream_write
@@ -136,6 +136,18 @@ def test_a_micro_batch_that_was_lost_after_its_tasks_found_it_written_is_not_tak
         sink.begun().commit(sent, 3)
     sink.batch("run 1", 3, ["a"])
     assert values(log) == ["a"]
+
+
+def test_a_checkpoint_that_was_set_back_is_noticed(log: Cluster, sink: Sink) -> None:
+    """Spark repeats the last micro-batch only. Another one of an old number may have other records."""
+    for batch_id, value in enumerate("abc"):
+        sink.batch("run 1", batch_id, [value])
+    for run in ("run 1", "run 2"):
+        with pytest.raises(OutOfOrderSequence, match=r"wanted version 2 of .* or the next one, found version 1"):
+            sink.batch(run, 1, ["b", "d"])
+    sink.batch("run 2", 2, ["c"])
+    sink.batch("run 2", 3, ["d"])
+    assert values(log) == ["a", "b", "c", "d"]
 
 
 def test_queries_do_not_disturb_each_other(log: Cluster, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
