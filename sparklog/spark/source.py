@@ -102,13 +102,14 @@ def _read_options(given: Mapping[str, str], default_cluster: str | None) -> Read
     from sparklog.options.streams import parse_stream_read_options, trigger_limits
     from sparklog.options.typed import parse_read_options
 
-    trigger_limits(GivenOptions(given, Side.STREAM_READ))
     try:
-        return parse_read_options(given, default_cluster)
+        options = parse_read_options(given, default_cluster)
     except InvalidOption:
         with contextlib.suppress(InvalidOption):
             return parse_stream_read_options(given, default_cluster).read
         raise
+    trigger_limits(GivenOptions(given, Side.STREAM_READ))
+    return options
 
 
 def _schema_of(options: ReadOptions) -> StructType:
