@@ -13,6 +13,7 @@ import logging
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -26,12 +27,16 @@ from sparklog.client.write_rows import write_rows
 from sparklog.core.errors import InvalidInput, WriteLost
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicId
+from sparklog.log.records_schema import left_out_warning
+from sparklog.options.given import warning_of
 from sparklog.options.typed import Transaction, WriteOptions
 from sparklog.spark.batch_writer import BatchWriter, TaskMessage, planned_write
 
 QUERY_ID = "sql.streaming.queryId"  # local properties that Spark gives the tasks of a micro-batch
 BATCH_ID = "streaming.sql.batchId"
 RUN_ID = "spark.jobGroup.id"
+
+_SAID: Final[set[str]] = set()  # warnings of this process: every micro-batch of a query has the same ones
 
 log = logging.getLogger("sparklog")
 
@@ -59,6 +64,10 @@ class StreamTaskMessage(TaskMessage):
 def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWriter:
     """Plan the write of a micro-batch. Raises as `begin_write`."""
     plan, state = planned_write(options, schema)
+    for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
+        if warning is not None and warning not in _SAID:
+            _SAID.add(warning)
+            log.warning("%s", warning)
     topic_ids = None if options.topic is None else {plan.topics[options.topic].topic_id}
     return StreamWriter(options, msgspec.msgpack.encode(plan), _written(state, topic_ids))
 

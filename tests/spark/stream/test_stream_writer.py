@@ -167,6 +167,15 @@ def test_a_micro_batch_without_tasks_or_without_identity(log: Cluster, sink: Sin
     assert values(log) == []
 
 
+def test_what_is_not_written_is_named_once(log: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    options = parse_stream_write_options({"cluster": "/c", "topic": "t", "kafka.linger.ms": "7", "queryName": "q"})
+    for _ in range(2):
+        begin_stream_write(options, StructType([*SCHEMA.fields, StructField("amount", BinaryType())]))
+    assert caplog.text.count("columns that are not written: amount") == 1
+    assert caplog.text.count("kafka.linger.ms") == 1
+    assert "queryName" not in caplog.text
+
+
 def test_a_writer_is_sent_to_tasks_without_secrets(log: Cluster) -> None:
     options = {"cluster": "/c", "topic": "t", "storage.local.secret_access_key": "hidden", "cluster.token": "hidden"}
     assert b"hidden" not in pickle.dumps(begin_stream_write(parse_stream_write_options(options), SCHEMA))
