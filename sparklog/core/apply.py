@@ -9,6 +9,7 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET
 
+from sparklog.core.applications import runs_after
 from sparklog.core.assignment import Assignment
 from sparklog.core.cleaner import within_log
 from sparklog.core.coordinators import Coordinator
@@ -280,7 +281,8 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     _remember_producers(state, record, at)
     if record.application is not None:
         result = _append_result(record, EntryNumber(at.n), at)
-        state.applications[record.application.app_id] = ApplicationState(record.application.version, result)
+        runs = runs_after(state, record.application)
+        state.applications[record.application.app_id] = ApplicationState(record.application.version, result, None, runs)
 
 
 def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:

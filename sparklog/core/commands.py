@@ -94,10 +94,14 @@ class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An application's own count of its writes (`txnAppId`, `txnVersion`): each version is written at most once."""
+    """An application's own count of its writes (`txnAppId`, `txnVersion`): each version is written at most once.
+
+    `run` is the id of the run that writes, if the application has runs, as a streaming query has; else "".
+    """
 
     app_id: str
     version: int
+    run: str = ""
 
 
 class Append(msgspec.Struct, frozen=True, tag="append"):

@@ -172,7 +172,9 @@ def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetR
         if is_whole:
             version -= 1
             result = msgspec.structs.replace(result, ranges=(), records=0, application=None, label="")
-        state.applications[app_id] = ApplicationState(version, result, LostVersion(known.version, lost, is_whole))
+        state.applications[app_id] = ApplicationState(
+            version, result, LostVersion(known.version, lost, is_whole), known.runs
+        )
 
 
 def _overlaps(written: AppendedRange, taken: OffsetRange | None) -> bool:

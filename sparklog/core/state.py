@@ -144,12 +144,14 @@ class Producer(msgspec.Struct, frozen=True, array_like=True):
 class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     """The last version an application wrote, and the result of that write.
 
-    `lost` is what an unclean election gave up of it, until the application was notified.
+    `lost` is what an unclean election gave up of it, until the application was notified. `runs` are the runs of the
+    application that wrote, the present one first; the others are fenced. Only the newest few are kept.
     """
 
     version: int
     result: CommandResult
     lost: LostVersion | None = None
+    runs: tuple[str, ...] = ()
 
     def has_written(self, version: int) -> bool:
         """Whether a write of this version adds nothing. False until the application was notified of its loss."""

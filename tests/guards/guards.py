@@ -34,6 +34,7 @@ from tests.guards import (
     spark,
     storage,
     stores,
+    streams,
     three_stores,
     verify,
     waiting,
@@ -69,6 +70,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *writes.GUARDS,
     *storage.GUARDS,
     *spark.GUARDS,
+    *streams.GUARDS,
     *three_stores.GUARDS,
     *verify.GUARDS,
 )
