@@ -14,6 +14,16 @@ from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection
 from sparklog.client.delete_records import all_done, delete_records, plan_deletions
+from sparklog.client.groups import (
+    SESSION_TIMEOUT_MS,
+    GroupDescription,
+    GroupMember,
+    Offsets,
+    Place,
+    commit_offsets,
+    committed,
+    describe_group,
+)
 from sparklog.client.stores import add_store
 from sparklog.client.topic_description import TopicDescription, describe_topic
 from sparklog.client.unawaited_commits import UnawaitedCommits
@@ -28,6 +38,7 @@ from sparklog.core.commands import (
     Application,
     Command,
     CreateTopic,
+    DeleteGroups,
     DeleteTopic,
     ElectLeaders,
     FenceStore,
@@ -37,6 +48,7 @@ from sparklog.core.commands import (
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.config.topic import parse_topic_config
 from sparklog.core.errors import InvalidInput, RequestTimedOut
+from sparklog.core.groups import CommittedOffset
 from sparklog.core.leader_epochs import end_of_leader_epoch
 from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.readable import duration
@@ -311,6 +323,42 @@ class Cluster:
         """Where a leader epoch of a partition ends; see `core.leader_epochs.end_of_leader_epoch` (L-05)."""
         with self.connection.follower.current() as state:
             return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
+
+    # ---- groups ---------------------------------------------------------------------------------
+
+    def groups(self) -> list[str]:
+        """The names of all consumer groups, in ascending order."""
+        with self.connection.follower.current() as state:
+            return sorted(state.groups)
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """A group: its members, and committed offset, end and lag of each partition. Raises GroupIdNotFound."""
+        with self.connection.follower.current() as state:
+            return describe_group(state, group)
+
+    def committed(self, group: str) -> dict[Place, CommittedOffset]:
+        """The offsets at which a group goes on, by topic and partition; nothing if it never committed (I-07)."""
+        with self.connection.follower.current() as state:
+            return committed(state, group)
+
+    def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str = "") -> None:
+        """Set the offsets at which a group goes on, by topic and partition: all of them, or nothing.
+
+        For groups without members; a member commits by itself (`join_group`). With a `Position` in place of an offset,
+        it is checked that the topic is still the same. Raises UnknownMemberId (the group has members),
+        OffsetOutOfRange, OffsetMetadataTooLarge, UnknownTopicOrPartition, InvalidGroupId, InvalidInput.
+        """
+        commit_offsets(self.connection, group, offsets, metadata)
+
+    def join_group(
+        self, group: str, topics: Sequence[str], *, session_timeout_ms: int = SESSION_TIMEOUT_MS
+    ) -> GroupMember:
+        """Become a member of a group, which shares the partitions of the topics among its members."""
+        return GroupMember(self.connection, group, topics, session_timeout_ms=session_timeout_ms)
+
+    def delete_group(self, group: str) -> None:
+        """Forget a group and its offsets. Raises NonEmptyGroup if it has members, GroupIdNotFound."""
+        self.submit(DeleteGroups((group,)))
 
     # ---- inside ---------------------------------------------------------------------------------
 

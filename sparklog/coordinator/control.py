@@ -23,6 +23,7 @@ from sparklog.core.commands import (
     ClaimCoordination,
     Command,
     DropLagging,
+    LeaveGroup,
     ResignCoordination,
 )
 from sparklog.core.coordinators import NO_COORDINATOR, Author, check_chain
@@ -260,6 +261,8 @@ def _not_leading(state: ClusterState) -> NotController:
 def _what(command: Command) -> str:
     if isinstance(command, AgentDown):
         return f"the agent of store {command.store} is silent: its partitions have other leaders if they can"
+    if isinstance(command, LeaveGroup):
+        return f"member {command.member_id} of group {command.group} is silent: others read its partitions"
     lagging = command.lagging if isinstance(command, DropLagging) else ()
     stores = sorted({store for replicas in lagging for store in replicas.stores})
     return f"{', '.join(stores)} lag in {counted(len(lagging), 'partition')}, and leave the ISR there"

@@ -1,4 +1,4 @@
-"""What a coordinator finds out about stores while it leads: which agents are silent, and which followers lag.
+"""What a coordinator finds out while it leads: which agents and members of groups are silent, which followers lag.
 
 A store is heard of by a heartbeat of its agent, or by a write that reached it (rule E8). Times are milliseconds of the
 process's monotonic clock. Whoever takes over begins anew: no agent is silent before a whole session has passed. Time
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparklog.coordinator.leadership import ENTRIES_PER_SESSION
-from sparklog.core.commands import AgentDown, Append, Command, DropLagging
+from sparklog.core.commands import AgentDown, Append, Command, DropLagging, LeaveGroup
+from sparklog.core.group_sessions import GroupsWatch
 from sparklog.core.lag_clock import LagClock
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
@@ -24,6 +25,8 @@ class Watching:
         self._heard_ms: dict[tuple[StoreId, int], int] = {}  # by store and registration
         self._observed_ms: int | None = None
         self._lag_clock = LagClock(None)
+        self._groups = GroupsWatch()
+        self._evictions: list[LeaveGroup] = []
 
     def heard(self, store: StoreId, registration: int, now_ms: int) -> None:
         """The agent of the store is at work, or a write has reached the store."""
@@ -42,6 +45,7 @@ class Watching:
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
         """Take a state that was asked for at `asked_ms` and is here at `now_ms`."""
         self._lag_clock.observe(state, asked_ms, now_ms)
+        self._evictions = self._groups.silent(state, asked_ms, now_ms)
         known = {(store.store, store.registration) for store in state.stores.values()}
         deaf_ms = self._deaf_ms(now_ms)
         self._heard_ms = {key: min(heard + deaf_ms, now_ms) for key, heard in self._heard_ms.items() if key in known}
@@ -54,7 +58,7 @@ class Watching:
         return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)
 
     def due(self, state: ClusterState, now_ms: int) -> Iterator[Command]:
-        """The commands to submit now: agents that are silent are down, followers that lag leave the ISR.
+        """The commands to submit now: silent agents are down, silent members leave, followers that lag leave the ISR.
 
         A store that was not heard of yet has a session from now on, and so has one that was silent and comes back.
         """
@@ -63,6 +67,7 @@ class Watching:
             if store.agent_up and not store.fenced and now_ms >= heard_ms + self._session_ms:
                 del self._heard_ms[store.store, store.registration]
                 yield AgentDown(store.store, store.registration)
+        yield from self._evictions
         lagging = self._lag_clock.check(now_ms)
         if lagging:
             yield DropLagging(lagging)
