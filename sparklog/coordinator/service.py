@@ -38,6 +38,8 @@ from sparklog.wire.jobs import JobsReply
 from sparklog.wire.messages import (
     ClusterReply,
     Heartbeat,
+    MemberHeartbeat,
+    MemberHeartbeatReply,
     Outcome,
     SubmitReply,
     SubmitRequest,
@@ -109,6 +111,10 @@ class Service:
         """The agent of a store is at work. Raises InconsistentClusterId, NotController."""
         self.control.heartbeat(heartbeat, self._moment())
         return self.cluster()
+
+    def member_heartbeat(self, heartbeat: MemberHeartbeat) -> MemberHeartbeatReply:
+        """A member of a group is at work. Raises as `Control.member_heartbeat`."""
+        return self.control.member_heartbeat(heartbeat, self._moment())
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
         """Answer once the chain has what is wanted, whether this process leads or not; see `Waits.wait`."""
