@@ -204,6 +204,11 @@ class Cluster(Admin):
         with self.connection.follower.current() as state:
             return sorted(state.groups)
 
+    def describe_groups(self) -> list[GroupDescription]:
+        """All consumer groups at one moment, by name."""
+        with self.connection.follower.current() as state:
+            return [describe_group(state, name) for name in sorted(state.groups)]
+
     def describe_group(self, group: str) -> GroupDescription:
         """A group: its members, and committed offset, end and lag of each partition. Raises GroupIdNotFound."""
         with self.connection.follower.current() as state:

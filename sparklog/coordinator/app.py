@@ -36,7 +36,6 @@ from sparklog.wire.messages import (
     ClusterReply,
     Heartbeat,
     MemberHeartbeat,
-    MemberHeartbeatReply,
     SubmitReply,
     SubmitRequest,
 )
@@ -71,7 +70,7 @@ def _commits(service: Service) -> list[Endpoint]:
     async def heartbeat(request: Request) -> ClusterReply:
         return service.heartbeat(await decoded(request, _heartbeat))
 
-    async def member_heartbeat(request: Request) -> MemberHeartbeatReply:
+    async def member_heartbeat(request: Request) -> ClusterReply:
         return service.member_heartbeat(await decoded(request, _member_heartbeat))
 
     async def cluster(request: Request) -> ClusterReply:
@@ -108,7 +107,7 @@ def _commits(service: Service) -> list[Endpoint]:
             "A member of a consumer group is at work",
             needs=Need(Verb.READ, any_topic=True),
             takes=_member_heartbeat,
-            gives=MemberHeartbeatReply,
+            gives=ClusterReply,
             errors=(NotController, InconsistentClusterId, GroupIdNotFound, UnknownMemberId),
         ),
         Endpoint(

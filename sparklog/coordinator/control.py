@@ -45,7 +45,6 @@ from sparklog.wire.messages import (
     MAX_COMMANDS,
     Heartbeat,
     MemberHeartbeat,
-    MemberHeartbeatReply,
     Outcome,
     SubmitReply,
     SubmitRequest,
@@ -156,7 +155,7 @@ class Control:
         if self.watching is not None:
             self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
 
-    def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> MemberHeartbeatReply:
+    def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> None:
         """A member of a group is at work. Raises GroupIdNotFound, UnknownMemberId, and as `heartbeat`."""
         self._admit(heartbeat.chain_id, moment.state)
         group = existing_group(moment.state, heartbeat.group)
@@ -164,7 +163,6 @@ class Control:
             raise unknown_member(group, heartbeat.member_id)
         if self.watching is not None:
             self.watching.heard_member(heartbeat.group, heartbeat.member_id, moment.now_ms)
-        return MemberHeartbeatReply(EntryNumber(moment.state.n), group.generation)
 
     def _admit(self, chain_id: str, state: ClusterState) -> None:
         """Take only requests to this cluster, and only while this process leads."""

@@ -39,7 +39,6 @@ from sparklog.wire.messages import (
     ClusterReply,
     Heartbeat,
     MemberHeartbeat,
-    MemberHeartbeatReply,
     Outcome,
     SubmitReply,
     SubmitRequest,
@@ -112,9 +111,10 @@ class Service:
         self.control.heartbeat(heartbeat, self._moment())
         return self.cluster()
 
-    def member_heartbeat(self, heartbeat: MemberHeartbeat) -> MemberHeartbeatReply:
+    def member_heartbeat(self, heartbeat: MemberHeartbeat) -> ClusterReply:
         """A member of a group is at work. Raises as `Control.member_heartbeat`."""
-        return self.control.member_heartbeat(heartbeat, self._moment())
+        self.control.member_heartbeat(heartbeat, self._moment())
+        return self.cluster()
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
         """Answer once the chain has what is wanted, whether this process leads or not; see `Waits.wait`."""

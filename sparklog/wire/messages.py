@@ -2,7 +2,7 @@
 
 POST /v1/submit            SubmitRequest -> SubmitReply, or ErrorReply with an HTTP status of 400 and more if all failed
 POST /v1/heartbeat         Heartbeat -> ClusterReply
-POST /v1/member-heartbeat  MemberHeartbeat -> MemberHeartbeatReply
+POST /v1/member-heartbeat  MemberHeartbeat -> ClusterReply
 POST /v1/wait              WaitRequest -> WaitReply, once it is done, or after its time
 GET  /v1/cluster           -> ClusterReply
 """
@@ -76,16 +76,6 @@ class MemberHeartbeat(msgspec.Struct, frozen=True):
     chain_id: str
     group: str
     member_id: str
-
-
-class MemberHeartbeatReply(msgspec.Struct, frozen=True):
-    """`position` is the newest entry that the coordinator has read, `generation` that of the group there.
-
-    If the member knows another generation, it has another share of the partitions now.
-    """
-
-    position: EntryNumber
-    generation: int
 
 
 class WaitRequest(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from sparklog.core.errors import (
     InvalidGroupId,
     InvalidInput,
     InvalidSessionTimeout,
+    InvalidTopic,
     NonEmptyGroup,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
@@ -234,6 +235,7 @@ def test_a_join_is_checked(log: GroupLog) -> None:
     log.refused(InvalidGroupId, JoinGroup("", "a", ("orders",), 45_000))
     log.refused(InvalidGroupId, JoinGroup("billing", "", ("orders",), 45_000))
     log.refused(InvalidInput, JoinGroup("billing", "a", (), 45_000))
+    log.refused(InvalidTopic, JoinGroup("billing", "a", ("orders", "two words"), 45_000))
     for timeout_ms in (5_999, 1_800_001):
         log.refused(InvalidSessionTimeout, JoinGroup("billing", "a", ("orders",), timeout_ms))
 
