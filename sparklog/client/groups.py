@@ -20,6 +20,7 @@ import msgspec
 
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, CommitOffsets, JoinGroup, LeaveGroup
+from sparklog.core.coordinators import Coordinator
 from sparklog.core.decide.groups import existing_group
 from sparklog.core.errors import (
     GroupIdNotFound,
@@ -161,15 +162,15 @@ class GroupMember:
         if group is None or group.member(self.member_id) is None:
             self._join()
             return True
-        for eviction in self._peers.silent(group, coordinator, asked_ms, self._clock.monotonic_ms()):
+        self._take_over(state)
+        evictions = self._peers.silent(group, coordinator, asked_ms, self._clock.monotonic_ms())
+        for eviction in evictions:
             with suppress(GroupIdNotFound):  # deleted since
                 _submit(self._connection, eviction)
-        if self._clock.monotonic_ms() - self._renewed_ms < renewal_interval_ms(self._session_timeout_ms):
-            self._take()
-        elif coordinator.in_force:
-            self._send_heartbeat()
-        else:
-            self._join()  # as it was: that only renews it
+        if self._clock.monotonic_ms() - self._renewed_ms >= renewal_interval_ms(self._session_timeout_ms):
+            self._renew(coordinator)
+        elif evictions:
+            self._catch_up()
         return self.generation != before
 
     def starts(self) -> dict[Place, int]:
@@ -198,32 +199,36 @@ class GroupMember:
             _submit(self._connection, LeaveGroup(self.group, self.member_id))
         self.generation, self.assigned = 0, ()
 
-    def _send_heartbeat(self) -> None:
-        """Tell the coordinator that this member is alive.
+    def _renew(self, coordinator: Coordinator) -> None:
+        """Show that this member is alive: to the coordinator in force, or else in the chain.
 
-        If that fails for now, the next heartbeat is a third of a session later: one may be late, and whoever
+        If a heartbeat fails for now, the next one is a third of a session later: one may be late, and whoever
         coordinates next gives all members a whole session.
         """
+        if not coordinator.in_force:
+            self._join()  # as it was: that only renews it
+            return
         self._renewed_ms = self._clock.monotonic_ms()
         try:
             self._connection.committer.member_heartbeat(self.group, self.member_id)
         except (UnknownMemberId, GroupIdNotFound):  # evicted since the state was read
             self._join()
-            return
         except SparklogError as error:
             if not error.retriable:
                 raise
-        self._take()
 
     def _join(self) -> None:
         self._renewed_ms = self._clock.monotonic_ms()
         _submit(self._connection, JoinGroup(self.group, self.member_id, self.topics, self._session_timeout_ms))
-        self._take()
+        self._catch_up()
 
-    def _take(self) -> None:
-        """Take over generation and share from the newest state; none if this member was evicted in the meantime."""
+    def _catch_up(self) -> None:
         with self._connection.follower.current() as state:
-            group = state.groups.get(self.group)
+            self._take_over(state)
+
+    def _take_over(self, state: ClusterState) -> None:
+        """Take generation and share from a state; none if this member was evicted in the meantime."""
+        group = state.groups.get(self.group)
         member = None if group is None else group.member(self.member_id)
         if group is None or member is None:  # the next poll joins again
             self.generation, self.assigned = 0, ()
