@@ -14,7 +14,7 @@ import msgspec
 from sparklog.chain.command_body import SLICES_INLINE, CommandBody
 from sparklog.chain.entry import EncodedEntry, encode_command, encode_entry
 from sparklog.chain.head import Draft, Head
-from sparklog.core.commands import Append, Submission
+from sparklog.core.commands import Append, CommitOffsets, Submission
 from sparklog.core.coordinators import Author
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.errors import InvalidInput, Landed, OutcomeUnknown, SparklogError
@@ -22,7 +22,7 @@ from sparklog.core.losses import version_lost
 from sparklog.core.records import Appended, AppliedCommand, At, CommandResult
 from sparklog.core.types import EntryNumber
 
-GROUP_SLICES = 1_000  # an entry takes commands until they have this many slices
+GROUP_SLICES = 1_000  # an entry takes commands until they have this many slices and offsets
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +105,10 @@ def taken(queue: Iterable[Ticket]) -> list[Ticket]:
     slices = 0
     for ticket in queue:
         command = ticket.submission.command
-        slices += min(len(command.slices), SLICES_INLINE) if isinstance(command, Append) else 1
+        if isinstance(command, CommitOffsets):
+            slices += max(len(command.offsets), 1)
+        else:
+            slices += min(len(command.slices), SLICES_INLINE) if isinstance(command, Append) else 1
         if tickets and slices > GROUP_SLICES:
             break
         tickets.append(ticket)

@@ -22,12 +22,14 @@ from sparklog.chain.chunks import Chunk, packed, put_chunk, read_block, refused_
 from sparklog.chain.damage import damage
 from sparklog.chain.framing import frame, unframe
 from sparklog.chain.stored_partition import StoredPartition, restored, stored
-from sparklog.core import object_table, result_table, retired_table, slice_table
+from sparklog.core import object_table, offset_table, result_table, retired_table, slice_table
 from sparklog.core.cleaner import Cleaner
 from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
+from sparklog.core.groups import Group
 from sparklog.core.object_table import ObjectTable
+from sparklog.core.offset_table import OffsetKey, OffsetTable
 from sparklog.core.records import CommandResult, JobRan, LostRecords
 from sparklog.core.result_table import AppliedBy, ResultTable, label_hash
 from sparklog.core.retired_table import Retired, RetiredTable
@@ -85,6 +87,13 @@ class SmallState(msgspec.Struct, frozen=True):
     cleaners: tuple[tuple[TopicPartition, Cleaner], ...] = ()
 
 
+class StoredGroups(msgspec.Struct, frozen=True):
+    """The groups, and the texts that were committed with their offsets: number of the group, partition key, text."""
+
+    groups: tuple[Group, ...] = ()
+    metadata: tuple[tuple[int, int, str], ...] = ()
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n.
 
@@ -112,9 +121,11 @@ class Manifest(msgspec.Struct, frozen=True):
     retired_stores: tuple[tuple[StoreId, ...], ...] = ()
     coordinator: Coordinator = NO_COORDINATOR
     ancestors: tuple[str, ...] = ()
+    groups: Chunk | None = None
+    offsets: tuple[Chunk, ...] = ()
 
 
-_COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration")
+_COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration", "next_group_number")
 
 
 @dataclass(slots=True)
@@ -160,6 +171,8 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
     numbers = {store: number for number, store in enumerate(stores)}
     partitions = tuple(stored(partition, numbers) for partition in _in_order(state.partitions))
     stored_retired = state.retired.in_blocks()
+    texts = tuple((*key, state.offsets.metadata[key]) for key in sorted(state.offsets.metadata))
+    groups = StoredGroups(_in_order(state.groups), texts)
     manifest = Manifest(
         state.chain_id,
         EntryNumber(state.n),
@@ -181,6 +194,8 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         stored_retired.store_sets,
         state.coordinator,
         state.ancestors,
+        packed(groups, prepared, known) if groups.groups else None,
+        table_chunks(state.offsets.in_blocks().blocks, prepared, known),
     )
     return Prepared(manifest, prepared)
 
@@ -301,6 +316,10 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         ]
         topics = _with_stores(topics, partitions)
         results = _results(pool, store, manifest)
+        groups = (
+            StoredGroups() if manifest.groups is None else unpacked(store, manifest.n, manifest.groups, StoredGroups)
+        )
+        offsets = pool.map(lambda chunk: read_block(store, manifest.n, chunk, offset_table.DTYPES), manifest.offsets)
         small = unpacked(store, manifest.n, manifest.small, SmallState)
         return ClusterState(
             n=manifest.n,
@@ -336,6 +355,8 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             applications=CopyOnWriteMap(small.applications),
             results=results,
             jobs=CopyOnWriteMap({job.job: job for job in small.jobs}),
+            groups=CopyOnWriteMap({group.name: group for group in groups.groups}),
+            offsets=OffsetTable(offsets, ((OffsetKey(number, key), text) for number, key, text in groups.metadata)),
             coordinator=manifest.coordinator,
             **manifest.counters,
         )
@@ -379,8 +400,9 @@ def _retired(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest, s
 def known_chunks(manifest: Manifest) -> dict[str, Chunk]:
     """The chunks that a snapshot names, by sha256. They need not be written again."""
     results = (manifest.results,) if isinstance(manifest.results, Chunk) else manifest.results
-    small = (manifest.topics, manifest.partitions, manifest.small)
-    tables = (*manifest.slices, *manifest.objects, *results, *manifest.retired)
+    groups = () if manifest.groups is None else (manifest.groups,)
+    small = (manifest.topics, manifest.partitions, manifest.small, *groups)
+    tables = (*manifest.slices, *manifest.objects, *results, *manifest.retired, *manifest.offsets)
     return {chunk.sha256: chunk for chunk in (*tables, *small)}
 
 

@@ -6,6 +6,7 @@ import binascii
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparklog.client.cluster import Cluster
+    from sparklog.client.groups import GroupMember
     from sparklog.core.state import Partition
 
 FOLLOW_WAIT_MS = 5_000  # then the reader looks, whether it was woken or not
+OFFSETS_PER_COMMIT = 10_000  # a member of a group commits after so many, which also shows that it is alive
 _NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() also accepts 1_0 and the digits of other scripts
 
 EPILOG = ending(
@@ -30,6 +33,7 @@ EPILOG = ending(
     "sparklog consume orders --offset -10 --partition 0 --format json",
     "sparklog consume orders --offset @2026-01-01T00:00:00Z:2026-02-01T00:00:00Z",
     "sparklog consume orders --offset end --follow --key-separator ': '",
+    "sparklog consume orders --group billing --follow",
 )
 
 
@@ -48,6 +52,14 @@ def consume(
     ),
     num: int | None = typer.Option(None, "--num", "-n", min=1, metavar="N", help="Stop after N records."),
     follow: bool = typer.Option(False, "--follow", "-f", help="Keep printing new records until Ctrl-C."),
+    group: str | None = typer.Option(
+        None,
+        "--group",
+        "-g",
+        metavar="GROUP",
+        help="Join this consumer group: read its share of the partitions from where the group has committed, and "
+        "commit what was printed. Where nothing is committed yet, --offset is committed first.",
+    ),
     key_separator: str | None = typer.Option(
         None, "--key-separator", metavar="TEXT", help="Print KEY, this text, VALUE. Default: the value alone."
     ),
@@ -62,18 +74,26 @@ def consume(
     Records are printed partition by partition in offset order: the bytes of each value and a line end, or with
     --format json an object per line. Plain lines show a null as the word null. JSON has topic, partition, offset,
     timestamp (ms), timestamp_us, key, value and headers. Without --follow, consume stops at the end that each partition
-    has when it gets there.
+    has when it gets there. With --group, offsets are committed after their records were printed: after a crash, the
+    last ones are printed again.
     """
     if settings.json and key_separator is not None:
         raise InvalidOption("--key-separator goes with lines, JSON has the key as a field")
     if base64 and not settings.json:
         raise InvalidOption("--base64 goes with --format json: lines are printed as they are")
+    if group is not None and partition:
+        raise InvalidOption("--partition does not go with --group: the members share the partitions")
     separator = None if key_separator is None else key_separator.encode()
     as_json = JsonLines(base64=base64)
-    with connect() as cluster, interrupts_noted() as check_interrupts:
-        reader = _Reader(cluster, topic, partition, offset, num)
+    with (
+        connect() as cluster,
+        interrupts_noted() as check_interrupts,
+        _membership(cluster, topic, group) as member,
+    ):
+        reader = _Reader(cluster, topic, partition, offset, num, member)
         while True:
             for piece in reader.ready():
+                position = piece.end
                 rows = cluster.scan(
                     topic, partition=piece.partition, start=piece.start, end=piece.end, include_headers=settings.json
                 )
@@ -81,13 +101,28 @@ def consume(
                     counted = reader.take(batch)
                     sys.stdout.buffer.write(as_json.of(counted) if settings.json else _lines(counted, separator))
                     if reader.left == 0:
+                        position = counted.column("offset")[-1].as_py() + 1 if counted.num_rows else piece.start
                         break
-                reader.next_offsets[piece.partition] = piece.end
+                if member is not None:
+                    sys.stdout.flush()
+                reader.has_read(piece, position)
             sys.stdout.flush()
-            if not follow or reader.left == 0 or reader.at_end():
+            if reader.left == 0:
+                return
+            if reader.begins_again():
+                continue
+            if not follow or reader.at_end():
                 return
             reader.wait()
             check_interrupts()
+
+
+def _membership(cluster: Cluster, topic: str, group: str | None) -> AbstractContextManager[GroupMember | None]:
+    """The membership of the group, if there is one. Raises UnknownTopicOrPartition before anybody joins."""
+    if group is None:
+        return nullcontext()
+    cluster.describe(topic)
+    return cluster.join_group(group, [topic])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +137,70 @@ class _Piece:
 class _Reader:
     """The position of a consumer in each partition. If none were chosen, partitions added later are read too.
 
-    `left`: how many records are still wanted; None for all.
+    `left`: how many records are still wanted; None for all. A `member` of a group reads its share only.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, chosen: Sequence[int], offset: str, num: int | None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        chosen: Sequence[int],
+        offset: str,
+        num: int | None,
+        member: GroupMember | None = None,
+    ) -> None:
+        from sparklog.core.types import TopicId
+
         self.left = num
         self._cluster, self._topic, self._chosen = cluster, topic, tuple(dict.fromkeys(chosen))
+        self._next_offsets: dict[int, int] = {}
+        self._is_stale = False  # the group has another generation
         self._watch = cluster.connection.waiting.watch()
-        partitions = self._partitions()
-        self._topic_id = partitions[0].topic_id
-        ranges = {partition.partition: _range(cluster, topic, partition, offset) for partition in partitions}
-        self.next_offsets: dict[int, int] = {index: start for index, (start, _) in ranges.items()}
+        self._member = member
+        self._topic_id = TopicId(cluster.describe(topic).topic_id)
+        ranges = {partition.partition: _range(cluster, topic, partition, offset) for partition in self._all()}
+        self._starts: dict[int, int] = {index: start for index, (start, _) in ranges.items()}
         self._ends: dict[int, int] = {index: end for index, (_, end) in ranges.items() if end is not None}
+        if member is not None and self._ends:
+            raise InvalidOption("--offset @A:B does not go with --group: a group reads on from what it has committed")
+        self._begin()
+
+    def has_read(self, piece: _Piece, position: int) -> None:
+        """The records of a piece were printed up to `position`. A member commits that.
+
+        If the group has another generation by now, others may print these records again: they were not committed.
+        """
+        self._next_offsets[piece.partition] = position
+        if self._member is not None:
+            self._commit({(self._topic, piece.partition): position})
+            self._is_stale = self._member.poll() or self._is_stale
+
+    def _commit(self, offsets: dict[tuple[str, int], int]) -> None:
+        from sparklog.core.errors import IllegalGeneration, UnknownMemberId
+
+        if self._member is None or not offsets:
+            return
+        try:
+            self._member.commit(offsets)
+        except (IllegalGeneration, UnknownMemberId) as error:
+            print_warning(error.message)
+            self._is_stale = True
+
+    def begins_again(self) -> bool:
+        """True if the group has another generation: then it goes on from what is committed in its new share."""
+        if self._member is not None and (self._member.poll() or self._is_stale):
+            self._begin()
+            return True
+        return False
+
+    def _begin(self) -> None:
+        self._is_stale = False
+        self._next_offsets = dict(self._starts)
+        if self._member is not None:
+            committed = self._member.starts()
+            self._next_offsets |= {index: offset for (_, index), offset in committed.items()}
+            new = [place for place in self._member.assigned if place not in committed and place[1] in self._starts]
+            self._commit({place: self._starts[place[1]] for place in new})  # so --offset counts once for a group
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The part of a batch that is wanted. It counts as read."""
@@ -124,8 +211,8 @@ class _Reader:
         return wanted
 
     def ready(self) -> Iterator[_Piece]:
-        """The pieces that can be read now. The caller takes their records, and sets `next_offsets` after each."""
-        partitions = self._partitions()
+        """The pieces that can be read now. The caller takes their records, and calls `has_read` after each."""
+        partitions = [] if self._is_stale else self._partitions()
         for number in range(len(partitions)):
             if partitions[0].topic_id != self._topic_id:
                 raise UnknownTopicOrPartition(f"topic {self._topic} was deleted and created again while it was read")
@@ -133,15 +220,17 @@ class _Reader:
             index = partition.partition
             if self._ends and index not in self._ends:
                 continue  # added after the ends were looked up
-            start = self.next_offsets.setdefault(index, partition.log_start)
+            start = self._next_offsets.setdefault(index, partition.log_start)
             if start < partition.log_start:
                 gone = f"[{start}, {partition.log_start})"
                 print_warning(f"{self._topic}-{index}: records {gone} were removed before they were read")
-                start = self.next_offsets[index] = partition.log_start
+                start = self._next_offsets[index] = partition.log_start
             end = min(partition.high_watermark, self._ends.get(index, partition.high_watermark))
             while start < end and self.left != 0:
                 yield _Piece(index, start, self._piece_end(partition, start, end))
-                start = self.next_offsets[index]
+                if self._is_stale:
+                    return
+                start = self._next_offsets[index]
                 partitions = self._partitions()  # the caller may have taken a long time to read the piece
 
     def _piece_end(self, partition: Partition, start: int, end: int) -> int:
@@ -149,6 +238,8 @@ class _Reader:
         from sparklog.core.numbering import end_of_records
         from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
+        if self._member is not None:
+            end = min(end, start + OFFSETS_PER_COMMIT)
         if self.left is None:
             return end
         key, offsets = TopicPartition(partition.topic_id, partition.partition), OffsetRange(Offset(start), Offset(end))
@@ -157,8 +248,8 @@ class _Reader:
 
     def at_end(self) -> bool:
         """True if every partition has an end and has been read up to it."""
-        return len(self._ends) == len(self.next_offsets) and all(
-            self.next_offsets[index] >= end for index, end in self._ends.items()
+        return len(self._ends) == len(self._next_offsets) and all(
+            self._next_offsets[index] >= end for index, end in self._ends.items()
         )
 
     def wait(self) -> None:
@@ -171,7 +262,7 @@ class _Reader:
         positions = []
         for partition in self._known:
             index = partition.partition
-            at, end = self.next_offsets.get(index), self._ends.get(index)
+            at, end = self._next_offsets.get(index), self._ends.get(index)
             if at is not None and (end is None or at < end):
                 epoch = partition.replication.leader_epoch
                 positions.append(Position(chain_id, partition.topic_id, index, Offset(at), epoch))
@@ -179,12 +270,17 @@ class _Reader:
         self._watch.wait(Records(tuple(positions), topics=topics), FOLLOW_WAIT_MS)
 
     def _partitions(self) -> list[Partition]:
-        """The partitions as they are now, ascending. Raises UnknownTopicOrPartition."""
+        """The partitions to read as they are now, ascending. Raises UnknownTopicOrPartition."""
+        self._known = self._all()
+        if self._member is not None:
+            self._known = [each for each in self._known if (self._topic, each.partition) in self._member.assigned]
+        return self._known
+
+    def _all(self) -> list[Partition]:
         from sparklog.core.plan import chosen_partitions, topic_of
 
         with self._cluster.connection.follower.current() as state:
-            self._known = chosen_partitions(state, topic_of(state, self._topic), self._chosen)
-        return self._known
+            return chosen_partitions(state, topic_of(state, self._topic), self._chosen)
 
 
 # ---- --offset -----------------------------------------------------------------------------------------

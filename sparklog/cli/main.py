@@ -10,7 +10,20 @@ from typing import Any
 import typer
 
 from sparklog import __version__
-from sparklog.cli import agent, chain, cluster, consume, coordinator, job, produce, replica, segment, store, topic
+from sparklog.cli import (
+    agent,
+    chain,
+    cluster,
+    consume,
+    coordinator,
+    group,
+    job,
+    produce,
+    replica,
+    segment,
+    store,
+    topic,
+)
 from sparklog.cli import delete_records as deletion
 from sparklog.cli.command_line import CONTEXT, STYLE, run_command
 from sparklog.cli.output import ending
@@ -22,7 +35,7 @@ app = typer.Typer(
     context_settings=CONTEXT,
     **STYLE,
 )
-for noun in (cluster, topic, store, replica, segment, chain, job, coordinator):
+for noun in (cluster, topic, group, store, replica, segment, chain, job, coordinator):
     app.add_typer(noun.app, name=noun.__name__.rpartition(".")[2])
 topic.app.command("delete-records", epilog=deletion.EPILOG)(deletion.delete_records)
 app.command("produce", epilog=produce.EPILOG)(produce.produce)

@@ -10,15 +10,8 @@ from sparklog.core.config.cluster import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAU
 from sparklog.core.config.key import ConfigKey, text_of
 from sparklog.core.config.storage import SECRET_STORAGE_KEYS
 from sparklog.core.config.topic_keys import TOPIC_KEYS
-from sparklog.options.registry import (
-    CONNECTOR_IGNORED,
-    KAFKA_ALIASES,
-    KAFKA_REFUSED,
-    KAFKA_VALUES,
-    OPTIONS,
-    Option,
-    Side,
-)
+from sparklog.options.connector import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, KAFKA_VALUES
+from sparklog.options.registry import OPTIONS, Option, Side
 
 _GENERATED: Final = "<!-- Rendered from the registries by sparklog.cli.render_docs; change them, not this page. -->"
 
@@ -30,7 +23,7 @@ def render_options() -> str:
         "",
         _GENERATED,
         "",
-        'Options of `format("sparklog")`. Names are not case-sensitive. An option for the other side, or for streams, '
+        'Options of `format("sparklog")`. Names are not case-sensitive. An option of another side '
         "has no effect and gives a warning; an unknown option is an error that suggests the nearest one.",
     ]
     for side in Side:
@@ -39,7 +32,7 @@ def render_options() -> str:
             "",
             f"## {side.capitalize()}",
             "",
-            *_table(("option", "default", "legal", "what"), _option_rows(here)),
+            *_table(("option", "default", "legal", "what"), _option_rows(here, side)),
         ]
     secrets = ", ".join(f"`storage.<store>.{key}`" for key in sorted(SECRET_STORAGE_KEYS))
     lines += [
@@ -170,9 +163,10 @@ def _metric_rows() -> Iterable[tuple[str, ...]]:
         yield f"`{metric.name}`", metric.kind, labels, metric.help, f"`{metric.kafka}`" if metric.kafka else ""
 
 
-def _option_rows(options: Iterable[Option]) -> Iterable[tuple[str, ...]]:
+def _option_rows(options: Iterable[Option], side: Side) -> Iterable[tuple[str, ...]]:
     for option in options:
-        yield f"`{option.name}`", _default(option.key), option.legal(), option.key.doc
+        default = f"`{option.stream_default}`" if side.is_stream and option.stream_default else _default(option.key)
+        yield f"`{option.name}`", default, option.legal(), option.key.doc
 
 
 def _key_rows(keys: Iterable[ConfigKey]) -> Iterable[tuple[str, ...]]:
@@ -181,9 +175,12 @@ def _key_rows(keys: Iterable[ConfigKey]) -> Iterable[tuple[str, ...]]:
 
 
 def _refused_rows() -> Iterable[tuple[str, ...]]:
+    sides: dict[tuple[str, str], list[str]] = {}
     for side, refused in KAFKA_REFUSED.items():
         for name, instead in refused.items():
-            yield f"`{name}`", side.value, instead
+            sides.setdefault((name, instead), []).append(side.value)
+    for (name, instead), named in sides.items():
+        yield f"`{name}`", ", ".join(named), instead
 
 
 def _value_rows() -> Iterable[tuple[str, ...]]:

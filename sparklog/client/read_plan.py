@@ -1,9 +1,12 @@
-"""Planning a batch read: its options and the state at one chain position become tasks, each a list of ranges."""
+"""Planning a batch read: its options and the state at one chain position become tasks, each a list of ranges.
+
+A stream's micro-batches (`stream_plan`) are planned with the same parts.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,7 +15,7 @@ from sparklog.core.errors import InvalidOption, OffsetOutOfRange
 from sparklog.core.plan import RangeToRead, check_range, pack, partition_of, plan_range, topic_of, weigh
 from sparklog.core.readable import point_in_time_us
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.types import EntryNumber, Offset, OffsetRange
+from sparklog.core.types import EntryNumber, Offset, OffsetRange, TopicId
 from sparklog.log.stores import Stores
 from sparklog.log.time_lookup import first_at_or_after
 from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, Latest, Position, check_names_all
@@ -40,42 +43,67 @@ def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> Read
     """
     if options.subscription is None:
         raise AssertionError("a plan of records needs a subscription")
-    read = _partitions(state, options.subscription)
+    warnings: list[str] = []
+    tasks = tasks_of(state, offsets_to_read(state, options, stores, warnings), options)
+    return ReadPlan(tasks, EntryNumber(state.n), warnings)
+
+
+def offsets_to_read(
+    state: ClusterState, options: ReadOptions, stores: Stores, warnings: list[str]
+) -> list[tuple[Topic, Partition, OffsetRange]]:
+    """The range of each partition, by topic name and number. Raises as `plan_read`; appends to `warnings`."""
+    assert options.subscription is not None
+    read = partitions_to_read(state, options.subscription)
     names = {(topic.name, int(partition.partition)) for topic, partition in read}
     check_names_all(options.start_option, options.start, names)
     check_names_all(options.end_option, options.end, names)
     by_time = _look_up(state, stores, read, options)
-    warnings: list[str] = []
+    return [(topic, partition, _offsets(topic, partition, options, by_time, warnings)) for topic, partition in read]
+
+
+def tasks_of(
+    state: ClusterState, ranges: Iterable[tuple[Topic, Partition, OffsetRange]], options: ReadOptions
+) -> list[list[RangeToRead]]:
+    """The tasks that read these ranges, which come ordered by (topic, partition); empty ones need none."""
+    topics: dict[TopicId, Topic] = {}
     weighed = []
-    topics = {topic.topic_id: topic for topic, _ in read}
-    for topic, partition in read:
-        offsets = _offsets(topic, partition, options, by_time, warnings)
+    for topic, partition, offsets in ranges:
         if offsets.start < offsets.end:
+            topics[topic.topic_id] = topic
             weighed.append(weigh(state, topic.topic_id, partition.partition, offsets))
     packed = pack(weighed, options.max_bytes_per_partition, options.max_records_per_partition, options.min_partitions)
-    tasks = [
+    return [
         [
             plan_range(state, topics[piece.topic_id], piece.partition, OffsetRange(piece.start, piece.end))
             for piece in task
         ]
         for task in packed
     ]
-    return ReadPlan(tasks, EntryNumber(state.n), warnings)
 
 
-def _partitions(state: ClusterState, subscription: Subscription) -> list[tuple[Topic, Partition]]:
-    """The partitions to read, ordered by topic name and number."""
+def partitions_to_read(
+    state: ClusterState, subscription: Subscription, may_be_gone: Collection[str] = ()
+) -> list[tuple[Topic, Partition]]:
+    """The partitions to read, ordered by topic name and number. Topics in `may_be_gone` are left out if they are gone.
+
+    Raises UnknownTopicOrPartition.
+    """
+    gone = frozenset(name for name in may_be_gone if name not in state.topic_ids)
     if isinstance(subscription, AssignPartitions):
         return [
             (topic, partition_of(state, topic, index))
             for topic, indexes in sorted(
-                ((topic_of(state, name), indexes) for name, indexes in subscription.partitions.items()),
+                (
+                    (topic_of(state, name), indexes)
+                    for name, indexes in subscription.partitions.items()
+                    if name not in gone
+                ),
                 key=lambda assigned: assigned[0].name,
             )
             for index in indexes
         ]
     if isinstance(subscription, SubscribeTopics):
-        names: Iterable[str] = subscription.topics
+        names: Iterable[str] = [name for name in subscription.topics if name not in gone]
     else:
         names = [name for name in state.topic_ids if re.fullmatch(subscription.pattern, name)]
     topics = [topic_of(state, name) for name in sorted(names)]

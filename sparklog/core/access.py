@@ -23,14 +23,18 @@ from sparklog.core.commands import (
     Append,
     ClaimCoordination,
     Command,
+    CommitOffsets,
     ConfirmDeleted,
     CreateCluster,
     CreateTopic,
+    DeleteGroups,
     DeleteTopic,
     DropLagging,
     ElectLeaders,
     FenceStore,
     ForgetApplications,
+    JoinGroup,
+    LeaveGroup,
     MoveCleaner,
     MoveLogStart,
     MoveRecoveryPoint,
@@ -146,6 +150,15 @@ def need_of(command: Command) -> Need:
             return Need(Verb.WRITE, any_topic=True)
         case CreateTopic():
             return Need(Verb.ALTER, (command.name,))
+        case CommitOffsets():
+            of = tuple(sorted({offset.topic_id for offset in command.offsets}))
+            return Need(Verb.READ, of, any_topic=not of)
+        case JoinGroup():
+            return Need(Verb.READ, command.topics, any_topic=not command.topics)
+        case LeaveGroup():
+            return Need(Verb.READ, any_topic=True)
+        case DeleteGroups():
+            return Need(Verb.ALTER)
         case AlterTopic() | AddPartitions() | DeleteTopic():
             return Need(Verb.ALTER, (command.topic_id,))
         case Swap() | MoveLogStart() | MoveCleaner():

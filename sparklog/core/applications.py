@@ -1,5 +1,14 @@
-"""Applications whose versions are no longer needed (`txnAppId`). Only an operator's command forgets one.
+"""Applications (`txnAppId`, streaming queries): which of their runs may write, and which are no longer needed.
 
+A streaming query that is started again is another run of the same application. A run becomes the present one with the
+first version that it adds, and from then on every earlier run is fenced: of two runs at once, the older one can write
+nothing more, not even what was its turn. Runs have no order of their own (Spark draws their ids), so what orders them
+is the chain. The newest 32 runs are remembered. An older one that is still alive is at a version written long ago.
+
+Spark repeats the last micro-batch at most, with the same records. So a version below the last is no repeat: somebody
+has set the checkpoint back.
+
+Only an operator's command forgets an application.
 A forgotten application may write its old versions again, so a job that is rerun after that writes its rows twice.
 An application can be forgotten only once FLOOR has passed its last write: before that, an attempt at the write may
 still be under way.
@@ -8,11 +17,14 @@ still be under way.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from sparklog.core.commands import Application, ForgetApplications
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence
 from sparklog.core.records import ApplicationsForgotten, Record
 from sparklog.core.state import ClusterState
+
+MOST_RUNS: Final = 32
 
 
 def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[str] | None = None) -> list[Application]:
@@ -22,6 +34,36 @@ def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[st
         for app_id, last in sorted(state.applications.items())
         if last.result.time_ms < before_ms and last.result.n < state.floor and (app_ids is None or app_id in app_ids)
     ]
+
+
+def check_run(state: ClusterState, application: Application) -> None:
+    """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written since.
+
+    A run begins with the last version or the one after it. An older version is not taken for a repeat, because it may
+    have other records (OutOfOrderSequence).
+    """
+    known = state.applications.get(application.app_id)
+    if known is not None and application.run in known.runs[1:]:
+        raise InvalidProducerEpoch(
+            f"version {application.version} of {application.app_id}: run {application.run} is fenced, because run "
+            f"{known.runs[0]} has written version {known.version} since: two runs of one query are active, and the "
+            "newer one goes on"
+        )
+    if known is not None and application.run and known.lost is None and application.version < known.version:
+        raise OutOfOrderSequence(
+            f"wanted version {known.version} of {application.app_id} again, or the next one, found version "
+            f"{application.version}: the checkpoint of the query was set back, and its records may be others than "
+            "those that are written: begin with a new checkpoint, from offsets that you know to be right"
+        )
+
+
+def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]:
+    """The runs of an application, the present one first, once it has written."""
+    known = state.applications.get(application.app_id)
+    runs = () if known is None else known.runs
+    if not application.run or runs[:1] == (application.run,):
+        return runs
+    return (application.run, *runs)[:MOST_RUNS]
 
 
 def decide_forget_applications(state: ClusterState, command: ForgetApplications) -> tuple[Record, ...]:

@@ -9,10 +9,12 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET
 
+from sparklog.core.applications import runs_after
 from sparklog.core.assignment import Assignment
 from sparklog.core.cleaner import within_log
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.forgetting import forget, release, stored_bytes
+from sparklog.core.groups import CommittedOffset, Group
 from sparklog.core.partition_change import changed_by
 from sparklog.core.producers import by_producer, joined, with_batches
 from sparklog.core.records import (
@@ -29,10 +31,13 @@ from sparklog.core.records import (
     CoordinationClaimed,
     CoordinationResigned,
     FloorRaised,
+    GroupChanged,
     JobRan,
     LogStartMoved,
     LossReported,
     ObjectsDeleted,
+    OffsetsCommitted,
+    OffsetsForgotten,
     PartitionsAdded,
     PartitionsChanged,
     ProducerAllocated,
@@ -85,8 +90,8 @@ def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At)
 def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
     """Apply the records of one command to `state`, and remember that entry `at` applied it.
 
-    An append of an idempotent producer is not remembered this way: its sequence numbers are. A claim says the same
-    however often it is made.
+    An append of an idempotent producer is not remembered this way: its sequence numbers are, and of a member of a
+    group the number of its last commit. A claim says the same however often it is made.
     """
     for record in command.records:
         apply(state, record, at)
@@ -97,7 +102,13 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
 
 def _is_known_otherwise(record: Record) -> bool:
     """Whether a repeat of the record's command is known by more than its id."""
-    return isinstance(record, CoordinationClaimed) or (isinstance(record, Appended) and by_producer(record.slices))
+    match record:
+        case Appended():
+            return by_producer(record.slices)
+        case OffsetsCommitted():
+            return record.member_id is not None
+        case _:
+            return isinstance(record, CoordinationClaimed)
 
 
 def result_of(command: AppliedCommand, at: At) -> CommandResult:
@@ -210,6 +221,13 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             state.next_producer_id = max(state.next_producer_id, record.producer_id + 1)
         case JobRan():
             state.jobs[record.job] = record
+        case GroupChanged():
+            state.groups[record.group.name] = record.group
+            state.next_group_number = max(state.next_group_number, record.group.number + 1)
+        case OffsetsCommitted():
+            _commit_offsets(state, record, at)
+        case OffsetsForgotten():
+            _forget_offsets(state, record)
         case AppendedByReference():
             raise TypeError("an append by reference is expanded before it is applied")
         case _:
@@ -263,7 +281,8 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     _remember_producers(state, record, at)
     if record.application is not None:
         result = _append_result(record, EntryNumber(at.n), at)
-        state.applications[record.application.app_id] = ApplicationState(record.application.version, result)
+        runs = runs_after(state, record.application)
+        state.applications[record.application.app_id] = ApplicationState(record.application.version, result, None, runs)
 
 
 def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
@@ -366,10 +385,37 @@ def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
         state.cleaners.pop(key, None)
     del state.topics[record.topic_id]
     del state.topic_ids[topic.name]
+    state.offsets.remove_topic(record.topic_id)
     for producer in list(state.producers.values()):
         kept = {key: value for key, value in producer.batches.items() if key.topic_id != record.topic_id}
         if len(kept) < len(producer.batches):
             state.producers[producer.producer_id] = msgspec.structs.replace(producer, batches=kept)
+
+
+def _commit_offsets(state: ClusterState, record: OffsetsCommitted, at: At) -> None:
+    group = state.groups.get(record.group) or Group(record.group, record.group_number)
+    member = None if record.member_id is None else group.member(record.member_id)
+    if member is not None:
+        group = group.with_member(msgspec.structs.replace(member, renewed_at=at.n, commits=record.commit))
+    state.groups[record.group] = group
+    state.next_group_number = max(state.next_group_number, group.number + 1)
+    committed_ms = _newest(state, at)
+    state.offsets.put_all(
+        group.number,
+        {
+            TopicPartition(each.topic_id, each.partition): CommittedOffset(
+                each.offset, each.leader_epoch, each.metadata, committed_ms
+            )
+            for each in record.offsets
+        },
+    )
+
+
+def _forget_offsets(state: ClusterState, record: OffsetsForgotten) -> None:
+    for name in record.groups:
+        state.offsets.remove_group(state.groups.pop(name).number)
+    for each in record.offsets:
+        state.offsets.remove(state.groups[each.group].number, each.partitions)
 
 
 def _raise_floor(state: ClusterState, record: FloorRaised) -> None:

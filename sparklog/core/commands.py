@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sparklog.core.groups import OffsetToCommit
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import (
     CommandId,
@@ -93,10 +94,14 @@ class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An application's own count of its writes (`txnAppId`, `txnVersion`): each version is written at most once."""
+    """An application's own count of its writes (`txnAppId`, `txnVersion`): each version is written at most once.
+
+    `run` is the id of the run that writes, if the application has runs, as a streaming query has; else "".
+    """
 
     app_id: str
     version: int
+    run: str = ""
 
 
 class Append(msgspec.Struct, frozen=True, tag="append"):
@@ -365,6 +370,51 @@ class ResignCoordination(msgspec.Struct, frozen=True, tag="resign-coordination")
     epoch: int
 
 
+class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
+    """Be a member of a group, which is created if it is new. The author draws `member_id`, and keeps it.
+
+    A member that joins again with the same `topics` shows that it is alive; with others, it changes its subscription.
+    """
+
+    group: str
+    member_id: str
+    topics: tuple[str, ...]
+    session_timeout_ms: int
+
+
+class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
+    """A member leaves its group, or is evicted.
+
+    Whoever evicts a member gives the entry in which it was renewed last. If it was renewed since, it stays.
+    """
+
+    group: str
+    member_id: str
+    renewed_at: EntryNumber | None = None
+
+
+class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
+    """Set offsets of a group: all of them, or nothing. A member without offsets only shows that it is alive.
+
+    `number` counts the commits of a member from 1. One that is not above the last is a repeat, or was overtaken, and
+    changes nothing. Without a member, the group must have none: that is for jobs that keep their own positions, and for
+    resets.
+    """
+
+    chain_id: str
+    group: str
+    offsets: tuple[OffsetToCommit, ...]
+    member_id: str | None = None
+    generation: int = 0
+    number: int = 0
+
+
+class DeleteGroups(msgspec.Struct, frozen=True, tag="delete-groups"):
+    """Forget groups without members, and their offsets: all of these groups, or none."""
+
+    groups: tuple[str, ...]
+
+
 Command = (
     CreateCluster
     | CreateTopic
@@ -393,6 +443,10 @@ Command = (
     | ClaimCoordination
     | ResignCoordination
     | MoveRecoveryPoint
+    | JoinGroup
+    | LeaveGroup
+    | CommitOffsets
+    | DeleteGroups
 )
 
 

@@ -103,6 +103,24 @@ class IneligibleReplica(InvalidInput):
     code = "INELIGIBLE_REPLICA"
 
 
+class InvalidGroupId(InvalidInput):
+    """The id of a group or of a member is not legal: 1 to 249 printable characters."""
+
+    code = "INVALID_GROUP_ID"
+
+
+class InvalidSessionTimeout(InvalidInput):
+    """A member's session timeout is not between `group.min.` and `group.max.session.timeout.ms`."""
+
+    code = "INVALID_SESSION_TIMEOUT"
+
+
+class OffsetMetadataTooLarge(InvalidInput):
+    """The text that comes with a committed offset is larger than `offset.metadata.max.bytes`; nothing was committed."""
+
+    code = "OFFSET_METADATA_TOO_LARGE"
+
+
 class InvalidRecord(InvalidInput):
     """A record does not fit its topic, or a row to produce can't be read; nothing of its write was appended."""
 
@@ -173,6 +191,12 @@ class UnknownProducerId(NotFound):
     """The producer id is not in the state (it expired, or the chain never gave it): ask for a new one."""
 
     code = "UNKNOWN_PRODUCER_ID"
+
+
+class GroupIdNotFound(NotFound):
+    """There is no consumer group of this name: it never was, was deleted, or its offsets have expired."""
+
+    code = "GROUP_ID_NOT_FOUND"
 
 
 class ClusterNotFound(NotFound):
@@ -293,6 +317,24 @@ class OutOfOrderSequence(Conflict):
     """A producer's sequence number has a gap, or repeats only a part of an earlier batch."""
 
     code = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+class UnknownMemberId(Conflict):
+    """The consumer is not a member of the group, or not any more: join again. Nothing was committed."""
+
+    code = "UNKNOWN_MEMBER_ID"
+
+
+class IllegalGeneration(Conflict):
+    """The group has had another generation since: read the new assignment. Nothing was committed."""
+
+    code = "ILLEGAL_GENERATION"
+
+
+class NonEmptyGroup(Conflict):
+    """The group has active members: stop them first."""
+
+    code = "NON_EMPTY_GROUP"
 
 
 # ---- nothing was changed; the same call may work later ------------------------------------------

@@ -3,7 +3,8 @@
 If an election makes a replica the leader that lacks some slices, the log forgets them (rule E4). The sequences, results
 and versions of the writes go with them, so that a repeat counts as a first write. An unclean election may give up
 committed records. Then results stay and say what is left (`losses.py`), and producers and applications remember what
-they lost until they have been notified.
+they lost until they have been notified. Groups that had consumed more go back to where the loss begins. (A clean
+election can't concern them: it never goes below the high watermark, and nobody consumes more.)
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
     sizes: dict[TopicPartition, int] = {}
     gone: list[Column] = []
     taken: dict[TopicPartition, OffsetRange] = {}  # by unclean elections
+    lost_from: dict[TopicPartition, Offset] = {}  # by unclean elections
     for change in changes:
         if change.forgotten_from is msgspec.UNSET:
             continue
@@ -48,7 +50,9 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
             if len(removed):
                 columns = removed.columns
                 taken[key] = OffsetRange(Offset(columns["start"][0].item()), Offset(columns["end"][-1].item()))
+            lost_from[key] = change.forgotten_from
             _remember_losses(state, f"{state.topics[key.topic_id].name}-{key.partition}", removed)
+    state.offsets.cut(lost_from)
     if gone:
         state.results.forget(np.concatenate(gone))
     if starts:
@@ -170,7 +174,9 @@ def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetR
         if is_whole:
             version -= 1
             result = msgspec.structs.replace(result, ranges=(), records=0, application=None, label="")
-        state.applications[app_id] = ApplicationState(version, result, LostVersion(known.version, lost, is_whole))
+        state.applications[app_id] = ApplicationState(
+            version, result, LostVersion(known.version, lost, is_whole), known.runs
+        )
 
 
 def _overlaps(written: AppendedRange, taken: OffsetRange | None) -> bool:

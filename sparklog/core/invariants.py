@@ -16,6 +16,9 @@
 11. `size_bytes` of a partition is the sum of its slices' lengths.
 12. Object numbers, producer ids and registrations are below their counters; holders were registered.
 13. A producer has at most five batches per partition; they are consecutive and lie below the next offset.
+14. Numbers of groups are below their counter and differ; members are ordered by id, and differ.
+15. The members of a group share all partitions of the topics that they want: each is one member's.
+16. A committed offset belongs to a group and a partition that exist, and is at most the high watermark there.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ def violations(state: ClusterState) -> Iterator[str]:
     yield from _slices(state, slices)
     yield from _objects(state, slices)
     yield from _producers(state)
+    yield from _groups(state)
 
 
 def _chain(state: ClusterState) -> Iterator[str]:
@@ -230,6 +234,36 @@ def _producers(state: ClusterState) -> Iterator[str]:
                     batch.start, batch.end
                 ):
                     yield f"13: {place} has {batch}: as many offsets as sequence numbers were wanted"
+
+
+def _groups(state: ClusterState) -> Iterator[str]:
+    by_number = {group.number: group for group in state.groups.values()}
+    if len(by_number) < len(state.groups) or not all(0 <= number < state.next_group_number for number in by_number):
+        yield f"14: groups {sorted(by_number)} of {state.next_group_number} for {len(state.groups)} names"
+    for name, group in state.groups.items():
+        ids = [member.member_id for member in group.members]
+        if group.name != name or ids != sorted(set(ids)) or (group.members and group.emptied_ms):
+            yield f"14: group {group} under the name {name}"
+        shared = [key for member in group.members for key in member.assigned]
+        wanted = {
+            TopicPartition(topic.topic_id, PartitionIndex(index))
+            for topic in state.topics.values()
+            if group.reads(topic.name)
+            for index in range(topic.partitions)
+        }
+        if sorted(shared) != sorted(wanted):
+            yield f"15: the members of group {name} read {sorted(shared)}, its topics have {sorted(wanted)}"
+    rows = state.offsets.everything()
+    keys = set()
+    for number, key, offset in zip(
+        *(rows[each].tolist() for each in ("group", "partition_key", "offset")), strict=True
+    ):
+        partition = state.partition(key >> 32, key & 0xFFFFFFFF)
+        keys.add((number, key))
+        if number not in by_number or partition is None or not 0 <= offset <= partition.high_watermark:
+            yield f"16: group {number} goes on at {offset} in {key >> 32}-{key & 0xFFFFFFFF}, which is {partition}"
+    if len(keys) < len(rows["group"]) or not set(state.offsets.metadata) <= keys:
+        yield "16: a partition is there twice for a group, or a text without an offset"
 
 
 def _shown(columns: Mapping[str, Column], rows: Column) -> list[tuple[int, int, int]]:

@@ -220,6 +220,23 @@ def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
     return max(total, 0)
 
 
+def offset_behind_bytes(state: ClusterState, key: TopicPartition, offsets: OffsetRange, size_bytes: int) -> Offset:
+    """Where about the first `size_bytes` stored bytes of a range end; the range has at least one offset more.
+
+    The bytes of a slice count as evenly spread over its offsets.
+    """
+    left = size_bytes
+    for slice_ in state.slices.walk(key, offsets):
+        start, end = max(slice_.start, offsets.start), min(slice_.end, offsets.end)
+        whole = slice_.end - slice_.start
+        own = slice_.length * (end - start) // whole
+        if own > left:
+            reached = start + whole * left // slice_.length
+            return Offset(min(max(reached, offsets.start + 1), offsets.end))
+        left -= own
+    return offsets.end
+
+
 def pack(
     ranges: Sequence[WeighedRange], max_bytes: int, max_records: int | None = None, min_tasks: int | None = None
 ) -> list[list[WeighedRange]]:

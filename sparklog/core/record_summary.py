@@ -74,10 +74,26 @@ def summary(record: records.Record, names: Mapping[int, str]) -> str:
             return f"objects below number {record.to} on store {record.store} are whole"
         case records.CoordinationResigned():
             return f"the coordinator of epoch {record.epoch} resigned"
+        case records.GroupChanged():
+            members = counted(len(record.group.members), "member")
+            return f"group {record.group.name} at generation {record.group.generation}, with {members}"
+        case records.OffsetsCommitted():
+            if not record.offsets:
+                return f"member {record.member_id} of group {record.group} is alive"
+            return f"{counted(len(record.offsets), 'offset')} of group {record.group} committed"
+        case records.OffsetsForgotten():
+            return _forgotten(record)
         case records.JobRan():
             return f"job {record.job} ran" + (
                 f", {record.failed_partitions} failed" if record.failed_partitions else ""
             )
+
+
+def _forgotten(record: records.OffsetsForgotten) -> str:
+    groups, offsets = len(record.groups), sum(len(each.partitions) for each in record.offsets)
+    what = [counted(groups, "group")] if groups else []
+    what += [f"{counted(offsets, 'offset')} of groups"] if offsets else []
+    return f"{' and '.join(what)} forgotten"
 
 
 def _changed(record: records.PartitionsChanged, place: Callable[[int, int], str]) -> str:

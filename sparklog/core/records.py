@@ -6,6 +6,7 @@ import msgspec
 
 from sparklog.core.cleaner import Cleaner
 from sparklog.core.commands import Application
+from sparklog.core.groups import Group, OffsetToCommit
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.types import (
@@ -19,6 +20,7 @@ from sparklog.core.types import (
     Slice,
     StoreId,
     TopicId,
+    TopicPartition,
 )
 
 
@@ -281,6 +283,39 @@ class ClusterRestored(msgspec.Struct, frozen=True, tag="cluster-restored"):
     urls: dict[StoreId, str] = {}
 
 
+class GroupChanged(msgspec.Struct, frozen=True, tag="group-changed"):
+    """The group from now on: its generation, its members, and what each of them reads."""
+
+    group: Group
+
+
+class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets-committed"):
+    """A group goes on at these offsets. It gets `group_number` if it is new.
+
+    `member_id`: the member that showed with this that it is alive, and `commit` the number of its commit.
+    """
+
+    group: str
+    group_number: int
+    offsets: tuple[OffsetToCommit, ...]
+    member_id: str | None = None
+    commit: int = 0
+
+
+class GroupPartitions(msgspec.Struct, frozen=True, array_like=True):
+    """Partitions of one group."""
+
+    group: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets-forgotten"):
+    """These groups are forgotten with all their offsets; of other groups, the offsets in some partitions."""
+
+    groups: tuple[str, ...]
+    offsets: tuple[GroupPartitions, ...] = ()
+
+
 Record = (
     ClusterCreated
     | ClusterRestored
@@ -307,6 +342,9 @@ Record = (
     | CoordinationClaimed
     | CoordinationResigned
     | RecoveryPointMoved
+    | GroupChanged
+    | OffsetsCommitted
+    | OffsetsForgotten
 )
 
 

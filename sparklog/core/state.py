@@ -19,8 +19,10 @@ from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.topic import TopicConfig, effective
 from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 from sparklog.core.copy_on_write import CopyOnWriteMap
+from sparklog.core.groups import Group
 from sparklog.core.numbering import most_records
 from sparklog.core.object_table import ObjectTable
+from sparklog.core.offset_table import OffsetTable
 from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
 from sparklog.core.replication.partition import Replication
 from sparklog.core.result_table import ResultTable
@@ -38,7 +40,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 
-FORMAT = 4  # version of entries and snapshots; older ones are read, a newer one is refused by name
+FORMAT = 5  # version of entries and snapshots; older ones are read, a newer one is refused by name
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -142,12 +144,14 @@ class Producer(msgspec.Struct, frozen=True, array_like=True):
 class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     """The last version an application wrote, and the result of that write.
 
-    `lost` is what an unclean election gave up of it, until the application was notified.
+    `lost` is what an unclean election gave up of it, until the application was notified. `runs` are the runs of the
+    application that wrote, the present one first; the others are fenced. Only the newest few are kept.
     """
 
     version: int
     result: CommandResult
     lost: LostVersion | None = None
+    runs: tuple[str, ...] = ()
 
     def has_written(self, version: int) -> bool:
         """Whether a write of this version adds nothing. False until the application was notified of its loss."""
@@ -177,11 +181,14 @@ class ClusterState:
     applications: CopyOnWriteMap[str, ApplicationState] = field(default_factory=CopyOnWriteMap)
     results: ResultTable = field(default_factory=ResultTable)
     jobs: CopyOnWriteMap[str, JobRan] = field(default_factory=CopyOnWriteMap)
+    groups: CopyOnWriteMap[str, Group] = field(default_factory=CopyOnWriteMap)
+    offsets: OffsetTable = field(default_factory=OffsetTable)  # of groups
     coordinator: Coordinator = NO_COORDINATOR
     next_topic_id: int = 1
     next_object_number: int = 0
     next_producer_id: int = 0
     next_registration: int = 0
+    next_group_number: int = 0
 
     def fork(self) -> ClusterState:
         """A state that is equal now, and may be changed without changing this one. Microseconds, whatever the size."""
@@ -205,11 +212,14 @@ class ClusterState:
             applications=self.applications.fork(),
             results=self.results.fork(),
             jobs=self.jobs.fork(),
+            groups=self.groups.fork(),
+            offsets=self.offsets.fork(),
             coordinator=self.coordinator,
             next_topic_id=self.next_topic_id,
             next_object_number=self.next_object_number,
             next_producer_id=self.next_producer_id,
             next_registration=self.next_registration,
+            next_group_number=self.next_group_number,
         )
 
     @property

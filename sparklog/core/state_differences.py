@@ -68,11 +68,18 @@ def _same_results(one: ClusterState, other: ClusterState, name: str) -> bool:
     return _same(known[0], known[1], unknown="first_object")
 
 
+def _same_offsets(one: ClusterState, other: ClusterState, name: str) -> bool:
+    if dict(one.offsets.metadata) != dict(other.offsets.metadata):
+        return False
+    return _same(one.offsets.everything(), other.offsets.everything())
+
+
 _SAME: Final[Mapping[str, Callable[[ClusterState, ClusterState, str], bool]]] = {
     "slices": _same_slices,
     "objects": _same_objects,
     "retired": _same_retired,
     "results": _same_results,
+    "offsets": _same_offsets,
 }
 
 

@@ -26,6 +26,7 @@ from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import Author
+from sparklog.core.decide.groups import expired as expired_offsets
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
 from sparklog.core.plan import topic_of
 from sparklog.core.readable import point_in_time
@@ -150,11 +151,15 @@ class JobFrame:
         return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
 
     def raise_floor(self) -> EntryNumber:
-        """Raise FLOOR if that is due, and expire silent producers. Returns the new FLOOR."""
+        """Raise FLOOR if that is due, expire silent producers and offsets of groups. Returns the new FLOOR."""
         floor = self.due_floor()
         with self.connection.follower.current() as state:
             silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
-            due = floor > state.floor or any(producer.last_used_ms < silent_ms for producer in state.producers.values())
+            due = (
+                floor > state.floor
+                or any(producer.last_used_ms < silent_ms for producer in state.producers.values())
+                or expired_offsets(state, self.clock.now_ms()) is not None
+            )
         if due:
             self.commit(RaiseFloor(floor))
         return floor

@@ -14,7 +14,14 @@ import msgspec
 from sparklog.core.config.key import ConfigValue, nearest
 from sparklog.core.config.storage import StorageSettings, storage_settings
 from sparklog.core.errors import InvalidOption
-from sparklog.options.registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, KAFKA_VALUES, OPTIONS, Side
+from sparklog.options.connector import (
+    CONNECTOR_IGNORED,
+    KAFKA_ALIASES,
+    KAFKA_REFUSED,
+    KAFKA_VALUES,
+    SPARKS_OWN_IN_STREAMS,
+)
+from sparklog.options.registry import OPTIONS, Option, Side
 
 _BY_FOLDED: Final = {name.lower(): option for name, option in OPTIONS.items()}
 _CONNECTOR_FOLDED: Final = {name.lower(): (name, reason) for name, reason in CONNECTOR_IGNORED.items()}
@@ -54,10 +61,11 @@ class GivenOptions:
             elif folded.startswith("kafka."):
                 self._ignored[name] = "a setting of Kafka's clients"
             elif option is not None:
-                self._ignored[option.name] = f"an option of a {' and a '.join(option.sides)}"
+                self._ignored[option.name] = f"an option of a {' and a '.join(_sides_of(option))}"
             elif folded in _CONNECTOR_FOLDED:
                 known, reason = _CONNECTOR_FOLDED[folded]
-                self._ignored[known] = reason
+                if not (side.is_stream and known in SPARKS_OWN_IN_STREAMS):
+                    self._ignored[known] = reason
             elif folded.startswith("storage."):
                 self._take_storage(name, text)
             else:
@@ -122,7 +130,7 @@ class GivenOptions:
         if "cluster" not in self._texts and path is not None:
             raise InvalidOption(
                 f"{path}: a {self.side} takes no path; name the cluster with the option cluster and its topic with "
-                f"{'topic' if self.side is Side.BATCH_WRITE else 'subscribe'}"
+                f"{'topic' if self.side.is_write else 'subscribe'}"
             )
         if "cluster" not in self._texts and not default:
             raise InvalidOption(
@@ -181,6 +189,20 @@ class GivenOptions:
             f"{name}: not an option of a {self.side}; "
             + (f"did you mean {near}?" if near else f"there are {', '.join(here)}, and storage.<store>.<key>")
         )
+
+
+def _sides_of(option: Option) -> list[str]:
+    """The sides that use an option, in few words: a read, if batches and streams do."""
+    words = {(True, True): "{}", (True, False): "batch {}", (False, True): "stream {}"}
+    named = []
+    for verb, batch, stream in (
+        ("read", Side.BATCH_READ, Side.STREAM_READ),
+        ("write", Side.BATCH_WRITE, Side.STREAM_WRITE),
+    ):
+        used = (batch in option.sides, stream in option.sides)
+        if any(used):
+            named.append(words[used].format(verb))
+    return named
 
 
 def warning_of(ignored: tuple[Ignored, ...]) -> str | None:

@@ -23,7 +23,7 @@ from sparklog.options.starting_offsets import (
 )
 
 READ_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-METADATA_TABLES: Final = ("topics", "partitions", "replicas", "segments", "writes", "chain")
+METADATA_TABLES: Final = ("topics", "partitions", "replicas", "segments", "groups", "writes", "chain")
 
 
 class Side(StrEnum):
@@ -31,19 +31,33 @@ class Side(StrEnum):
 
     BATCH_READ = "batch read"
     BATCH_WRITE = "batch write"
+    STREAM_READ = "stream read"
+    STREAM_WRITE = "stream write"
+
+    @property
+    def is_write(self) -> bool:
+        """Whether rows go into the log."""
+        return self in (Side.BATCH_WRITE, Side.STREAM_WRITE)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether a streaming query uses it."""
+        return self in (Side.STREAM_READ, Side.STREAM_WRITE)
 
 
 class Option(msgspec.Struct, frozen=True):
     """An option: its key (name, type, default, legal values, doc), the sides that use it, and Kafka's counterpart.
 
     `form` describes the legal values where the type is not enough. `kafka_equivalent` is the option of Spark's Kafka
-    connector, or the config of a Kafka client, that this option replaces; "" if there is none.
+    connector, or the config of a Kafka client, that this option replaces; "" if there is none. `stream_default` is the
+    default of a stream, where it is another one.
     """
 
     key: ConfigKey
     sides: tuple[Side, ...]
     kafka_equivalent: str = ""
     form: str = ""
+    stream_default: str = ""
 
     @property
     def name(self) -> str:
@@ -63,7 +77,9 @@ class Option(msgspec.Struct, frozen=True):
         return value
 
 
-_READ, _WRITE, _BOTH = (Side.BATCH_READ,), (Side.BATCH_WRITE,), (Side.BATCH_READ, Side.BATCH_WRITE)
+_BATCH_READ, _BATCH_WRITE, _STREAM_READ = (Side.BATCH_READ,), (Side.BATCH_WRITE,), (Side.STREAM_READ,)
+_READ, _WRITE = (Side.BATCH_READ, Side.STREAM_READ), (Side.BATCH_WRITE, Side.STREAM_WRITE)
+_BOTH = tuple(Side)
 _INT, _LONG, _BOOL, _BYTES = ValueType.INT, ValueType.LONG, ValueType.BOOL, ValueType.BYTES
 _STRING, _LIST = ValueType.STRING, ValueType.LIST
 
@@ -124,11 +140,58 @@ _DECLARED: Final = (
             _STRING,
             "earliest",
             "Where to start. By partition, every partition to be read must be named, and -2 means earliest. A batch "
-            "can't start at latest.",
+            "can't start at latest. A stream starts there only in its first run, and new partitions start at earliest.",
         ),
         _READ,
         "startingOffsets",
         offsets_form(FROM_EARLIEST),
+        "latest",
+    ),
+    Option(
+        ConfigKey(
+            "maxOffsetsPerTrigger",
+            _LONG,
+            None,
+            "The most offsets in a micro-batch. Partitions share them in proportion to what is new in each, and each "
+            "with something new gets at least one.",
+            minimum=1,
+        ),
+        _STREAM_READ,
+        "maxOffsetsPerTrigger",
+    ),
+    Option(
+        ConfigKey(
+            "minOffsetsPerTrigger",
+            _LONG,
+            None,
+            "Wait until there are this many new offsets, but not longer than `maxTriggerDelay`. `Trigger.AvailableNow` "
+            "does not wait.",
+            minimum=1,
+        ),
+        _STREAM_READ,
+        "minOffsetsPerTrigger",
+    ),
+    Option(
+        ConfigKey(
+            "maxTriggerDelay",
+            _STRING,
+            "15m",
+            "How long `minOffsetsPerTrigger` may hold records back, counted from the last micro-batch that had any.",
+        ),
+        _STREAM_READ,
+        "maxTriggerDelay",
+        "a duration like 500ms, 30s, 15m, 1h or 1d (a number alone is in milliseconds)",
+    ),
+    Option(
+        ConfigKey(
+            "maxBytesPerTrigger",
+            _BYTES,
+            None,
+            "About the most stored bytes in a micro-batch, shared as `maxOffsetsPerTrigger`. If both are given, both "
+            "hold.",
+            minimum=1,
+        ),
+        _STREAM_READ,
     ),
     Option(
         ConfigKey(
@@ -138,7 +201,7 @@ _DECLARED: Final = (
             "Where to end; the offset itself is not read. By partition, every partition to be read must be named, and "
             "-1 means latest. A batch can't end at earliest.",
         ),
-        _READ,
+        _BATCH_READ,
         "endingOffsets",
         offsets_form(TO_LATEST),
     ),
@@ -162,7 +225,7 @@ _DECLARED: Final = (
             "End each partition before its first record with this timestamp or a later one; if it has none, at latest. "
             "Takes precedence over `endingOffsetsByTimestamp`, which takes precedence over `endingOffsets`.",
         ),
-        _READ,
+        _BATCH_READ,
         "endingTimestamp",
         "milliseconds since the epoch, or ISO 8601 with a zone like 2025-01-01T00:00:00Z",
     ),
@@ -174,7 +237,7 @@ _DECLARED: Final = (
     ),
     Option(
         ConfigKey("endingOffsetsByTimestamp", _STRING, None, "`endingTimestamp`, by partition."),
-        _READ,
+        _BATCH_READ,
         "endingOffsetsByTimestamp",
         f"timestamps by partition like {TIMESTAMPS_EXAMPLE}",
     ),
@@ -262,7 +325,7 @@ _DECLARED: Final = (
             "Read the log's own state instead of records. Can't be combined with options that choose records.",
             choices=METADATA_TABLES,
         ),
-        _READ,
+        _BATCH_READ,
     ),
     Option(
         ConfigKey("topic", _STRING, None, "The topic of all rows; takes precedence over a column `topic`."),
@@ -280,7 +343,7 @@ _DECLARED: Final = (
             "Spark job ends with its commit, so it always learns whether it wrote.",
             choices=("all", "-1", "1", "0"),
         ),
-        _WRITE,
+        _BATCH_WRITE,
         "kafka.acks",
     ),
     Option(
@@ -293,7 +356,7 @@ _DECLARED: Final = (
             "for them, up to `timeoutMs`.",
             choices=("push", "pull"),
         ),
-        _WRITE,
+        _BATCH_WRITE,
     ),
     Option(
         ConfigKey(
@@ -322,7 +385,7 @@ _DECLARED: Final = (
         ConfigKey(
             "writeId", _STRING, None, 'A label for this write, shown by `metadata = "writes"`. It need not be unique.'
         ),
-        _WRITE,
+        _BATCH_WRITE,
         form="a label",
     ),
     Option(
@@ -333,70 +396,13 @@ _DECLARED: Final = (
             "With `txnVersion`: a write whose version is not above this application's last one succeeds and adds "
             "nothing, as in Delta.",
         ),
-        _WRITE,
+        _BATCH_WRITE,
         form="the id of an application",
     ),
     Option(
         ConfigKey("txnVersion", _LONG, None, "The version of this write. Needs `txnAppId`, and vice versa.", minimum=0),
-        _WRITE,
+        _BATCH_WRITE,
     ),
 )
 
 OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in _DECLARED}
-
-# Kafka client configs that stand for an option, per side.
-KAFKA_ALIASES: Final[Mapping[Side, Mapping[str, str]]] = {
-    Side.BATCH_READ: {"kafka.bootstrap.servers": "cluster", "kafka.client.rack": "zone"},
-    Side.BATCH_WRITE: {
-        "kafka.bootstrap.servers": "cluster",
-        "kafka.acks": "acks",
-        "kafka.compression.type": "compression",
-    },
-}
-
-# Kafka client configs that Spark's connector refuses, per side, and what to do instead.
-KAFKA_REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
-    Side.BATCH_READ: {
-        "kafka.auto.offset.reset": "say where to start with startingOffsets",
-        "kafka.key.deserializer": "keys are read as binary: cast the column",
-        "kafka.value.deserializer": "values are read as binary: cast the column",
-        "kafka.enable.auto.commit": "a batch read commits no offsets",
-        "kafka.interceptor.classes": "records are read as they were written",
-    },
-    Side.BATCH_WRITE: {
-        "kafka.key.serializer": "keys are written as they are: cast the column to string or binary",
-        "kafka.value.serializer": "values are written as they are: cast the column to string or binary",
-    },
-}
-
-# Values of those configs that are replaced: the value used instead (None: the default), and the reason.
-KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
-    "kafka.acks": {
-        "0": ("all", "a Spark write is one commit, so acks=all is used"),
-        "1": ("all", "a Spark write is one commit, so acks=all is used"),
-    },
-    "kafka.compression.type": {
-        "gzip": (None, "no codec of sparklog: the default, zstd, is used"),
-        "snappy": (None, "no codec of sparklog: the default, zstd, is used"),
-    },
-}
-
-# Options of Spark's Kafka connector, and of Spark, that mean nothing in a batch. They are accepted, so that a job can
-# move over unchanged.
-CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
-    "groupIdPrefix": "no consumer group takes part in a read",
-    "groupId": "a batch commits nothing to a group",
-    "kafkaConsumer.pollTimeoutMs": "no consumer polls: tasks read the stores",
-    "fetchOffset.numRetries": "offsets come from the metadata chain",
-    "fetchOffset.retryIntervalMs": "offsets come from the metadata chain",
-    "maxOffsetsPerTrigger": "a batch has no triggers",
-    "minOffsetsPerTrigger": "a batch has no triggers",
-    "maxTriggerDelay": "a batch has no triggers",
-    "maxBytesPerTrigger": "a batch has no triggers",
-    "checkpointLocation": "a batch has no checkpoint",
-    "queryName": "a batch is not a streaming query",
-    "asyncProgressTrackingEnabled": "a batch is not a streaming query",
-    "asyncProgressTrackingCheckpointIntervalMs": "a batch is not a streaming query",
-    "path": "the option cluster says where the log is",
-    "paths": "the option cluster says where the log is",
-}

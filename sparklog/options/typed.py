@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from sparklog.core.write_names import check_write_name
 from sparklog.options.given import GivenOptions, Ignored
 from sparklog.options.registry import OPTIONS, READ_COLUMNS, Side
 from sparklog.options.starting_offsets import (
+    ANY_WORD,
     FROM_EARLIEST,
     TO_LATEST,
     Earliest,
@@ -59,7 +60,7 @@ Subscription = SubscribeTopics | SubscribePattern | AssignPartitions
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """A batch read. Exactly one of `subscription` and `metadata` is None.
+    """A batch read, or what a stream has in common with one. Exactly one of `subscription` and `metadata` is None.
 
     `columns` are the columns of the DataFrame, in order (empty for `metadata`). `start_option` and `end_option` are
     the options that `start` and `end` come from, for error messages. `start_at_latest_if_none`: if no record matches
@@ -89,10 +90,14 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing."""
+    """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing.
+
+    Of a stream: the ids of the query, of the micro-batch and of the run. Of a batch, `run` is "".
+    """
 
     app_id: str
     version: int
+    run: str = ""
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
@@ -123,12 +128,19 @@ def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = Non
 
     Raises `InvalidOption` that says which option, what is legal and what was found, also for an unknown option.
     """
-    given = GivenOptions(raw, Side.BATCH_READ)
+    options = read_options(GivenOptions(raw, Side.BATCH_READ), default_cluster)
+    check_batch_range(options.start_option, options.start, options.end_option, options.end)
+    return options
+
+
+def read_options(given: GivenOptions, default_cluster: str | None) -> ReadOptions:
+    """What a batch and a stream have in common; a stream begins at latest by default. Raises InvalidOption."""
+    is_stream = given.side.is_stream
     metadata = _metadata(given)
     subscription = None if metadata is not None else _subscription(given)
-    start_option, start = _bound(given, _START, EveryPartition(Earliest()))
-    end_option, end = _bound(given, _END, EveryPartition(Latest()))
-    check_batch_range(start_option, start, end_option, end)
+    words = ANY_WORD if is_stream else FROM_EARLIEST
+    start_option, start = _bound(given, _START, EveryPartition(Latest() if is_stream else Earliest()), words)
+    end_option, end = _bound(given, _END, EveryPartition(Latest()), TO_LATEST)
     return ReadOptions(
         cluster=given.cluster(default_cluster),
         storage=given.storage(),
@@ -151,7 +163,11 @@ def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = Non
 
 def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
     """The options of a batch write, as in `parse_read_options`. An illegal topic name raises `InvalidTopic`."""
-    given = GivenOptions(raw, Side.BATCH_WRITE)
+    return write_options(GivenOptions(raw, Side.BATCH_WRITE), default_cluster)
+
+
+def write_options(given: GivenOptions, default_cluster: str | None) -> WriteOptions:
+    """What a batch and a stream have in common. Options that only a batch has are as if nobody gave them."""
     topic = given.optional_text("topic")
     if topic is not None:
         check_topic_name(topic)
@@ -209,8 +225,10 @@ def _subscription(given: GivenOptions) -> Subscription:
     return SubscribeTopics(tuple(topics))
 
 
-def _bound(given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec) -> tuple[str, OffsetSpec]:
-    """One end of the range, and its option: a timestamp, else timestamps by partition, else offsets."""
+def _bound(
+    given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec, words: Sequence[str]
+) -> tuple[str, OffsetSpec]:
+    """One end of the range, and its option: a timestamp, else timestamps by partition, else offsets (or `words`)."""
     chosen = next((name for name in names if name in given), None)
     if chosen is None:
         return names[2], default
@@ -220,7 +238,7 @@ def _bound(given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec
         return chosen, parse_timestamp(chosen, given.raw(chosen))
     if chosen == names[1]:
         return chosen, parse_timestamps(chosen, given.raw(chosen))
-    return chosen, parse_offsets(chosen, given.raw(chosen), FROM_EARLIEST if names is _START else TO_LATEST)
+    return chosen, parse_offsets(chosen, given.raw(chosen), words)
 
 
 def _columns(given: GivenOptions) -> tuple[str, ...]:

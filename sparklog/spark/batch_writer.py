@@ -31,6 +31,7 @@ from sparklog.core.errors import InvalidInput, InvalidRequiredAcks, KeyNotFound,
 from sparklog.core.readable import amount, counted, setting_ms
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
+from sparklog.core.state import ClusterState
 from sparklog.core.types import TimestampSource, TopicId
 from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import left_out_warning
@@ -58,6 +59,22 @@ class TaskMessage(WriterCommitMessage):
 
 def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
     """Plan a write of rows of `schema`. Raises InvalidInput, UnknownTopicOrPartition, and the cluster's errors."""
+    plan, state = planned_write(options, schema)
+    transaction = options.transaction
+    before = None if transaction is None else state.applications.get(transaction.app_id)
+    done = None
+    if before is not None and transaction is not None and before.has_written(transaction.version):
+        done = before.version
+    if options.topic is not None and "partition" not in schema.fieldNames():
+        _check_durability(plan.durability, {options.topic: plan.topics[options.topic].partitions})
+    for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
+        if warning is not None:
+            log.warning("%s", warning)
+    return BatchWriter(options.for_tasks(), msgspec.msgpack.encode(plan), done)
+
+
+def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan, ClusterState]:
+    """The plan of a write of rows of `schema`, and the state it was made from. Raises as `begin_write`."""
     check_written(schema, options.topic)
     connection = shared(options.cluster, options.storage)
     with connection.follower.current() as state:
@@ -70,17 +87,7 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
             now_ms=now_ms(),
             durability=Durability(options.acks, options.pull),
         )
-        transaction = options.transaction
-        before = None if transaction is None else state.applications.get(transaction.app_id)
-    done = None
-    if before is not None and transaction is not None and before.has_written(transaction.version):
-        done = before.version
-    if options.topic is not None and "partition" not in schema.fieldNames():
-        _check_durability(plan.durability, {options.topic: plan.topics[options.topic].partitions})
-    for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
-        if warning is not None:
-            log.warning("%s", warning)
-    return BatchWriter(options.for_tasks(), msgspec.msgpack.encode(plan), done)
+    return plan, state
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -111,7 +118,9 @@ class BatchWriter(DataSourceArrowWriter):
         sent = sorted(_all_of(messages), key=lambda message: message.spark_partition)
         written = [msgspec.msgpack.decode(message.written, type=TaskWritten) for message in sent]
         transaction = self.options.transaction
-        application = None if transaction is None else Application(transaction.app_id, transaction.version)
+        application = None
+        if transaction is not None:
+            application = Application(transaction.app_id, transaction.version, transaction.run)
         command = append_command(plan, written, application=application, label=self.options.write_id or "")
         if command is None:
             log.info("sparklog write %s had no rows: nothing to commit", self._name(plan))
@@ -151,6 +160,11 @@ class BatchWriter(DataSourceArrowWriter):
         transaction = self.options.transaction
         if transaction is None:
             return f"write {self._name(plan)} may have landed: {find} before it is run again"
+        if transaction.run:
+            return (
+                f"micro-batch {transaction.version} of query {transaction.app_id} may have landed: start the query "
+                f"again from its checkpoint, which adds nothing if it did, or {find}"
+            )
         return (
             f"write {self._name(plan)} may have landed: run it again with the same txnAppId {transaction.app_id!r} "
             f"and txnVersion {transaction.version}, which adds nothing if it did, or {find}"

@@ -1,4 +1,4 @@
-"""The log's own state as tables (`metadata=topics|partitions|replicas|segments|writes|chain`): their columns and rows.
+"""The log's own state as tables: the columns and rows of `metadata=topics|partitions|replicas|segments|groups|…`.
 
 Offsets are ranges [start, end). Sizes are stored batch bytes unless a column's name says "object".
 """
@@ -28,6 +28,7 @@ from sparklog.chain.entry import Entry
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.topic import topic_values
+from sparklog.core.group_status import group_partitions
 from sparklog.core.held_slices import Holding
 from sparklog.core.object_table import ObjectTable
 from sparklog.core.replica_status import replica_statuses
@@ -104,6 +105,21 @@ _COLUMNS: Final[Mapping[str, Mapping[str, DataType]]] = {
         "position": _LONG,
         "stores": _STRINGS,
     },
+    "groups": {
+        "group": _STRING,
+        "state": _STRING,
+        "generation": _LONG,
+        "topic": _STRING,
+        "partition": _INT,
+        "committed": _LONG,
+        "leader_epoch": _INT,
+        "metadata": _STRING,
+        "committed_at": _TIME,
+        "log_start": _LONG,
+        "end": _LONG,
+        "lag": _LONG,
+        "member": _STRING,
+    },
     "writes": {
         "write_id": _STRING,
         "command_id": _STRING,
@@ -146,7 +162,10 @@ def arrow_schema(table: str) -> pa.Schema:
 
 
 def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
-    """The rows of a table of the state, ordered by topic and partition; segments by offset, replicas by preference."""
+    """The rows of a table of the state, ordered by topic and partition; segments by offset, replicas by preference.
+
+    `groups` has a row for each partition that a group has committed in, or that a member of it reads.
+    """
     return _ROWS[table](state)
 
 
@@ -269,11 +288,34 @@ def _segments(state: ClusterState) -> Iterator[Row]:
                 )
 
 
+def _groups(state: ClusterState) -> Iterator[Row]:
+    for name in sorted(state.groups):
+        group = state.groups[name]
+        for partition in group_partitions(state, group):
+            committed = partition.committed
+            yield (
+                name,
+                group.condition,
+                group.generation,
+                partition.topic,
+                partition.topic_partition.partition,
+                committed and committed.offset,
+                committed and committed.leader_epoch,
+                committed and committed.metadata,
+                committed and committed.committed_ms * 1000,
+                partition.log_start,
+                partition.end,
+                partition.lag,
+                partition.member_id,
+            )
+
+
 _ROWS: Final[Mapping[str, Callable[[ClusterState], Iterator[Row]]]] = {
     "topics": _topics,
     "partitions": _partitions,
     "replicas": _replicas,
     "segments": _segments,
+    "groups": _groups,
 }
 
 

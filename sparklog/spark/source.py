@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sparklog.options.typed import ReadOptions
 
 _CLUSTER_VARIABLE = "SPARKLOG_CLUSTER"  # in the environment of the driver
 
 
 class SparklogDataSource(DataSource):
-    """Batch reads and writes of a cluster. Spark creates it, with the user's options, in a driver process."""
+    """Reads and writes, in batches and in streams. Spark creates it, with the user's options, in a driver process."""
 
     @classmethod
     def name(cls) -> str:
@@ -33,7 +42,7 @@ class SparklogDataSource(DataSource):
         table = options_of_new_table(self.options)
         default_cluster = os.environ.get(_CLUSTER_VARIABLE)
         if table is None:
-            return _schema_of(parse_read_options(self.options, default_cluster))
+            return _schema_of(_read_options(self.options, default_cluster))
         schema = _schema_of(parse_read_options(table, default_cluster))
         return keep_options(schema, table)
 
@@ -53,6 +62,15 @@ class SparklogDataSource(DataSource):
 
         return BatchReader(options, schema)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A reader of the micro-batches of a stream; `schema` as in `reader`. Raises InvalidOption."""
+        from sparklog.options.streams import parse_stream_read_options
+        from sparklog.spark.stream_reader import StreamReader
+
+        options = parse_stream_read_options(self.options, os.environ.get(_CLUSTER_VARIABLE))
+        self.options.clear()  # as in `reader`
+        return StreamReader(options, schema)
+
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows of `schema`. Raises InvalidInput for `overwrite`, a wrong column or a wrong option."""
         from sparklog.core.errors import InvalidInput
@@ -64,6 +82,34 @@ class SparklogDataSource(DataSource):
             raise InvalidInput('a log is appended to; use mode("append")')
         check_written_options(self.options, schema)
         return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """A writer of one micro-batch. Every output mode appends all rows, as Kafka's sink does. Raises as `writer`."""
+        from sparklog.options.streams import parse_stream_write_options
+        from sparklog.spark.stream_writer import begin_stream_write
+
+        return begin_stream_write(parse_stream_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
+
+
+def _read_options(given: Mapping[str, str], default_cluster: str | None) -> ReadOptions:
+    """The options of a batch or of a stream: Spark does not say which one it asks for. Raises InvalidOption.
+
+    A mistake in an option that only streams have is an error in any case.
+    """
+    from sparklog.core.errors import InvalidOption
+    from sparklog.options.given import GivenOptions
+    from sparklog.options.registry import Side
+    from sparklog.options.streams import parse_stream_read_options, trigger_limits
+    from sparklog.options.typed import parse_read_options
+
+    try:
+        options = parse_read_options(given, default_cluster)
+    except InvalidOption:
+        with contextlib.suppress(InvalidOption):
+            return parse_stream_read_options(given, default_cluster).read
+        raise
+    trigger_limits(GivenOptions(given, Side.STREAM_READ))
+    return options
 
 
 def _schema_of(options: ReadOptions) -> StructType:

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from sparklog.core.config.storage import SECRET_STORAGE_KEYS
 from sparklog.core.errors import InvalidOption
-from sparklog.options.registry import OPTIONS, Side
+from sparklog.options.registry import OPTIONS
 from sparklog.storage.open_store import absolute_url
 
 _METADATA_KEY: Final = "sparklog.table"
@@ -26,7 +26,9 @@ _PREFIX: Final = "option."  # marks what OPTIONS says; Spark also passes a copy 
 _PROPERTIES: Final = ("provider", "owner")  # Spark gives every table these
 _ADDRESS: Final = ("cluster", "kafka.bootstrap.servers")
 _WHAT: Final = ("subscribe", "subscribepattern", "assign", "metadata")  # what to read; any of them replaces the table's
-_FOR_WRITES: Final = frozenset(name.lower() for name, option in OPTIONS.items() if option.sides == (Side.BATCH_WRITE,))
+_FOR_WRITES: Final = frozenset(
+    name.lower() for name, option in OPTIONS.items() if all(side.is_write for side in option.sides)
+)
 _OF_KAFKA: Final = ("password", "jaas", "secret", "token")  # words in the names of Kafka's secret options
 _NO_INSERT: Final = (
     "Spark hands a Python data source no options of a table that is written to, so INSERT INTO and saveAsTable can't "

@@ -242,3 +242,60 @@ def test_records_of_a_compacted_log_are_counted_not_its_offsets(sparklog: Cli, l
     assert sparklog("consume", "t", "-o", f"-{last}").out.split() == values[-last:]
     assert sparklog("consume", "t", "-n", f"{last}").out.split() == values[:last]
     assert sparklog("consume", "t", "-o", "18", "-n", "4").out.split() == ["v23", "v37", "v40", "v41"]
+
+
+# ---- groups -------------------------------------------------------------------------------------------
+
+
+def test_a_group_reads_on_where_it_committed(orders: Cli) -> None:  # M: I-07
+    consume = ("consume", "orders", "--group", "billing")
+    assert orders(*consume, "--num", "2").out == "a\nb\n"
+    assert orders(*consume).out == "c\n"
+    said = orders(*consume)
+    assert (said.code, said.out, said.err) == (0, "", "")
+    assert orders("consume", "orders", "--group", "other", "--offset", "end").out == ""
+    assert orders.json("group", "describe", "billing")["members"] == []
+    assert [(row["committed"], row["lag"]) for row in orders.json("group", "describe", "billing")["partitions"]] == [
+        (3, 0)
+    ]
+
+
+def test_a_group_that_began_at_the_end_reads_what_came_after_its_first_run(orders: Cli) -> None:
+    """Also if nothing came during that run."""
+    consume = ("consume", "orders", "--group", "late", "--offset", "end")
+    assert orders(*consume).out == ""
+    orders("produce", "orders", stdin="d\n")
+    assert orders(*consume).out == "d\n"
+
+
+def test_a_group_commits_only_what_it_printed(sparklog: Cli) -> None:
+    """Also in compacted slices, of which more is read than is wanted."""
+    with library.connect(sparklog.url) as cluster:
+        mixed_log(cluster)
+    printed = [sparklog("consume", "t", "-g", "billing", "-n", "5").out.split() for _ in range(len(KEPT) // 5 + 1)]
+    assert [value for values in printed for value in values] == [f"v{offset}" for offset in KEPT]
+
+
+def test_a_member_prints_only_its_share(orders: Cli) -> None:
+    """Of the two members, the one with the lower id has the only partition; it commits what it prints."""
+    with library.connect(orders.url) as cluster, cluster.join_group("billing", ["orders"]):
+        printed = orders("consume", "orders", "--group", "billing").out
+        assert printed in ("a\nb\nc\n", "")
+        (row,) = orders.json("group", "describe", "billing")["partitions"]
+        assert row["committed"] == (3 if printed else None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("--group", ""), 2, "INVALID_GROUP_ID"),
+        (("--group", "g", "-p", "0"), 2, "--partition does not go with --group"),
+        (("--group", "g", "-o", "@0:1"), 2, "--offset @A:B does not go with --group"),
+        (("--group", "g", "-o", "soon"), 2, "found 'soon'"),
+    ],
+)
+def test_bad_arguments_of_a_group(orders: Cli, arguments: tuple[str, ...], code: int, text: str) -> None:
+    said = orders("consume", "orders", *arguments)
+    assert said.code == code
+    assert text in said.err
+    assert not any(group["members"] for group in orders.json("group", "list"))

@@ -8,8 +8,15 @@ from sparklog.cli.render_docs import PAGES, render_config, render_migration, ren
 from sparklog.core.config.cluster import CLUSTER_KEYS
 from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import InvalidOption
+from sparklog.options.connector import (
+    CONNECTOR_IGNORED,
+    KAFKA_ALIASES,
+    KAFKA_REFUSED,
+    KAFKA_VALUES,
+    SPARKS_OWN_IN_STREAMS,
+)
 from sparklog.options.given import GivenOptions, Ignored
-from sparklog.options.registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, KAFKA_VALUES, OPTIONS, Side
+from sparklog.options.registry import OPTIONS, Side
 
 
 def test_every_option_and_key_stands_in_its_page() -> None:
@@ -37,7 +44,8 @@ def test_what_the_migration_page_says_of_an_option_is_what_the_parser_does() -> 
             with pytest.raises(InvalidOption, match=re.escape(f"{name}: not supported")):
                 GivenOptions({name: "x"}, side)
         for name, reason in CONNECTOR_IGNORED.items():
-            assert GivenOptions({name: "x", "cluster": "/c"}, side).ignored() == (Ignored(name, reason),)
+            named = () if side.is_stream and name in SPARKS_OWN_IN_STREAMS else (Ignored(name, reason),)
+            assert GivenOptions({name: "x", "cluster": "/c"}, side).ignored() == named
         assert [each.name for each in GivenOptions({"kafka.any": "x"}, side).ignored()] == ["kafka.any"]
         for alias, name in KAFKA_ALIASES[side].items():
             assert GivenOptions({alias: "x"}, side).raw(name) == "x"

@@ -29,7 +29,8 @@ from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicId
 from sparklog.log.holders import HolderFailure, NoHolderAnswers
 from sparklog.log.time_lookup import first_in
 from sparklog.options.typed import parse_read_options
-from sparklog.spark.batch_reader import BatchReader, TaskToRead
+from sparklog.spark.batch_reader import BatchReader
+from sparklog.spark.read_tasks import TaskToRead
 from sparklog.spark.schema import records_schema
 
 HOUR_US = 3_600_000_000

@@ -14,7 +14,7 @@ from sparklog.chain.committer import new_command_id
 from sparklog.coordinator.app import app_of
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Verb
-from sparklog.core.commands import Command, CreateTopic, DeleteTopic, Submission
+from sparklog.core.commands import Command, CreateTopic, DeleteTopic, JoinGroup, Submission
 from sparklog.core.types import EntryNumber, PartitionIndex, TopicId
 from sparklog.wire.errors import ErrorReply
 from sparklog.wire.messages import (
@@ -67,7 +67,7 @@ def test_every_command_needs_its_right_on_the_leader_and_on_a_standby(chain: Mem
 
 
 def _enough(command: Command) -> tuple[str, ...]:
-    return ("*", "new*") if isinstance(command, CreateTopic) else ("*",)
+    return ("*", "new*") if isinstance(command, CreateTopic | JoinGroup) else ("*",)
 
 
 def test_an_unknown_topic_tells_nothing_of_others(chain: Member) -> None:

@@ -15,14 +15,18 @@ from sparklog.core.commands import (
     Application,
     ClaimCoordination,
     Command,
+    CommitOffsets,
     ConfirmDeleted,
     CreateCluster,
     CreateTopic,
+    DeleteGroups,
     DeleteTopic,
     DropLagging,
     ElectLeaders,
     FenceStore,
     ForgetApplications,
+    JoinGroup,
+    LeaveGroup,
     MoveCleaner,
     MoveLogStart,
     MoveRecoveryPoint,
@@ -38,6 +42,7 @@ from sparklog.core.commands import (
     ResignCoordination,
     Swap,
 )
+from sparklog.core.groups import OffsetToCommit
 from sparklog.core.types import EntryNumber, LeaderEpoch, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
 
 ORDERS, UNKNOWN = TopicId(1), TopicId(77)
@@ -61,6 +66,8 @@ def of_topic(topic: TopicId, name: str) -> list[tuple[Command, Verb]]:
         (Swap(topic, _P0, Offset(0), Offset(1), "", (), ()), Verb.MAINTAIN),
         (MoveLogStart(topic, _P0, Offset(0)), Verb.MAINTAIN),
         (MoveCleaner(topic, _P0, None, Offset(0)), Verb.MAINTAIN),
+        (CommitOffsets("c" * 32, "g", (OffsetToCommit(topic, _P0, Offset(0), LeaderEpoch(0)),)), Verb.READ),
+        (JoinGroup("g", "m", (name,), 9_000), Verb.READ),
     ]
 
 
@@ -69,6 +76,9 @@ OF_NO_TOPIC: Final[list[tuple[Command, Verb | None, str]]] = [
     (Append((), (), (), Application("app", 1)), Verb.WRITE, ANY),
     (AllocateProducer(), Verb.WRITE, ANY),
     (ReportJob("roll", 0, 1, 0, "{}"), Verb.MAINTAIN, ANY),
+    (CommitOffsets("c" * 32, "g", (), "m", 1, 1), Verb.READ, ANY),
+    (LeaveGroup("g", "m"), Verb.READ, ANY),
+    (DeleteGroups(("g",)), Verb.ALTER, CLUSTER),
     (ConfirmDeleted(()), Verb.MAINTAIN, CLUSTER),
     (RaiseFloor(EntryNumber(0)), Verb.MAINTAIN, CLUSTER),
     (ForgetApplications(()), Verb.MAINTAIN, CLUSTER),

@@ -6,6 +6,7 @@ import typing
 
 from sparklog.core.cleaner import Cleaner, Pass
 from sparklog.core.commands import Application
+from sparklog.core.groups import Group, Member, OffsetToCommit
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.records import (
     AgentChanged,
@@ -19,12 +20,16 @@ from sparklog.core.records import (
     CoordinationClaimed,
     CoordinationResigned,
     FloorRaised,
+    GroupChanged,
+    GroupPartitions,
     JobRan,
     LogStartMoved,
     LossReported,
     LostRecords,
     LostVersion,
     ObjectsDeleted,
+    OffsetsCommitted,
+    OffsetsForgotten,
     PartitionsAdded,
     PartitionsChanged,
     ProducerAllocated,
@@ -55,6 +60,7 @@ from sparklog.core.types import (
     StoreId,
     TimestampSource,
     TopicId,
+    TopicPartition,
     UploadId,
 )
 
@@ -117,6 +123,7 @@ _CHANGE = PartitionChange(
     forgotten_from=Offset(3),
 )
 _APPLICATION = Application("app", 2**53)
+_MEMBER = Member("m", ("orders",), 45_000, EntryNumber(7), (TopicPartition(_TOPIC, _PARTITION),), 4)
 
 EVERY_RECORD: tuple[Record, ...] = (
     ClusterCreated("c" * 32, {"num.partitions": "3"}),
@@ -137,6 +144,9 @@ EVERY_RECORD: tuple[Record, ...] = (
     ProducerAllocated(ProducerId(4), 5),
     ApplicationsForgotten(("app", "other")),
     LossReported(Application("app", 9), LostVersion(8, (LostRecords("t-0", Offset(3), Offset(5)),), is_whole=True)),
+    GroupChanged(Group("billing", 3, 2, (_MEMBER,))),
+    OffsetsCommitted("ö", 3, (OffsetToCommit(_TOPIC, _PARTITION, Offset(2**60), LeaderEpoch(6), "text ö"),), "m", 5),
+    OffsetsForgotten(("billing",), (GroupPartitions("other", (TopicPartition(_TOPIC, _PARTITION),)),)),
     JobRan("roll", 1, 2, 0, '{"a": 1}'),
     StoreFenced(_STORE, 7),
     StoreRemoved(_STORE),

@@ -16,6 +16,7 @@ _MAPS = (
     "producers",
     "applications",
     "jobs",
+    "groups",
 )
 _PLAIN = (
     "n",
@@ -28,6 +29,7 @@ _PLAIN = (
     "next_object_number",
     "next_producer_id",
     "next_registration",
+    "next_group_number",
 )
 
 
@@ -38,5 +40,7 @@ def contents(state: ClusterState) -> dict[str, Any]:
     found["slices"] = list(state.slices.everything())
     found["objects"] = sorted((each.number, each.object, state.objects.slices(each.number)) for each in state.objects)
     found["retired"] = {each.number: each for each in state.retired}
+    found["offsets"] = {name: column.tolist() for name, column in state.offsets.everything().items()}
+    found["offset_metadata"] = dict(state.offsets.metadata)
     found["results"] = sorted(state.results)
     return found

@@ -1,13 +1,13 @@
-"""Applications are forgotten by a command only, and only at the version and age that somebody has seen."""
+"""Applications are forgotten by a command only, at the version and age that somebody has seen; old runs are fenced."""
 
 from __future__ import annotations
 
 import pytest
 
-from sparklog.core.applications import old_applications
+from sparklog.core.applications import MOST_RUNS, old_applications
 from sparklog.core.commands import Application, ForgetApplications, RaiseFloor
 from sparklog.core.decide.command import Decision
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch
 from sparklog.core.types import EntryNumber
 from tests.core.decided_log import DecidedLog
 
@@ -63,3 +63,17 @@ def test_one_that_wrote_since_floor_is_not_forgotten(log: DecidedLog) -> None:
     with pytest.raises(InvalidInput, match=r"when FLOOR \(\d+\) has passed its last write, b wrote in entry"):
         log.submit(forget(("a", 1), ("b", 2)))
     assert set(log.state.applications) == {"a", "b", "c"}
+
+
+def test_an_application_remembers_its_newest_runs_and_one_without_runs_has_none() -> None:
+    log = DecidedLog()
+    runs = [f"run {number}" for number in range(MOST_RUNS + 3)]
+    for version, run in enumerate(runs):
+        for _ in range(2):  # the second one is a repeat
+            log.append(1, application=Application("query", version, run))
+    assert log.state.applications["query"].runs == tuple(reversed(runs[3:]))
+    assert log.partition().next_offset == len(runs)
+    with pytest.raises(InvalidProducerEpoch, match=f"run {runs[5]} is fenced, because run {runs[-1]} has written"):
+        log.append(1, application=Application("query", len(runs), runs[5]))
+    log.append(1, application=Application("job", 0))
+    assert log.state.applications["job"].runs == ()

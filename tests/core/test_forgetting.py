@@ -12,12 +12,14 @@ from sparklog.core.commands import (
     AllocateProducer,
     Append,
     Application,
+    CommitOffsets,
     DeleteTopic,
     Election,
     ElectLeaders,
     MoveLogStart,
 )
 from sparklog.core.errors import Landed, OutOfOrderSequence, WriteLost
+from sparklog.core.groups import OffsetToCommit
 from sparklog.core.losses import version_lost
 from sparklog.core.records import LostRecords, LostVersion
 from sparklog.core.replication.append import Acks
@@ -416,3 +418,31 @@ def test_an_application_hears_of_no_later_election_that_took_nothing_of_it(log: 
     log.elect(unclean=True)
     assert log.bounds() == []
     assert log.state.applications["job"].lost is None
+
+
+# ---- offsets of groups --------------------------------------------------------------------------------
+
+
+def committed(log: ReplicatedLog, name: str) -> Offset:
+    return log.state.offsets.of_group(log.state.groups[name].number)[place()].offset
+
+
+def test_a_group_goes_back_to_where_an_unclean_election_began_to_lose(log: ReplicatedLog) -> None:  # M: I-07
+    """Also one that commits after it what it had read before it. A clean election takes nothing that a group read."""
+    log.configure(min_insync_replicas="1")
+    log.fence("c")
+    log.write("ab", 4)
+    for name, offset in (("behind", 3), ("ahead", 8)):
+        row = OffsetToCommit(TOPIC, PartitionIndex(0), Offset(offset), log.value().leader_epoch, "text")
+        log.submit(CommitOffsets(log.state.chain_id, name, (row,)))
+    epoch = log.value().leader_epoch
+    log.register("c")
+    log.fence("a")
+    assert committed(log, "ahead") == 8
+    log.fence("b")
+    log.elect("c", unclean=True)
+    assert log.value().lost == (OffsetRange(Offset(4), Offset(8)),)
+    assert (committed(log, "behind"), committed(log, "ahead")) == (3, 4)
+    late = OffsetToCommit(TOPIC, PartitionIndex(0), Offset(8), epoch)
+    log.submit(CommitOffsets(log.state.chain_id, "late", (late,)))
+    assert committed(log, "late") == 4

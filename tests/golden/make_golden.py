@@ -15,11 +15,25 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
+from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.core.commands import ClaimCoordination, FenceStore, ResignCoordination
+from sparklog.client.commit_append import commit_append
+from sparklog.client.upload_rows import upload_rows
+from sparklog.client.write_plan import Durability, append_command
+from sparklog.core.commands import (
+    Application,
+    ClaimCoordination,
+    CommitOffsets,
+    DeleteGroups,
+    FenceStore,
+    JoinGroup,
+    LeaveGroup,
+    ResignCoordination,
+)
+from sparklog.core.groups import OffsetToCommit
 from sparklog.core.state import FORMAT, ClusterState
-from sparklog.core.types import StoreId
+from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, StoreId
 from sparklog.maintenance.compaction import run_compaction
 from sparklog.maintenance.recovery import run_recovery
 from sparklog.maintenance.roll import run_roll
@@ -50,7 +64,7 @@ def rows(first: int, count: int) -> pa.Table:
 def make(root: Path) -> None:
     """A cluster with all that this format has: sealed segments, append objects, a snapshot, producers, applications,
     replicas on three stores under their second leader, a coordinator that another one followed and that has resigned,
-    a compacted topic, and recovery points.
+    a compacted topic, recovery points, groups with and without members, and a streaming query with two runs.
     """
     url = str(root / "cluster")
     init_cluster(url)
@@ -67,6 +81,8 @@ def make(root: Path) -> None:
         replicate(cluster)
         coordinate(cluster)
         maintain(cluster)
+        consume(cluster)
+        stream(cluster)
         producer = cluster.allocate_producer()
         cluster.append("golden", rows(160, 1), producer=(*producer, 0))
         (root / "expected.json").write_text(json.dumps(contents(cluster), indent=1) + "\n")
@@ -95,6 +111,44 @@ def maintain(cluster: Cluster) -> None:
         compact()
         if number == 0:
             run_recovery(url)
+            cluster.connection.follower.catch_up()
+            cluster.connection.committer.snapshots.write()
+
+
+def consume(cluster: Cluster) -> None:
+    """Groups whose members came and went, in a snapshot, and in entries after it."""
+    committer = cluster.connection.committer
+    chain_id, topic = cluster.connection.follower.state.chain_id, cluster.describe("golden").topic_id
+
+    def offset(partition: int, number: int, metadata: str = "") -> OffsetToCommit:
+        return OffsetToCommit(topic, PartitionIndex(partition), Offset(number), LeaderEpoch(0), metadata)
+
+    for command in (
+        CommitOffsets(chain_id, "gone", (offset(0, 1),)),
+        CommitOffsets(chain_id, "simple", (offset(0, 9, "text ö"), offset(1, 4))),
+        JoinGroup("billing", "a-0", ("golden", "keyed", "later"), 45_000),
+        JoinGroup("billing", "b-0", ("golden",), 10_000),
+        CommitOffsets(chain_id, "billing", (offset(0, 50),), "a-0", 2, 1),
+        CommitOffsets(chain_id, "billing", (), "b-0", 2, 1),
+    ):
+        cluster.submit(command)
+    cluster.connection.follower.catch_up()
+    committer.snapshots.write()
+    cluster.submit(LeaveGroup("billing", "b-0"))
+    cluster.submit(CommitOffsets(chain_id, "billing", (offset(1, 80, "after"),), "a-0", 3, 2))
+    cluster.submit(DeleteGroups(("gone",)))
+
+
+def stream(cluster: Cluster) -> None:
+    """Micro-batches of a streaming query: of its first run, in a snapshot, and of one that fences it, in an entry."""
+    cluster.create_topic("streamed")
+    for version, run in enumerate(("run-1", "run-1", "run-2")):
+        batches = rows(10 * version, 10).drop_columns("partition").to_batches()
+        plan, written, _ = upload_rows(cluster.connection, "streamed", batches, None, Durability(), DEFAULT_TIMEOUT_MS)
+        command = append_command(plan, [written], application=Application("query", version, run))
+        assert command is not None
+        commit_append(cluster.connection, plan, [written], command, DEFAULT_TIMEOUT_MS)
+        if version == 1:
             cluster.connection.follower.catch_up()
             cluster.connection.committer.snapshots.write()
 
@@ -134,6 +188,24 @@ def maintenance(state: ClusterState) -> dict[str, object]:
     return {name: json.loads(json.dumps(values)) for name, values in found.items() if values}
 
 
+def runs(state: ClusterState) -> dict[str, object]:
+    """The runs of applications that have any, the present one first."""
+    found = {name: list(each.runs) for name, each in state.applications.items() if each.runs}
+    return {"runs": found} if found else {}
+
+
+def groups(state: ClusterState) -> dict[str, object]:
+    """The groups with their members and what they have committed, as plain values; without the clock's times."""
+    found = {}
+    for name, group in sorted(state.groups.items()):
+        rows = state.offsets.of_group(group.number)
+        offsets = [
+            [key.topic_id, key.partition, row.offset, row.leader_epoch, row.metadata] for key, row in rows.items()
+        ]
+        found[name] = {"group": msgspec.to_builtins(group), "offsets": offsets}
+    return {"groups": json.loads(json.dumps(found))} if found else {}
+
+
 def contents(cluster: Cluster) -> dict[str, object]:
     """All records, and the parts of the state that outlive them, as plain values."""
     with cluster.connection.follower.current() as state:
@@ -145,6 +217,8 @@ def contents(cluster: Cluster) -> dict[str, object]:
             "segments": len(state.slices),
             **replicas(state),
             **maintenance(state),
+            **groups(state),
+            **runs(state),
         }
     records = {}
     for topic in cluster.topics():

@@ -14,9 +14,11 @@ from rich.console import Console
 
 from sparklog.chain.read_entries import results_in
 from sparklog.client.cluster import connect
+from sparklog.core.applications import check_run
+from sparklog.core.commands import Application
 from sparklog.core.differences import DifferenceKind
-from sparklog.core.errors import UnsupportedVersion
-from sparklog.core.records import CoordinationClaimed
+from sparklog.core.errors import InvalidProducerEpoch, UnsupportedVersion
+from sparklog.core.records import CoordinationClaimed, OffsetsCommitted, Record
 from sparklog.core.types import EntryNumber
 from sparklog.maintenance.verify import run_verify
 from tests.chain.newer_format import NEWER, make_newer
@@ -50,7 +52,7 @@ def test_what_the_golden_cluster_applied_and_retired_is_known(golden: Path, tmp_
         assert follower.snapshot_n > 0
         assert all(topic.stores for topic in follower.state.topics.values())  # format 1 did not say
         applied = results_in(follower.entries(EntryNumber(n) for n in range(follower.state.n + 1)))
-        every = [each for each in applied if not isinstance(each[0].records[0], CoordinationClaimed)]
+        every = [each for each in applied if not _is_known_otherwise(each[0].records[0])]
         *known, by_producer = [(command.command_id, result) for command, result in every]
         assert list(follower.results(list(follower.state.results))) == known
         assert follower.state.results.get(by_producer[0]) is None
@@ -59,11 +61,24 @@ def test_what_the_golden_cluster_applied_and_retired_is_known(golden: Path, tmp_
         assert retired == [(0, "golden"), (1, "golden")]
 
 
+def _is_known_otherwise(record: Record) -> bool:
+    by_member = isinstance(record, OffsetsCommitted) and record.member_id is not None
+    return by_member or isinstance(record, CoordinationClaimed)
+
+
 def test_the_golden_cluster_can_be_written_to(golden: Path, tmp_path: Path) -> None:
     shutil.copytree(golden / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
         assert cluster.append("golden", rows(0, 3), application=("app", 7)).records > 3  # version 7 was written
         assert cluster.append("golden", rows(0, 3), application=("app", 8)).records == 3
+
+
+def test_the_run_of_a_query_that_another_one_followed_stays_fenced(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+    with connect(str(tmp_path / "cluster")) as cluster, cluster.connection.follower.current() as state:
+        check_run(state, Application("query", 3, "run-2"))
+        with pytest.raises(InvalidProducerEpoch):
+            check_run(state, Application("query", 3, "run-1"))
 
 
 def test_what_is_written_today_has_the_golden_shape(tmp_path: Path) -> None:

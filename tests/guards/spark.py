@@ -96,8 +96,8 @@ GUARDS: Final = (
         "txn-skips",
         "A job that is run again after its commit adds no rows.",
         "sparklog/spark/batch_writer.py",
-        "        application = None if transaction is None else Application(transaction.app_id, transaction.version)",
-        "        application = None",
+        "            application = Application(transaction.app_id, transaction.version, transaction.run)",
+        "            application = None",
         ("tests/spark/test_failures.py::test_a_job_that_failed_after_its_commit_is_run_again_as_a_no_op",),
     ),
     Guard(
@@ -128,8 +128,8 @@ GUARDS: Final = (
         "secrets-of-source",
         "The source that is sent to tasks holds no options.",
         "sparklog/spark/source.py",
-        "        self.options.clear()",
-        "        pass",
+        "        self.options.clear()  # Spark",
+        "        pass  # Spark",
         ("tests/spark/test_source.py::test_no_option_travels_to_the_tasks_with_the_source",),
     ),
     # ---- a commit that is submitted again --------------------------------------------------------------

@@ -4,8 +4,9 @@ import pytest
 
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidOption
+from sparklog.options.connector import KAFKA_REFUSED
 from sparklog.options.given import GivenOptions, Ignored, warning_of
-from sparklog.options.registry import KAFKA_REFUSED, Side
+from sparklog.options.registry import Side
 
 
 def refusal(raw: dict[str, str], side: Side = Side.BATCH_READ) -> str:
@@ -46,11 +47,11 @@ def test_options_of_the_other_side_and_of_streams_change_nothing_and_are_named()
     assert write.names() == []
     assert write.ignored() == (
         Ignored("checkpointLocation", "a batch has no checkpoint"),
-        Ignored("groupId", "a batch commits nothing to a group"),
-        Ignored("includeHeaders", "an option of a batch read"),
-        Ignored("maxOffsetsPerTrigger", "a batch has no triggers"),
+        Ignored("groupId", "nothing is committed to a group"),
+        Ignored("includeHeaders", "an option of a read"),
+        Ignored("maxOffsetsPerTrigger", "an option of a stream read"),
         Ignored("queryName", "a batch is not a streaming query"),
-        Ignored("startingOffsets", "an option of a batch read"),
+        Ignored("startingOffsets", "an option of a read"),
     )
     read = GivenOptions({"topic": "t", "kafka.acks": "0", "TXNAPPID": "a", **stream}, Side.BATCH_READ)
     assert [
@@ -91,7 +92,7 @@ def test_other_settings_of_kafka_are_ignored_with_one_warning() -> None:
         Ignored("groupIdPrefix", "no consumer group takes part in a read"),
         Ignored("kafka.group.id", "a setting of Kafka's clients"),
         Ignored("kafka.security.protocol", "a setting of Kafka's clients"),
-        Ignored("maxOffsetsPerTrigger", "a batch has no triggers"),
+        Ignored("maxOffsetsPerTrigger", "an option of a stream read"),
     )
     warning = warning_of(given.ignored())
     assert warning is not None

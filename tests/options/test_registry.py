@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import InvalidOption
-from sparklog.options.registry import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, OPTIONS, Side
+from sparklog.options.connector import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED
+from sparklog.options.registry import OPTIONS, Side
 
 # The options of Spark 4.2's `KafkaSourceProvider` that a batch read or write takes.
 SPARK_BATCH_OPTIONS = {

@@ -185,9 +185,9 @@ def test_metadata_is_read_instead_of_records() -> None:
     options = read(metadata="Segments")
     assert (options.metadata, options.subscription, options.columns) == ("segments", None, ())
     with pytest.raises(
-        InvalidOption, match="metadata: wanted one of topics, partitions, replicas, segments, writes, chain, found"
+        InvalidOption, match="wanted one of topics, partitions, replicas, segments, groups, writes, chain, found"
     ):
-        read(metadata="groups")
+        read(metadata="offsets")
     with pytest.raises(
         InvalidOption, match=r"shows the whole cluster .*, found subscribe, columns: filter the DataFrame"
     ):

@@ -30,6 +30,7 @@ def filled(cluster: Cluster) -> None:
 @pytest.mark.parametrize("table", METADATA_TABLES)
 def test_every_table_has_the_schema_it_states(cluster: Cluster, read: Read, table: str) -> None:
     filled(cluster)
+    cluster.commit_offsets("billing", {("a", 1): 1})
     df = read(metadata=table)
     assert df.schema == metadata_schema(table)
     assert df.count() > 0
@@ -89,6 +90,21 @@ def test_segments_name_the_objects_that_hold_each_range(cluster: Cluster, read: 
     with cluster.connection.follower.current() as state:
         store = cluster.connection.stores(state).get(next(iter(state.stores)))
     assert [store.size(row.object) for row in rows] == [row.object_size_bytes for row in rows]
+
+
+def test_groups_tell_how_far_they_have_come(cluster: Cluster, read: Read) -> None:  # M: I-07
+    filled(cluster)
+    cluster.commit_offsets("audit", {("a", 1): 1}, metadata="run 7")
+    with cluster.join_group("billing", ["a", "b"]) as member:
+        member.commit({("a", 0): 2})
+        rows = read(metadata="groups").drop("committed_at").collect()
+    assert [tuple(row)[:-1] for row in rows] == [
+        ("audit", "Empty", 0, "a", 1, 1, 0, "run 7", 0, 4, 3),
+        ("billing", "Stable", 1, "a", 0, 2, 0, "", 0, 2, 0),
+        ("billing", "Stable", 1, "a", 1, None, None, None, 0, 4, None),
+        ("billing", "Stable", 1, "b", 0, None, None, None, 0, 0, None),
+    ]
+    assert [row.member for row in rows] == [None, *[member.member_id] * 3]
 
 
 def test_writes_tell_who_wrote_what(cluster: Cluster, read: Read) -> None:

@@ -74,6 +74,20 @@ _OWN: Final = (
         minimum=0,
     ),
     ConfigKey(
+        "group.max.session.timeout.ms",
+        _INT,
+        1_800_000,
+        "The longest session timeout that a member of a consumer group may ask for.",
+        minimum=1,
+    ),
+    ConfigKey(
+        "group.min.session.timeout.ms",
+        _INT,
+        6_000,
+        "The shortest session timeout that a member of a consumer group may ask for.",
+        minimum=1,
+    ),
+    ConfigKey(
         "log.flush.offset.checkpoint.interval.ms",
         _INT,
         60_000,
@@ -131,13 +145,21 @@ _OWN: Final = (
         maximum=64,
     ),
     ConfigKey(
+        "offset.metadata.max.bytes",
+        _INT,
+        4_096,
+        "The most bytes of text that may come with a committed offset.",
+        minimum=0,
+        maximum=65_536,
+    ),
+    ConfigKey(
         "offsets.retention.minutes",
         _INT,
         10_080,
-        "How long the offsets of a group without members are kept. Without effect in this version: there are no "
-        "consumer groups yet.",
+        "How long the offsets of a consumer group are kept after its last member has left. The same "
+        "time counts from the commit for groups that never had members, and for topics that no member reads any more. "
+        "Jobs of maintenance forget them.",
         minimum=1,
-        effect=False,
     ),
     ConfigKey(
         "producer.id.expiration.ms",
@@ -221,11 +243,15 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     broker_session_timeout_ms: int
     default_replication_factor: int
     floor_delay_ms: int
+    group_max_session_timeout_ms: int
+    group_min_session_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
     metadata_copies: int
     num_partitions: int
     num_replica_fetchers: int
+    offset_metadata_max_bytes: int
+    offsets_retention_minutes: int
     producer_id_expiration_ms: int
     queued_max_requests: int
     replica_fetch_backoff_ms: int
@@ -278,11 +304,15 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         broker_session_timeout_ms=_integer(values, "broker.session.timeout.ms"),
         default_replication_factor=_integer(values, "default.replication.factor"),
         floor_delay_ms=_integer(values, "floor.delay.ms"),
+        group_max_session_timeout_ms=_integer(values, "group.max.session.timeout.ms"),
+        group_min_session_timeout_ms=_integer(values, "group.min.session.timeout.ms"),
         log_flush_offset_checkpoint_interval_ms=_integer(values, "log.flush.offset.checkpoint.interval.ms"),
         log_retention_check_interval_ms=_integer(values, "log.retention.check.interval.ms"),
         metadata_copies=_copies(values),
         num_partitions=_integer(values, "num.partitions"),
         num_replica_fetchers=_integer(values, "num.replica.fetchers"),
+        offset_metadata_max_bytes=_integer(values, "offset.metadata.max.bytes"),
+        offsets_retention_minutes=_integer(values, "offsets.retention.minutes"),
         producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
         queued_max_requests=_integer(values, "queued.max.requests"),
         replica_fetch_backoff_ms=_integer(values, "replica.fetch.backoff.ms"),

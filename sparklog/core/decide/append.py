@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from sparklog.core.applications import check_run
 from sparklog.core.commands import Append
 from sparklog.core.errors import (
     InvalidInput,
@@ -59,6 +60,7 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     """
     application = command.application
     if application is not None:
+        check_run(state, application)
         before = state.applications.get(application.app_id)
         if before is not None and before.has_written(application.version):
             return before.result

@@ -19,14 +19,18 @@ from sparklog.core.commands import (
     AlterTopic,
     Append,
     ClaimCoordination,
+    CommitOffsets,
     ConfirmDeleted,
     CreateCluster,
     CreateTopic,
+    DeleteGroups,
     DeleteTopic,
     DropLagging,
     ElectLeaders,
     FenceStore,
     ForgetApplications,
+    JoinGroup,
+    LeaveGroup,
     MoveCleaner,
     MoveLogStart,
     MoveRecoveryPoint,
@@ -43,6 +47,12 @@ from sparklog.core.commands import (
 )
 from sparklog.core.coordinators import decide_claim, decide_resign
 from sparklog.core.decide.append import decide_append, known_append
+from sparklog.core.decide.groups import (
+    decide_commit_offsets,
+    decide_delete_groups,
+    decide_join_group,
+    decide_leave_group,
+)
 from sparklog.core.decide.maintenance import (
     decide_confirm_deleted,
     decide_move_cleaner,
@@ -149,7 +159,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
         case AddPartitions() as command:
             return decide_add_partitions(state, command)
         case DeleteTopic() as command:
-            return (decide_delete_topic(state, command, at),)
+            return decide_delete_topic(state, command, at)
         case AllocateProducer() as command:
             return (_allocate_producer(state, command),)
         case ReportJob() as command:
@@ -182,6 +192,14 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             return (decide_resign(state.coordinator, command),)
         case MoveRecoveryPoint() as command:
             return decide_move_recovery_point(state, command)
+        case JoinGroup() as command:
+            return decide_join_group(state, command, at)
+        case LeaveGroup() as command:
+            return decide_leave_group(state, command, at)
+        case CommitOffsets() as command:
+            return decide_commit_offsets(state, command)
+        case DeleteGroups() as command:
+            return decide_delete_groups(state, command)
         case _:
             assert_never(submission.command)
 

@@ -8,6 +8,8 @@ from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.config.topic import TopicConfig
 from sparklog.core.decide.append import check_holder, existing_partition, placed, where
 from sparklog.core.decide.changes import delay_begins_ms, held_end
+from sparklog.core.decide.groups import expired as expired_offsets
+from sparklog.core.decide.groups import without_members_before
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, PolicyViolation, SwapRefused
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import change_from
@@ -219,12 +221,18 @@ def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tupl
 
 
 def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tuple[Record, ...]:
-    """Raise FLOOR, and forget producers that have been silent for `producer.id.expiration.ms`."""
+    """Raise FLOOR. Forget producers that were silent for `producer.id.expiration.ms`, and expired offsets of groups.
+
+    Members of groups that were not renewed since FLOOR are gone, if there was nobody who could have evicted them.
+    """
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")
     silent_since_ms = at.time_ms - effective_cluster(state.config).producer_id_expiration_ms
     silent = (producer.producer_id for producer in state.producers.values() if producer.last_used_ms < silent_since_ms)
     expired = tuple(sorted(silent))
+    offsets = expired_offsets(state, at.time_ms)
+    forgotten: tuple[Record, ...] = without_members_before(state, command.floor, at)
+    forgotten += () if offsets is None else (offsets,)
     if command.floor <= state.floor and not expired:
-        return ()
-    return (FloorRaised(max(command.floor, state.floor), expired),)
+        return forgotten
+    return (FloorRaised(max(command.floor, state.floor), expired), *forgotten)

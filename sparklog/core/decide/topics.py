@@ -11,6 +11,7 @@ from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, Cre
 from sparklog.core.config.cluster import effective_cluster, parse_cluster_config
 from sparklog.core.config.topic import TopicConfig, merge_topic_config, parse_topic_config
 from sparklog.core.decide.changes import delay_begins_ms, homes, in_records, of_each, reachable_stores, silent_stores
+from sparklog.core.decide.groups import rebalanced
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
@@ -22,6 +23,7 @@ from sparklog.core.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from sparklog.core.groups import TopicSize
 from sparklog.core.partition_change import PartitionChange, change_from
 from sparklog.core.readable import counted
 from sparklog.core.records import (
@@ -83,7 +85,11 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Reco
         factor = defaults.default_replication_factor if factor is None else factor
         assignment = _spread(state, state.next_topic_id, partitions, factor)
     topic_id = TopicId(state.next_topic_id)
-    return (TopicCreated(topic_id, command.name, config, assignment), *_first_leaders(state, topic_id, 0, assignment))
+    return (
+        TopicCreated(topic_id, command.name, config, assignment),
+        *_first_leaders(state, topic_id, 0, assignment),
+        *rebalanced(state, command.name, TopicSize(topic_id, len(assignment))),
+    )
 
 
 def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record, ...]:
@@ -137,15 +143,20 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[
         assignment = _spread(state, topic.topic_id, more, factor, existing)
     first = PartitionIndex(topic.partitions)
     added = PartitionsAdded(topic.topic_id, first, assignment)
-    return (added, *_first_leaders(state, topic.topic_id, first, assignment))
+    return (
+        added,
+        *_first_leaders(state, topic.topic_id, first, assignment),
+        *rebalanced(state, topic.name, TopicSize(topic.topic_id, command.total)),
+    )
 
 
-def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> TopicDeleted:
+def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> tuple[Record, ...]:
     """Forget the topic at once; its objects are deleted after `file.delete.delay.ms`. Raises Conflict."""
     topic = existing_topic(state, command.topic_id)
     if command.if_never_written and any(partition.next_offset for partition in state.partitions_of(topic)):
         raise Conflict(f"wanted to delete topic {topic.name} if nothing was ever written to it, found records")
-    return TopicDeleted(topic.topic_id, delay_begins_ms(state, at) + state.topic_config(topic).file_delete_delay_ms)
+    delete_after_ms = delay_begins_ms(state, at) + state.topic_config(topic).file_delete_delay_ms
+    return (TopicDeleted(topic.topic_id, delete_after_ms), *rebalanced(state, topic.name, None))
 
 
 def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:

@@ -1,0 +1,105 @@
+"""Reset the offsets of a group (Kafka's kafka-consumer-groups --reset-offsets): plan, look at the plan, then commit.
+
+The group must have no members, neither for the plan nor for the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from sparklog.client.cluster import Cluster
+from sparklog.client.groups import committed
+from sparklog.core.decide.groups import check_no_members, existing_group
+from sparklog.core.errors import InvalidInput
+from sparklog.core.plan import chosen_partitions, topic_of
+from sparklog.core.state import ClusterState, Partition
+
+
+class ResetKind(StrEnum):
+    """Where the offsets go."""
+
+    EARLIEST = "to-earliest"
+    LATEST = "to-latest"
+    OFFSET = "to-offset"
+    DATETIME = "to-datetime"
+    SHIFT = "shift-by"
+
+
+class ResetTarget(msgspec.Struct, frozen=True):
+    """`value`: an offset, microseconds since the epoch, or how many offsets to go forward (negative: back)."""
+
+    kind: ResetKind
+    value: int = 0
+
+
+class PlannedReset(msgspec.Struct, frozen=True):
+    """A partition where a group would go on at `after`; `before` is None if it has committed nothing there."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """The offsets that would be left to read."""
+        return self.end - self.after
+
+
+def plan_reset(
+    cluster: Cluster, group: str, target: ResetTarget, topics: Sequence[str], chosen: Collection[int] = ()
+) -> list[PlannedReset]:
+    """What a reset would do: in `topics` (their partitions `chosen`, or all), else wherever the group has committed.
+
+    A target outside the log becomes its nearer end, as with Kafka's tool. With topics the group may be new. Raises
+    GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput (a shift where nothing is committed).
+    """
+    with cluster.connection.follower.current() as state:
+        known = state.groups.get(group) if topics else existing_group(state, group)
+        if known is not None:
+            check_no_members(known)
+        before = {place: row.offset for place, row in committed(state, group).items()}
+        places = _places(state, topics or sorted({topic for topic, _ in before}), chosen)
+    plan = []
+    for topic, partition in places:
+        if not topics and (topic, partition.partition) not in before:
+            continue
+        was = before.get((topic, partition.partition))
+        wanted = _wanted(cluster, target, topic, partition, was)
+        after = min(max(wanted, partition.log_start), partition.high_watermark)
+        plan.append(PlannedReset(topic, partition.partition, was, after, partition.high_watermark))
+    return plan
+
+
+def reset_offsets(cluster: Cluster, group: str, plan: Sequence[PlannedReset]) -> None:
+    """Commit the plan: all of it, or nothing. Raises as `Cluster.commit_offsets`."""
+    cluster.commit_offsets(group, {(each.topic, each.partition): each.after for each in plan})
+
+
+def _places(state: ClusterState, topics: Sequence[str], chosen: Collection[int]) -> list[tuple[str, Partition]]:
+    return [
+        (topic, partition)
+        for topic in dict.fromkeys(topics)
+        for partition in chosen_partitions(state, topic_of(state, topic), tuple(chosen))
+    ]
+
+
+def _wanted(cluster: Cluster, target: ResetTarget, topic: str, partition: Partition, before: int | None) -> int:
+    match target.kind:
+        case ResetKind.EARLIEST:
+            return partition.log_start
+        case ResetKind.LATEST:
+            return partition.high_watermark
+        case ResetKind.OFFSET:
+            return target.value
+        case ResetKind.DATETIME:
+            found = cluster.offset_for_time(topic, partition.partition, target.value)
+            return partition.high_watermark if found is None else found
+        case ResetKind.SHIFT:
+            if before is None:
+                raise InvalidInput(f"nothing is committed in {topic}-{partition.partition}, so it can't be shifted")
+            return before + target.value

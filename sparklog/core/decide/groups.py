@@ -1,0 +1,256 @@
+"""Consumer groups: joining, leaving, committing offsets, and what is forgotten with time (I-07)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from sparklog.core.commands import CommitOffsets, DeleteGroups, JoinGroup, LeaveGroup
+from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.decide.append import existing_partition, where
+from sparklog.core.errors import (
+    GroupIdNotFound,
+    InvalidInput,
+    InvalidSessionTimeout,
+    NonEmptyGroup,
+    OffsetMetadataTooLarge,
+    OffsetOutOfRange,
+    UnknownMemberId,
+)
+from sparklog.core.groups import (
+    Group,
+    Member,
+    OffsetToCommit,
+    TopicSize,
+    check_fencing,
+    check_name,
+    next_generation,
+    unknown_member,
+)
+from sparklog.core.positions import Position, right_up_to
+from sparklog.core.readable import counted
+from sparklog.core.records import At, GroupChanged, GroupPartitions, OffsetsCommitted, OffsetsForgotten, Record
+from sparklog.core.state import ClusterState
+from sparklog.core.topic_names import check_topic_name
+from sparklog.core.types import EntryNumber, PartitionIndex, TopicId, TopicPartition
+
+OFFSETS_PER_COMMIT = 50_000  # they must fit into one entry
+FORGOTTEN_PER_COMMAND = 10_000  # groups and offsets; the next job forgets the rest
+_MINUTE_MS = 60_000
+
+
+def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[Record, ...]:
+    """The group with the member in it. Its next generation begins, unless the member only joins again as it was.
+
+    Raises InvalidGroupId, InvalidSessionTimeout, InvalidTopic, InvalidInput.
+    """
+    check_name("a group id", command.group)
+    check_name("a member id", command.member_id)
+    topics = tuple(sorted(set(command.topics)))
+    if not topics:
+        raise InvalidInput(f"member {command.member_id} of group {command.group} wants no topic")
+    for topic in topics:
+        check_topic_name(topic)
+    config = effective_cluster(state.config)
+    shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if not shortest <= command.session_timeout_ms <= longest:
+        raise InvalidSessionTimeout(
+            f"a session timeout is {shortest} to {longest} ms (group.min.session.timeout.ms and "
+            f"group.max.session.timeout.ms), found {command.session_timeout_ms}"
+        )
+    group = state.groups.get(command.group) or Group(command.group, state.next_group_number)
+    known = group.member(command.member_id)
+    commits = 0 if known is None else known.commits
+    if known is not None and (known.topics, known.session_timeout_ms) == (topics, command.session_timeout_ms):
+        return (OffsetsCommitted(group.name, group.number, (), known.member_id, known.commits),)
+    member = Member(command.member_id, topics, command.session_timeout_ms, at.n, commits=commits)
+    return (GroupChanged(_divided(state, group.with_member(member))),)
+
+
+def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tuple[Record, ...]:
+    """The group without the member, at its next generation. Raises GroupIdNotFound, UnknownMemberId.
+
+    An eviction changes nothing if the member is gone already or was renewed in the meantime.
+    """
+    group = existing_group(state, command.group)
+    member = group.member(command.member_id)
+    if command.renewed_at is not None and (member is None or member.renewed_at != command.renewed_at):
+        return ()
+    if member is None:
+        raise unknown_member(group, command.member_id)
+    return (_without(state, group, [member], at),)
+
+
+def without_members_before(state: ClusterState, floor: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
+    """The groups without the members that were not renewed since entry `floor`; none while a coordinator watches them.
+
+    It was written `floor.delay.ms` ago or longer; a member whose session is longer than that is left alone.
+    """
+    if state.coordinator.in_force:  # the chain shows nothing of heartbeats
+        return ()
+    delay_ms = effective_cluster(state.config).floor_delay_ms
+    gone = {
+        group.name: [m for m in group.members if m.renewed_at < floor and m.session_timeout_ms <= delay_ms]
+        for group in state.groups.values()
+        if group.members
+    }
+    return tuple(_without(state, state.groups[name], gone[name], at) for name in sorted(gone) if gone[name])
+
+
+def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
+    """The offsets that are set: all of the command's, or none.
+
+    An offset above records that an unclean election has given up since is lowered to where they began, as it would be
+    if it had been committed before the election.
+
+    Raises InvalidGroupId, UnknownMemberId, IllegalGeneration, OffsetMetadataTooLarge, OffsetOutOfRange (above the high
+    watermark), UnknownTopicOrPartition (also if the topic was created again), InconsistentClusterId,
+    UnknownLeaderEpoch.
+    """
+    check_name("a group id", command.group)
+    group = state.groups.get(command.group) or Group(command.group, state.next_group_number)
+    if command.member_id is None:
+        if group.members:
+            ids = ", ".join(member.member_id for member in group.members[:3])
+            raise UnknownMemberId(
+                f"group {group.name} has {counted(len(group.members), 'active member')} ({ids}): without a member, "
+                "offsets are committed only to a group that has none"
+            )
+        if not command.offsets:
+            raise InvalidInput(f"a commit to group {group.name} without a member needs at least one offset")
+    else:
+        known = group.member(command.member_id)
+        if known is not None and 0 < command.number <= known.commits:
+            return ()
+        check_fencing(group, command.member_id, command.generation)
+        if command.number < 1:
+            raise InvalidInput(f"the commits of a member are counted from 1, found {command.number}")
+    _check_once(command.offsets)
+    most = effective_cluster(state.config).offset_metadata_max_bytes
+    offsets = tuple(_checked(state, command.chain_id, offset, most) for offset in command.offsets)
+    return (OffsetsCommitted(group.name, group.number, offsets, command.member_id, command.number),)
+
+
+def decide_delete_groups(state: ClusterState, command: DeleteGroups) -> tuple[Record, ...]:
+    """Forget the groups. Raises GroupIdNotFound, NonEmptyGroup."""
+    names = tuple(dict.fromkeys(command.groups))
+    for name in names:
+        check_no_members(existing_group(state, name))
+    return (OffsetsForgotten(names),) if names else ()
+
+
+def existing_group(state: ClusterState, name: str) -> Group:
+    """The group. Raises GroupIdNotFound."""
+    group = state.groups.get(name)
+    if group is None:
+        raise GroupIdNotFound(f"wanted group {name[:80]}, found no group of this name among {len(state.groups)}")
+    return group
+
+
+def check_no_members(group: Group) -> None:
+    """Raise NonEmptyGroup if the group has members."""
+    if group.members:
+        ids = ", ".join(member.member_id for member in group.members[:3])
+        raise NonEmptyGroup(
+            f"group {group.name} has {counted(len(group.members), 'active member')} ({ids}): stop them first; one that "
+            "crashed is evicted after its session timeout by the other members or a coordinator, or at once by "
+            "'sparklog group evict'"
+        )
+
+
+def rebalanced(state: ClusterState, topic: str, size: TopicSize | None) -> tuple[GroupChanged, ...]:
+    """The groups that read this topic, divided anew now that it has another size; None: it is deleted."""
+    readers = [group for group in state.groups.values() if group.reads(topic)]
+    return tuple(
+        GroupChanged(_divided(state, group, {topic: size})) for group in sorted(readers, key=lambda each: each.name)
+    )
+
+
+def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
+    """The offsets and groups that have been kept for `offsets.retention.minutes`; None if there are none (KIP-211).
+
+    The time counts from the commit or from when the last member left, whichever is later. What the members of a group
+    read does not expire. A group without members is forgotten with its last offset.
+    """
+    retention_ms = effective_cluster(state.config).offsets_retention_minutes * _MINUTE_MS
+    before_ms = now_ms - retention_ms
+    rows = state.offsets.everything()
+    by_number = {group.number: group for group in state.groups.values()}
+    numbers, of_row, counted_rows = np.unique(rows["group"], return_inverse=True, return_counts=True)
+    emptied = np.array([by_number[number].emptied_ms for number in numbers.tolist()], dtype=np.int64)
+    due = np.maximum(rows["committed_ms"], emptied[of_row]) <= before_ms
+    partitions: dict[int, list[TopicPartition]] = {}
+    subscribed = {group.number: _subscribed(state, group) for group in by_number.values() if group.members}
+    for number, key in zip(rows["group"][due].tolist(), rows["partition_key"][due].tolist(), strict=True):
+        if key >> 32 not in subscribed.get(number, ()):
+            place = TopicPartition(TopicId(key >> 32), PartitionIndex(key & 0xFFFFFFFF))
+            partitions.setdefault(number, []).append(place)
+    counts = dict(zip(numbers.tolist(), counted_rows.tolist(), strict=True))
+    groups = sorted(
+        group.name
+        for number, group in by_number.items()
+        if not group.members
+        and len(partitions.get(number, ())) == counts.get(number, 0)
+        and (number in counts or group.emptied_ms <= before_ms)
+    )[:FORGOTTEN_PER_COMMAND]
+    offsets, left = [], FORGOTTEN_PER_COMMAND - len(groups)
+    for number in sorted(partitions.keys() - {state.groups[name].number for name in groups}):
+        some = tuple(partitions[number][:left])
+        left -= len(some)
+        offsets += [GroupPartitions(by_number[number].name, some)] if some else []
+    return OffsetsForgotten(tuple(groups), tuple(offsets)) if groups or offsets else None
+
+
+def _without(state: ClusterState, group: Group, gone: Sequence[Member], at: At) -> GroupChanged:
+    left = tuple(member for member in group.members if member not in gone)
+    emptied_ms = 0 if left else max(at.time_ms, state.time_ms, 1)
+    return GroupChanged(_divided(state, msgspec.structs.replace(group, members=left, emptied_ms=emptied_ms)))
+
+
+def _divided(state: ClusterState, group: Group, changed: dict[str, TopicSize | None] | None = None) -> Group:
+    """The group at its next generation. `changed`: topics whose sizes are about to be others than in the state."""
+    sizes: dict[str, TopicSize] = {}
+    for name in {name for member in group.members for name in member.topics}:
+        topic = state.topic_named(name)
+        size = None if topic is None else TopicSize(topic.topic_id, topic.partitions)
+        size = (changed or {}).get(name, size)
+        if size is not None:
+            sizes[name] = size
+    return next_generation(group, sizes)
+
+
+def _subscribed(state: ClusterState, group: Group) -> frozenset[TopicId]:
+    names = {name for member in group.members for name in member.topics}
+    return frozenset(state.topic_ids[name] for name in names if name in state.topic_ids)
+
+
+def _check_once(offsets: Iterable[OffsetToCommit]) -> None:
+    seen: set[tuple[int, int]] = set()
+    for offset in offsets:
+        place = offset.topic_id, offset.partition
+        if place in seen:
+            raise InvalidInput(f"a commit names each partition once, found {offset.topic_id}-{offset.partition} twice")
+        seen.add(place)
+    if len(seen) > OFFSETS_PER_COMMIT:
+        raise InvalidInput(f"a commit has at most {OFFSETS_PER_COMMIT:,} offsets, found {len(seen):,}")
+
+
+def _checked(state: ClusterState, chain_id: str, offset: OffsetToCommit, most_bytes: int) -> OffsetToCommit:
+    key = TopicPartition(offset.topic_id, offset.partition)
+    position = Position(chain_id, offset.topic_id, offset.partition, offset.offset, offset.leader_epoch)
+    right = right_up_to(state, position)
+    end = existing_partition(state, key).high_watermark
+    if not 0 <= offset.offset <= end:
+        raise OffsetOutOfRange(
+            f"{where(state, key)}: a group can go on at an offset from 0 to the high watermark {end}, found "
+            f"{offset.offset}"
+        )
+    size = len(offset.metadata.encode())
+    if size > most_bytes:
+        raise OffsetMetadataTooLarge(
+            f"{where(state, key)}: the text with an offset has at most {most_bytes} bytes "
+            f"(offset.metadata.max.bytes), found {size}"
+        )
+    return offset if right == offset.offset else msgspec.structs.replace(offset, offset=right)

@@ -1,0 +1,151 @@
+"""Consumer groups: members, generations, and which member reads which partitions.
+
+Membership is a part of the chain's state, so a group needs no coordinator. A join, a leave or a change of the
+partitions gives the group its next generation, and each generation divides the partitions anew. A commit names its
+member and generation, and one of an older generation is refused: so nobody commits for partitions that another member
+has by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from sparklog.core.errors import IllegalGeneration, InvalidGroupId, UnknownMemberId
+from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
+
+MAX_NAME_LENGTH = 249  # of a group and of a member id, as of a topic
+
+
+class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A group has consumed everything below `offset`, as the log was under `leader_epoch` (see `Position`)."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    offset: Offset
+    leader_epoch: LeaderEpoch
+    metadata: str = ""
+
+
+class CommittedOffset(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a group goes on in a partition, and when that was committed. `metadata` is the committer's own text."""
+
+    offset: Offset
+    leader_epoch: LeaderEpoch
+    metadata: str
+    committed_ms: int
+
+
+class Member(msgspec.Struct, frozen=True, array_like=True):
+    """A consumer of a group, which reads `assigned` of its `topics`. Topics that do not exist yet may be named.
+
+    `renewed_at` is the last entry in which it showed that it is alive. If that stays the same for `session_timeout_ms`
+    by the clock of whoever looks, the member may be evicted. `commits` is the number of its last commit.
+    """
+
+    member_id: str
+    topics: tuple[str, ...]
+    session_timeout_ms: int
+    renewed_at: EntryNumber
+    assigned: tuple[TopicPartition, ...] = ()
+    commits: int = 0
+
+
+class Group(msgspec.Struct, frozen=True, array_like=True):
+    """A consumer group. `number` is never used twice: a group that is deleted and created again has another one.
+
+    `members` are ordered by id. `emptied_ms`: when the last member left; 0 while there are members, and if there never
+    were any.
+    """
+
+    name: str
+    number: int
+    generation: int = 0
+    members: tuple[Member, ...] = ()
+    emptied_ms: int = 0
+
+    def member(self, member_id: str) -> Member | None:
+        """The member of this id, or None."""
+        return next((member for member in self.members if member.member_id == member_id), None)
+
+    def with_member(self, changed: Member) -> Group:
+        """The group with this member in place of the one of the same id, or added. Generation and shares stay."""
+        others = [member for member in self.members if member.member_id != changed.member_id]
+        members = tuple(sorted([*others, changed], key=lambda member: member.member_id))
+        return msgspec.structs.replace(self, members=members, emptied_ms=0)
+
+    def reads(self, topic: str) -> bool:
+        """Whether a member wants this topic."""
+        return any(topic in member.topics for member in self.members)
+
+    @property
+    def condition(self) -> str:
+        """Kafka's names: Stable with members, else Empty."""
+        return "Stable" if self.members else "Empty"
+
+
+class TopicSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A topic as an assignment sees it."""
+
+    topic_id: TopicId
+    partitions: int
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise InvalidGroupId unless `name` has 1 to 249 printable characters and no space at its ends."""
+    if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
+        raise InvalidGroupId(f"wanted {what} of 1 to {MAX_NAME_LENGTH} printable characters, found {name[:80]!r}")
+
+
+def check_fencing(group: Group, member_id: str, generation: int) -> Member:
+    """The member, if it belongs to the present generation. Raises UnknownMemberId, IllegalGeneration."""
+    member = group.member(member_id)
+    if member is None:
+        raise unknown_member(group, member_id)
+    if generation != group.generation:
+        raise IllegalGeneration(
+            f"group {group.name} is at generation {group.generation}, member {member_id} came with {generation}: its "
+            "partitions may belong to others now; read the new assignment, and go on from the committed offsets"
+        )
+    return member
+
+
+def unknown_member(group: Group, member_id: str) -> UnknownMemberId:
+    """The error for a member that has left or was evicted."""
+    return UnknownMemberId(
+        f"group {group.name} (generation {group.generation}) has no member {member_id}: it left, or it was silent for "
+        "longer than its session timeout; join again, and go on from the committed offsets"
+    )
+
+
+def next_generation(group: Group, topics: Mapping[str, TopicSize]) -> Group:
+    """The group with its next generation, whose members share the partitions of `topics` (by name) anew."""
+    shares = range_assignment({member.member_id: member.topics for member in group.members}, topics)
+    members = tuple(msgspec.structs.replace(member, assigned=shares[member.member_id]) for member in group.members)
+    return msgspec.structs.replace(group, generation=group.generation + 1, members=members)
+
+
+def range_assignment(
+    wanted: Mapping[str, Sequence[str]], topics: Mapping[str, TopicSize]
+) -> dict[str, tuple[TopicPartition, ...]]:
+    """The partitions of each member, as Kafka's RangeAssignor gives them out. `wanted`: topics by member id.
+
+    Topic by topic, the members that want it get neighbouring partitions in the order of their ids. If they can't be
+    divided evenly, the first members get one more each. A topic that does not exist is nobody's.
+    """
+    shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in wanted}
+    for name in sorted({name for names in wanted.values() for name in names} & topics.keys()):
+        topic = topics[name]
+        readers = sorted(member_id for member_id, names in wanted.items() if name in names)
+        each, more = divmod(topic.partitions, len(readers))
+        first = 0
+        for at, member_id in enumerate(readers):
+            end = first + each + (at < more)
+            shares[member_id] += _partitions(topic.topic_id, range(first, end))
+            first = end
+    return {member_id: tuple(partitions) for member_id, partitions in shares.items()}
+
+
+def _partitions(topic_id: TopicId, indexes: Iterable[int]) -> list[TopicPartition]:
+    return [TopicPartition(topic_id, PartitionIndex(index)) for index in indexes]

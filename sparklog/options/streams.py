@@ -1,0 +1,92 @@
+"""The options of a streaming query that reads or writes `format("sparklog")`, checked and typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sparklog.core.config.key import LONG_MAX, shown
+from sparklog.core.errors import InvalidOption
+from sparklog.core.trigger_limits import TriggerLimits
+from sparklog.options.given import GivenOptions
+from sparklog.options.registry import OPTIONS, Side
+from sparklog.options.typed import ReadOptions, WriteOptions, read_options, write_options
+
+_DURATION: Final = re.compile(r"([0-9]+) *(ms|s|m|min|h|d|)", re.IGNORECASE)
+_UNIT_MS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
+_IDENTITY: Final = ("txnAppId", "txnVersion")
+
+
+class StreamReadOptions(msgspec.Struct, frozen=True):
+    """A stream. `read` says what to read, and where the first run starts; each micro-batch keeps to `limits`."""
+
+    read: ReadOptions
+    limits: TriggerLimits
+
+    def for_tasks(self) -> StreamReadOptions:
+        """The same without secrets."""
+        return msgspec.structs.replace(self, read=self.read.for_tasks())
+
+
+def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> StreamReadOptions:
+    """The options of a stream read, as `parse_read_options`. Raises InvalidOption, also for an end."""
+    given = GivenOptions(raw, Side.STREAM_READ)
+    for name in _ENDS:
+        if given.has_ignored(name):
+            raise InvalidOption(
+                f"{name}: a stream has no end: leave it out, and use Trigger.AvailableNow to stop at what is there now"
+            )
+    if given.has_ignored("metadata"):
+        raise InvalidOption("metadata: the log's own state is read in a batch, not as a stream")
+    limits = trigger_limits(given)
+    if limits.min_offsets is None:
+        given.ignore("maxTriggerDelay", "it limits how long minOffsetsPerTrigger waits")
+    return StreamReadOptions(read_options(given, default_cluster), limits)
+
+
+def trigger_limits(given: GivenOptions) -> TriggerLimits:
+    """How much a micro-batch takes, and how long it waits. Raises InvalidOption."""
+    limits = TriggerLimits(
+        given.optional_integer("maxOffsetsPerTrigger"),
+        given.optional_integer("minOffsetsPerTrigger"),
+        given.optional_integer("maxBytesPerTrigger"),
+        _duration_ms(given, "maxTriggerDelay"),
+    )
+    least, most = limits.min_offsets, limits.max_offsets
+    if least is not None and most is not None and least > most:
+        raise InvalidOption(
+            f"minOffsetsPerTrigger: wanted at most maxOffsetsPerTrigger ({most}), found {least}: a micro-batch would "
+            "wait for more than it may take"
+        )
+    return limits
+
+
+def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
+    """The options of a stream write, as `parse_write_options`: acks=all, pushed to all stores."""
+    given = GivenOptions(raw, Side.STREAM_WRITE)
+    for name in _IDENTITY:
+        if given.has_ignored(name):
+            raise InvalidOption(
+                f"{name}: a micro-batch is identified by its query and its number: leave {' and '.join(_IDENTITY)} out"
+            )
+    tracked = {name.lower(): text for name, text in raw.items()}.get(_ASYNC_PROGRESS.lower(), "false")
+    if tracked.strip().lower() != "false":
+        raise InvalidOption(
+            f"{_ASYNC_PROGRESS}: with it, Spark may put other records into a micro-batch that it repeats, so nothing "
+            "can be written exactly once: leave it out"
+        )
+    return write_options(given, default_cluster)
+
+
+def _duration_ms(given: GivenOptions, name: str) -> int:
+    text = given.optional_text(name) or ""
+    match = _DURATION.fullmatch(text.strip())
+    length_ms = int(match[1]) * _UNIT_MS[match[2].lower()] if match is not None else LONG_MAX + 1
+    if length_ms > LONG_MAX:
+        raise InvalidOption(f"{name}: wanted {OPTIONS[name].legal()}, found {shown(text)}")
+    return length_ms

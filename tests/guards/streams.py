@@ -1,0 +1,167 @@
+"""Guards of streams: each record once in and out, and nothing missing unseen."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_PLAN: Final = "sparklog/client/stream_plan.py"
+_READER: Final = "sparklog/spark/stream_reader.py"
+_WRITER: Final = "sparklog/spark/stream_writer.py"
+_READS: Final = "tests/spark/stream/test_stream_reader.py"
+_WRITES: Final = "tests/spark/stream/test_stream_writer.py"
+
+GUARDS: Final = (
+    # ---- reading -------------------------------------------------------------------------------------
+    Guard(
+        "stream-share-of-one",
+        "A partition with little that is new gets at least one offset of a limit, however small its share.",
+        "sparklog/core/trigger_limits.py",
+        "max(1, limit * backlog // total)",
+        "limit * backlog // total",
+        ("tests/core/test_trigger_limits.py::test_a_limit_is_shared_in_proportion_to_backlog",),
+    ),
+    Guard(
+        "stream-first-never-waits",
+        "The first micro-batch of a run does not wait for the least number of offsets.",
+        "sparklog/core/trigger_limits.py",
+        "if self.min_offsets is None or last_ms is None or now_ms",
+        "last_ms = last_ms or 0\n        if self.min_offsets is None or now_ms",
+        (
+            "tests/core/test_trigger_limits.py::test_a_micro_batch_waits_for_its_least_offsets_but_not_longer_than_the_delay",
+        ),
+    ),
+    Guard(
+        "stream-frozen-target",
+        "A run of AvailableNow reads nothing that came after it began.",
+        _READER,
+        "            if self._target is not None:\n                newest = not_beyond(newest, self._target)\n",
+        "",
+        (f"{_READS}::test_available_now_reads_up_to_what_was_there_at_its_start_within_the_limits",),
+    ),
+    Guard(
+        "stream-available-now-never-waits",
+        "A run of AvailableNow does not wait for records that it would not read.",
+        _READER,
+        "limits if self._target is None else limits.without_minimum()",
+        "limits",
+        (f"{_READS}::test_available_now_reads_up_to_what_was_there_at_its_start_within_the_limits",),
+    ),
+    Guard(
+        "stream-topic-id",
+        "A position counts only for the topic that it was taken in, not for a later one of that name.",
+        _PLAN,
+        "known.offset if known is not None and known.topic_id == end.topic_id else",
+        "known.offset if known is not None else",
+        (f"{_READS}::test_a_topic_deleted_and_created_again_is_noticed",),
+    ),
+    Guard(
+        "stream-other-cluster",
+        "A checkpoint of another cluster is refused.",
+        _PLAN,
+        "    if positions.chain_id == state.chain_id:\n        return\n",
+        "    if positions.chain_id:\n        return\n",
+        (f"{_READS}::test_a_checkpoint_of_another_topic_cluster_or_version_is_refused",),
+    ),
+    Guard(
+        "stream-missed-records",
+        "A stream fails if records that it has not read are gone, or a topic that it has read is another one.",
+        _READER,
+        "            self._report(losses_at(state, begin, newest, self.options.read))\n",
+        "",
+        (
+            f"{_READS}::test_a_topic_deleted_and_created_again_is_noticed",
+            f"{_READS}::test_records_that_retention_took_before_they_were_read_fail_or_are_left_out",
+        ),
+    ),
+    Guard(
+        "stream-planned-records-gone",
+        "A micro-batch that Spark planned before records went fails, too.",
+        _READER,
+        "        self._report(losses)\n        return input_partitions",
+        "        return input_partitions",
+        (f"{_READS}::test_a_micro_batch_planned_before_its_topic_went_is_read_as_far_as_it_is_there",),
+    ),
+    Guard(
+        "stream-same-position",
+        "A position changes only where records were read, so that an election makes no empty micro-batch.",
+        _PLAN,
+        "if known is not None and is_same and ends[place] <= known.offset:",
+        "if known is not None and is_same and ends[place] < known.offset:",
+        (f"{_READS}::test_a_position_changes_only_where_records_were_read",),
+    ),
+    Guard(
+        "stream-secrets-of-source",
+        "The source of a stream is sent to tasks without options.",
+        "sparklog/spark/source.py",
+        "        self.options.clear()  # as in `reader`",
+        "        pass",
+        (f"{_READS}::test_a_reader_and_its_source_are_sent_to_tasks_without_secrets",),
+    ),
+    Guard(
+        "stream-reader-secrets",
+        "A reader is sent to tasks without secrets.",
+        _READER,
+        "return StreamReader, (self.options.for_tasks(), schema)",
+        "return StreamReader, (self.options, schema)",
+        (f"{_READS}::test_a_reader_and_its_source_are_sent_to_tasks_without_secrets",),
+    ),
+    # ---- writing -------------------------------------------------------------------------------------
+    Guard(
+        "stream-identity",
+        "A micro-batch is committed as a version of its query, so that a replay adds nothing.",
+        _WRITER,
+        "options = msgspec.structs.replace(self.options, transaction=transaction)",
+        "options = self.options",
+        (f"{_WRITES}::test_a_micro_batch_is_written_once_whoever_replays_it_and_its_tasks_upload_nothing",),
+    ),
+    Guard(
+        "stream-replay-uploads-nothing",
+        "The tasks of a micro-batch that is written already upload nothing.",
+        _WRITER,
+        "skipped = micro_batch.batch_id <= self.written.get(micro_batch.query_id, -1)",
+        "skipped = False",
+        (f"{_WRITES}::test_a_micro_batch_is_written_once_whoever_replays_it_and_its_tasks_upload_nothing",),
+    ),
+    Guard(
+        "stream-still-written",
+        "What tasks took for written is looked up again before the commit: an election may have given it up.",
+        _WRITER,
+        "        if any(message.skipped for message in sent):\n            self._check_still_written(transaction)\n",
+        "",
+        (f"{_WRITES}::test_a_micro_batch_that_was_lost_after_its_tasks_found_it_written_is_not_taken_for_written",),
+    ),
+    Guard(
+        "stream-older-run",
+        "A run of a query writes nothing once a newer run has written.",
+        "sparklog/core/applications.py",
+        "if known is not None and application.run in known.runs[1:]:",
+        "if False:",
+        (f"{_WRITES}::test_of_two_runs_the_older_one_is_fenced_with_what_it_has_under_way_and_for_ever",),
+    ),
+    Guard(
+        "stream-set-back",
+        "A micro-batch below the last one is no repeat: its records may be others.",
+        "sparklog/core/applications.py",
+        "application.run and known.lost is None and application.version < known.version:",
+        "False:",
+        (f"{_WRITES}::test_a_checkpoint_that_was_set_back_is_noticed",),
+    ),
+    Guard(
+        "stream-async-progress",
+        "A query whose repeated micro-batches may have other records is refused.",
+        "sparklog/options/streams.py",
+        '    if tracked.strip().lower() != "false":',
+        "    if False:",
+        ("tests/options/test_streams.py::test_spark_may_not_track_its_progress_on_the_side",),
+    ),
+    Guard(
+        "stream-writer-secrets",
+        "A writer is sent to tasks without secrets.",
+        _WRITER,
+        "return StreamWriter, (self.options.for_tasks(), self.plan, self.written)",
+        "return StreamWriter, (self.options, self.plan, self.written)",
+        (f"{_WRITES}::test_a_writer_is_sent_to_tasks_without_secrets",),
+    ),
+)

@@ -1,0 +1,69 @@
+"""The options of streams: what is legal, and that contradictions are errors before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.core.errors import InvalidOption
+from sparklog.core.trigger_limits import TriggerLimits
+from sparklog.options.starting_offsets import EveryPartition, Latest
+from sparklog.options.streams import parse_stream_read_options, parse_stream_write_options
+
+MINUTE = 60_000
+
+
+def test_a_stream_begins_at_latest_and_has_no_limits_unless_it_says_so() -> None:
+    options = parse_stream_read_options({"cluster": "/c", "subscribe": "t", "checkpointlocation": "/p"})
+    assert options.read.start == EveryPartition(Latest())
+    assert options.limits == TriggerLimits()
+    assert not options.limits.is_limited
+    assert options.read.ignored == (), "Spark's own options need no warning"
+
+
+@pytest.mark.parametrize(
+    ("text", "length_ms"),
+    [("15m", 15 * MINUTE), ("90", 90), ("2 MIN", 2 * MINUTE), ("1d", 1440 * MINUTE), ("3s", 3000)],
+)
+def test_a_delay_is_a_duration(text: str, length_ms: int) -> None:
+    given = {"cluster": "/c", "subscribe": "t", "minOffsetsPerTrigger": "5", "maxTriggerDelay": text}
+    assert parse_stream_read_options(given).limits == TriggerLimits(min_offsets=5, max_delay_ms=length_ms)
+
+
+@pytest.mark.parametrize(
+    ("option", "found", "said"),
+    [
+        ("maxOffsetsPerTrigger", "0", "maxOffsetsPerTrigger: wanted an integer >= 1, found '0'"),
+        ("minOffsetsPerTrigger", "-1", "minOffsetsPerTrigger: wanted an integer >= 1, found '-1'"),
+        ("maxBytesPerTrigger", "x", "maxBytesPerTrigger: wanted bytes"),
+        ("maxTriggerDelay", "soon", "maxTriggerDelay: wanted a duration like 500ms, 30s, 15m, 1h or 1d"),
+        ("maxTriggerDelay", "9" * 19 + "d", "maxTriggerDelay: wanted a duration"),
+        ("endingOffsets", "latest", "endingOffsets: a stream has no end: leave it out, and use Trigger.AvailableNow"),
+        ("endingTimestamp", "1", "endingTimestamp: a stream has no end"),
+        ("metadata", "topics", "metadata: the log's own state is read in a batch, not as a stream"),
+        ("startingOffsets", "sometime", "startingOffsets: wanted earliest, latest or offsets by partition"),
+        ("maxOffsetPerTrigger", "1", "not an option of a stream read; did you mean maxOffsetsPerTrigger?"),
+    ],
+)
+def test_what_is_not_legal_is_an_error(option: str, found: str, said: str) -> None:
+    with pytest.raises(InvalidOption) as raised:
+        parse_stream_read_options({"cluster": "/c", "subscribe": "t", option: found})
+    assert said in str(raised.value)
+
+
+def test_the_least_is_not_above_the_most() -> None:
+    given = {"cluster": "/c", "subscribe": "t", "minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}
+    with pytest.raises(InvalidOption, match=r"wanted at most maxOffsetsPerTrigger \(5\), found 6"):
+        parse_stream_read_options(given)
+
+
+def test_spark_may_not_track_its_progress_on_the_side() -> None:
+    given = {"cluster": "/c", "topic": "t", "asyncprogresstrackingenabled": "true"}
+    with pytest.raises(InvalidOption, match="asyncProgressTrackingEnabled: with it, Spark may put other records into"):
+        parse_stream_write_options(given)
+    assert parse_stream_write_options({**given, "asyncprogresstrackingenabled": "false"}).ignored == ()
+
+
+@pytest.mark.parametrize("option", ["txnAppId", "txnVersion"])
+def test_a_stream_has_an_identity_of_its_own(option: str) -> None:
+    with pytest.raises(InvalidOption, match=f"{option}: a micro-batch is identified by its query and its number"):
+        parse_stream_write_options({"cluster": "/c", "topic": "t", option: "1"})

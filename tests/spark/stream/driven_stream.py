@@ -1,0 +1,131 @@
+"""A stream without Spark: the calls that Spark makes of a reader, in its order, with a clock that stands still."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+from sparklog.core.errors import SparklogError
+from sparklog.options.streams import parse_stream_read_options
+from sparklog.spark.schema import records_schema
+from sparklog.spark.stream_reader import StreamReader
+
+Json = dict[str, Any]
+
+
+@contextmanager
+def memory_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A cluster in this process, to which every stream reader connects."""
+    url = f"memory://{uuid.uuid4().hex}"
+    init_cluster(url)
+    with sparklog.connect(url) as made:
+        for module in ("stream_reader", "read_tasks", "stream_writer", "batch_writer"):
+            monkeypatch.setattr(f"sparklog.spark.{module}.shared", lambda *_: made.connection)
+        yield made
+
+
+def send(cluster: Cluster, topic: str, partition: int, count: int) -> None:
+    """Append `count` records to a partition; their values are their offsets."""
+    begin = cluster.describe(topic).partitions[partition].high_watermark
+    values = [str(begin + index).encode() for index in range(count)]
+    cluster.append(topic, pa.table({"value": values, "partition": pa.array([partition] * count, pa.int32())}))
+
+
+@dataclass
+class HeldClock:
+    """A clock that moves only when a test moves it."""
+
+    ms: int = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+    def pause(self, duration_ms: float) -> None:
+        raise AssertionError("a stream reader waits for nothing")
+
+    def wait(self, changed: threading.Condition, longest_ms: int) -> None:
+        raise AssertionError("a stream reader waits for nothing")
+
+
+@dataclass
+class DrivenStream:
+    """Runs of one query. `offsets` is its checkpoint: the position after each micro-batch, as text."""
+
+    options: dict[str, object]
+    clock: HeldClock = field(default_factory=HeldClock)
+    offsets: list[str] = field(default_factory=list)
+    available_now: bool = False
+    reader: StreamReader | None = None
+    start: str = ""
+
+    def begin(self) -> StreamReader:
+        """Start a run: Spark asks for the initial offsets only if the checkpoint has none."""
+        given = {"cluster": "/elsewhere", **{name: str(value) for name, value in self.options.items()}}
+        reader = self.reader = StreamReader(
+            parse_stream_read_options(given), records_schema(["topic", "partition", "offset"]), self.clock
+        )
+        if self.available_now:
+            reader.prepareForTriggerAvailableNow()
+        if self.offsets:
+            seen = json.loads(self.offsets[-1])
+            assert reader.partitions(seen, seen) == []  # Spark: setLatestSeenOffset
+        self.start = self.offsets[-1] if self.offsets else json.dumps(reader.initialOffset())
+        return reader
+
+    def stop(self) -> None:
+        self.reader = None
+
+    def trigger(self, *, once: bool = False) -> list[tuple[str, int, int]] | None:
+        """(topic, partition, offset) of the records of the next micro-batch; None if Spark would not make one.
+
+        An error ends the run, as in Spark.
+        """
+        try:
+            return self._trigger(once=once)
+        except SparklogError:
+            self.stop()
+            raise
+
+    def _trigger(self, *, once: bool) -> list[tuple[str, int, int]] | None:
+        reader = self.reader or self.begin()
+        limit = ReadAllAvailable() if once else reader.getDefaultReadLimit()
+        end = json.dumps(reader.latestOffset(json.loads(self.start), limit))
+        if self.offsets and end == self.start:
+            return None
+        rows = self.read(self.start, end)
+        self.offsets.append(end)
+        self.start = end
+        return rows
+
+    def read(self, start: str, end: str) -> list[tuple[str, int, int]]:
+        """The records between two positions, each task read by a copy of the reader, as Spark does it."""
+        assert self.reader is not None
+        rows = []
+        maker, given = self.reader.__reduce__()
+        in_task = maker(*given)
+        for task in self.reader.partitions(json.loads(start), json.loads(end)):
+            for batch in in_task.read(task):
+                rows += [(row["topic"], row["partition"], row["offset"]) for row in batch.to_pylist()]
+        return rows
+
+    def rest(self) -> list[int]:
+        """How many records each of the next micro-batches has, until there is none."""
+        counts = []
+        while (rows := self.trigger()) is not None:
+            counts.append(len(rows))
+        return counts

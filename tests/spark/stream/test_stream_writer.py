@@ -1,0 +1,181 @@
+"""The sink without Spark: what identifies a micro-batch, and which of two runs of a query may write."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from sparklog.client.cluster import Cluster
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, WriteLost
+from sparklog.options.streams import parse_stream_write_options
+from sparklog.spark import stream_writer
+from sparklog.spark.stream_writer import BATCH_ID, QUERY_ID, RUN_ID, StreamTaskMessage, StreamWriter, begin_stream_write
+from tests.spark.stream.driven_stream import memory_cluster
+
+QUERY = "11111111-2222-3333-4444-555555555555"
+SCHEMA = StructType([StructField("value", BinaryType())])
+
+
+@dataclass
+class Context:
+    """What Spark tells the tasks of a micro-batch."""
+
+    properties: dict[str, str | None]
+    task: int = 0
+
+    def getLocalProperty(self, name: str) -> str | None:  # noqa: N802 - Spark's name
+        return self.properties.get(name)
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's name
+        return self.task
+
+
+class Sink:
+    """A query that writes to topic t, as Spark does it: a writer plans, tasks have copies, another one commits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+
+    def begun(self) -> StreamWriter:
+        return begin_stream_write(parse_stream_write_options({"cluster": "/elsewhere", "topic": "t"}), SCHEMA)
+
+    def tasks(
+        self, writer: StreamWriter, run: str, batch_id: int, values: Sequence[Sequence[str]]
+    ) -> list[StreamTaskMessage]:
+        sent = []
+        for task, rows in enumerate(values):
+            context = Context({QUERY_ID: QUERY, BATCH_ID: str(batch_id), RUN_ID: run}, task)
+            self.monkeypatch.setattr(stream_writer.TaskContext, "get", lambda context=context: context)
+            batch = pa.record_batch({"value": pa.array([row.encode() for row in rows], pa.binary())})
+            copy = pickle.loads(pickle.dumps(writer))
+            sent.append(pickle.loads(pickle.dumps(copy.write(iter([batch] if rows else [])))))
+        return sent
+
+    def batch(self, run: str, batch_id: int, *values: Sequence[str]) -> list[StreamTaskMessage]:
+        sent = self.tasks(self.begun(), run, batch_id, values)
+        self.begun().commit(sent, batch_id)
+        return sent
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    with memory_cluster(monkeypatch) as made:
+        made.create_topic("t", partitions=1)
+        yield made
+
+
+@pytest.fixture
+def sink(log: Cluster, monkeypatch: pytest.MonkeyPatch) -> Sink:
+    return Sink(monkeypatch)
+
+
+def values(log: Cluster) -> list[str]:
+    return [value.decode() for value in log.read("t", partition=0, columns=["value"])["value"].to_pylist()]
+
+
+# M: I-04
+def test_a_micro_batch_is_written_once_whoever_replays_it_and_its_tasks_upload_nothing(
+    log: Cluster, sink: Sink
+) -> None:
+    first = sink.batch("run 1", 0, ["a"], ["b"])
+    assert [bool(message.plan) for message in first] == [True, False], "the plan travels once"
+    written = log.connection.follower.state.n
+    for run in ("run 1", "run 2"):
+        replayed = sink.batch(run, 0, ["a"], ["b"])
+        assert all(message.skipped for message in replayed)
+    assert values(log) == ["a", "b"]
+    assert log.connection.follower.state.n == written
+    sink.batch("run 2", 1, ["c"], [])
+    assert values(log) == ["a", "b", "c"]
+
+
+def test_a_commit_that_comes_again_adds_nothing(log: Cluster, sink: Sink) -> None:
+    sent = sink.tasks(sink.begun(), "run 1", 0, [["a"]])
+    for _ in range(2):
+        sink.begun().commit(sent, 0)
+    assert values(log) == ["a"]
+
+
+def test_of_two_runs_the_older_one_is_fenced_with_what_it_has_under_way_and_for_ever(log: Cluster, sink: Sink) -> None:
+    sink.batch("old", 0, ["a"])
+    under_way = sink.tasks(sink.begun(), "old", 1, [["lost"]])
+    sink.batch("new", 1, ["b"])
+    with pytest.raises(InvalidProducerEpoch, match="run old is fenced, because run new has written version 1 since"):
+        sink.begun().commit(under_way, 1)
+    for batch_id in (1, 2):
+        with pytest.raises(InvalidProducerEpoch, match="two runs of one query are active"):
+            sink.batch("old", batch_id, ["lost"])
+    sink.batch("new", 2, ["c"])
+    assert values(log) == ["a", "b", "c"]
+
+
+def test_a_run_that_replays_what_the_older_one_has_under_way_adds_it_once(log: Cluster, sink: Sink) -> None:
+    """The older driver is only slow: its commit lands after the newer run planned the same micro-batch."""
+    sink.batch("old", 0, ["a"])
+    slow = sink.tasks(sink.begun(), "old", 1, [["b"]])
+    replay = sink.tasks(sink.begun(), "new", 1, [["b"]])
+    sink.begun().commit(slow, 1)
+    sink.begun().commit(replay, 1)
+    sink.batch("new", 2, ["c"])
+    assert values(log) == ["a", "b", "c"]
+
+
+def test_a_micro_batch_that_was_lost_after_its_tasks_found_it_written_is_not_taken_for_written(
+    log: Cluster, sink: Sink
+) -> None:
+    writer = sink.begun()
+    writer.written = {QUERY: 3}
+    sent = sink.tasks(writer, "run 1", 3, [["a"]])
+    assert sent[0].skipped
+    with pytest.raises(WriteLost, match="was written when it was planned again, and is lost now"):
+        sink.begun().commit(sent, 3)
+    sink.batch("run 1", 3, ["a"])
+    assert values(log) == ["a"]
+
+
+def test_a_checkpoint_that_was_set_back_is_noticed(log: Cluster, sink: Sink) -> None:
+    """Spark repeats the last micro-batch only. Another one of an old number may have other records."""
+    for batch_id, value in enumerate("abc"):
+        sink.batch("run 1", batch_id, [value])
+    for run in ("run 1", "run 2"):
+        with pytest.raises(OutOfOrderSequence, match=r"wanted version 2 of .* or the next one, found version 1"):
+            sink.batch(run, 1, ["b", "d"])
+    sink.batch("run 2", 2, ["c"])
+    sink.batch("run 2", 3, ["d"])
+    assert values(log) == ["a", "b", "c", "d"]
+
+
+def test_queries_do_not_disturb_each_other(log: Cluster, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink.batch("run", 0, ["a"])
+    monkeypatch.setattr("tests.spark.stream.test_stream_writer.QUERY", "another")
+    sink.batch("run", 0, ["b"])
+    assert values(log) == ["a", "b"]
+
+
+def test_a_micro_batch_without_tasks_or_without_identity(log: Cluster, sink: Sink) -> None:
+    sink.begun().commit([], 0)
+    with pytest.raises(InvalidInput, match="found none from task 0"):
+        sink.begun().commit([None], 0)
+    with pytest.raises(InvalidInput, match=r"Spark gave no spark\.jobGroup\.id"):
+        stream_writer._micro_batch(Context({QUERY_ID: QUERY, BATCH_ID: "0"}))  # type: ignore[arg-type]
+    sink.begun().abort([], 0)
+    assert values(log) == []
+
+
+def test_what_is_not_written_is_named_once(log: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    options = parse_stream_write_options({"cluster": "/c", "topic": "t", "kafka.linger.ms": "7", "queryName": "q"})
+    for _ in range(2):
+        begin_stream_write(options, StructType([*SCHEMA.fields, StructField("amount", BinaryType())]))
+    assert caplog.text.count("columns that are not written: amount") == 1
+    assert caplog.text.count("kafka.linger.ms") == 1
+    assert "queryName" not in caplog.text
+
+
+def test_a_writer_is_sent_to_tasks_without_secrets(log: Cluster) -> None:
+    options = {"cluster": "/c", "topic": "t", "storage.local.secret_access_key": "hidden", "cluster.token": "hidden"}
+    assert b"hidden" not in pickle.dumps(begin_stream_write(parse_stream_write_options(options), SCHEMA))

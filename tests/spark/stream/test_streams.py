@@ -1,0 +1,170 @@
+"""Streams in Spark itself: what it asks of reader and writer, in which order, and what a restart replays."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sparklog.client.cluster import Cluster
+from tests.spark.conftest import PROJECT
+from tests.spark.stream.driven_stream import send
+
+pytestmark = pytest.mark.spark
+
+Stream = Callable[..., DataFrame]
+Sink = Callable[..., StreamingQuery]
+
+
+@pytest.fixture
+def stream(spark: SparkSession, cluster: Cluster) -> Stream:
+    """stream(option=value, …) -> the streaming DataFrame of topic "in", from earliest on."""
+
+    def dataframe(**options: object) -> DataFrame:
+        reader = spark.readStream.format("sparklog").option("cluster", cluster.connection.url)
+        given = {"subscribe": "in", "startingOffsets": "earliest", **options}
+        return reader.options(**{name: str(value) for name, value in given.items()}).load()
+
+    return dataframe
+
+
+@pytest.fixture
+def sink(cluster: Cluster, tmp_path: Path) -> Sink:
+    """sink(df, option=value, …) -> the query that wrote everything there was, ended."""
+
+    def run(df: DataFrame, **options: object) -> StreamingQuery:
+        writer = df.writeStream.format("sparklog").option("cluster", cluster.connection.url)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        for name, value in options.items():
+            writer = writer.option(name, str(value))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return query
+
+    return run
+
+
+def values(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
+    return cluster.read(topic, partition=partition, columns=["value"])["value"].to_pylist()
+
+
+def rows_of(query: StreamingQuery) -> list[int]:
+    return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
+
+
+def _offsets(progress: Any, which: str) -> dict[str, dict[str, int]]:
+    offsets: dict[str, dict[str, int]] = json.loads(progress["sources"][0][which])["offsets"]
+    return offsets
+
+
+def uploads(cluster: Cluster) -> set[Path]:
+    return set((Path(cluster.connection.url.removeprefix("file://")) / "append").rglob("*.arrow"))
+
+
+# M: I-02, I-04
+def test_a_stream_goes_through_two_topics_exactly_once_over_a_restart_and_a_replay(
+    spark: SparkSession, cluster: Cluster, stream: Stream, sink: Sink, tmp_path: Path
+) -> None:
+    for topic in ("in", "even", "odd"):
+        cluster.create_topic(topic, partitions=2 if topic == "in" else 1)
+    send(cluster, "in", 0, 30)
+    send(cluster, "in", 1, 10)
+    number = f.col("value").cast("string").cast("int")
+    parted = stream(maxOffsetsPerTrigger=20).select(
+        "value", f.when(number % 2 == 0, "even").otherwise("odd").alias("topic")
+    )
+    first = sink(parted)
+    assert rows_of(first) == [20, 20]
+    assert _offsets(first.recentProgress[0], "latestOffset") == {"in": {"0": 30, "1": 10}}
+    wanted = {
+        topic: sorted(str(n).encode() for size in (30, 10) for n in range(begin, size, 2))
+        for topic, begin in (("even", 0), ("odd", 1))
+    }
+    assert {topic: sorted(values(cluster, topic)) for topic in wanted} == wanted
+    entries = {result.n for _, result in _writes(cluster, first.id)}
+    assert len(entries) == 1, "one entry per micro-batch, the last one is remembered"
+
+    # Spark forgets that the last micro-batch was done: it comes again, and adds and uploads nothing.
+    before = uploads(cluster)
+    for commit in (tmp_path / "checkpoint" / "commits").glob("*1*"):
+        commit.unlink()
+    again = sink(parted)
+    assert rows_of(again) == [20]
+    assert {topic: sorted(values(cluster, topic)) for topic in wanted} == wanted
+    assert uploads(cluster) == before
+    assert again.id == first.id
+
+    send(cluster, "in", 1, 2)
+    later = sink(parted)
+    assert rows_of(later) == [2]
+    assert values(cluster, "even")[-1] == b"10"
+    assert values(cluster, "odd")[-1] == b"11"
+    assert _runs(cluster, first.id) == [str(later.runId), str(first.runId)]
+
+
+def _writes(cluster: Cluster, query_id: object) -> list[tuple[str, Any]]:
+    state = cluster.connection.follower.catch_up().state
+    return [(app_id, known.result) for app_id, known in state.applications.items() if app_id == str(query_id)]
+
+
+def _runs(cluster: Cluster, query_id: object) -> list[str]:
+    return list(cluster.connection.follower.catch_up().state.applications[str(query_id)].runs)
+
+
+def test_a_running_query_sees_new_partitions_and_all_columns_are_exact(
+    spark: SparkSession, cluster: Cluster, stream: Stream, tmp_path: Path
+) -> None:
+    cluster.create_topic("in", partitions=1)
+    send(cluster, "in", 0, 3)
+    seen: list[tuple[int, list[tuple[int, int]]]] = []
+
+    def keep(df: DataFrame, batch_id: int) -> None:
+        seen.append((batch_id, sorted((row["partition"], row["offset"]) for row in df.collect())))
+
+    query = stream(includeHeaders="true").writeStream.foreachBatch(keep).start()
+    try:
+        query.processAllAvailable()
+        cluster.add_partitions("in", 2)
+        send(cluster, "in", 1, 2)
+        query.processAllAvailable()
+        assert [rows for _, rows in seen if rows] == [[(0, 0), (0, 1), (0, 2)], [(1, 0), (1, 1)]]
+        assert sum(progress["numInputRows"] for progress in query.recentProgress) == 5
+        assert query.lastProgress is not None
+        assert _offsets(query.lastProgress, "endOffset") == {"in": {"0": 3, "1": 2}}
+    finally:
+        query.stop()
+
+
+def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    page = (PROJECT / "docs" / "streams.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    for topic in ("orders", "shouted"):
+        cluster.create_topic(topic, partitions=1)
+    cluster.append("orders", pa.table({"value": ["a", "b"]}))
+    named = {"file:///tmp/demo": cluster.connection.url, "/tmp/demo-checkpoint": str(tmp_path / "checkpoint")}
+    for name, here in named.items():
+        snippet = snippet.replace(f'"{name}"', repr(here))
+    exec(snippet, {"spark": spark})
+    assert values(cluster, "shouted") == [b"A", b"B"]
+    checkpoint = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
+    shown = re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0]
+    assert list(json.loads(checkpoint)) == list(json.loads(shown))
+
+
+def test_mistakes_are_found_before_anything_runs(stream: Stream, sink: Sink, cluster: Cluster) -> None:
+    cluster.create_topic("in", partitions=1)
+    with pytest.raises(AnalysisException, match="maxOffsetsPerTrigger: wanted an integer >= 1, found '-1'"):
+        stream(maxOffsetsPerTrigger=-1)
+    with pytest.raises(StreamingQueryException, match="INVALID_OPTION: txnAppId: a micro-batch is identified by"):
+        sink(stream(), topic="in", txnAppId="a")
+    with pytest.raises(StreamingQueryException, match="UNKNOWN_TOPIC_OR_PARTITION: wanted topic 'out'"):
+        sink(stream(), topic="out")
