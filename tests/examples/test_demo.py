@@ -19,7 +19,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tests.examples.quick_spark", str(DEMO), *arguments],
+        [sys.executable, "-m", "tests.examples.quick_spark", *arguments],
         cwd=PROJECT,
         env=os.environ | environment,
         capture_output=True,
@@ -32,6 +32,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
+    """On one Spark. tests/cli/test_job_files.py has spark-submit."""
     folder = tmp_path / "demo"
     done = run("--keep", str(folder), "--flights", "3000", "--without-delta", STORE="local")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -54,7 +55,7 @@ def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.campaign
 def test_the_demo_has_a_delta_table(tmp_path: Path) -> None:
-    """Without the quick Sparks of the test above, as users run it."""
+    """As users run it, each job by spark-submit."""
     done = subprocess.run(
         [sys.executable, str(DEMO), "--keep", str(tmp_path / "demo"), "--flights", "3000"],
         env=os.environ | {"STORE": "local"},
