@@ -73,8 +73,8 @@ TROUBLES = {
     "the disk is full": Trouble("c", MixedStores.full_disk, "STORE_FULL"),
     "the disk is read-only": Trouble("c", MixedStores.read_only_disk, "STORE_READ_ONLY"),
 }
-# Each store has one, and each kind of trouble one store: dead, slow, full, read-only. Below S3 is killed, HDFS hangs and
-# the disk is gone for good; `test_on_stores.py` has S3 that comes back, `test_lost_store.py` disks that are gone or hang.
+# Each store has one, and each kind of trouble one store: dead, slow, full, read-only. Below S3 is killed, HDFS hangs,
+# and the disk is gone, for good. `test_on_stores.py` has an S3 that comes back, `test_lost_store.py` a disk that hangs.
 EVERY_TIME = {"HDFS is dead", "S3 takes 30 s a request", "the disk is full", "the disk is read-only"}
 
 
