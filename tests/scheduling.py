@@ -29,6 +29,10 @@ GROUPS: Final = {
     "another HDFS, and Spark on it": (
         "tests/cli/test_secrets.py",
         "tests/contract/test_s3_store.py",
+        "tests/contract/test_copies.py",
+        "tests/faults/test_s3_requests.py",
+        "tests/log/test_object_copy.py",
+        "tests/storage/test_s3_settings.py",
         "tests/faults/test_race_processes.py",
         "tests/examples/test_demo.py",
         "tests/soak/test_soak.py",
