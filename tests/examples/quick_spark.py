@@ -24,7 +24,6 @@ from tests.spark_classes import NO_FOLDER, short_lived_spark
 from tests.spark_home import spark_home
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WARM = Path(__file__).parents[1] / "spark" / "warm"  # daemons that import ahead: see sitecustomize.py there
 
 
 def main(*arguments: str) -> int:
@@ -40,7 +39,6 @@ def main(*arguments: str) -> int:
 def _quick(variables: dict[str, str]) -> dict[str, str]:
     log4j = Path(variables["SPARK_CONF_DIR"], "log4j2.properties")
     return variables | {
-        "PYTHONPATH": str(WARM),
         "SPARK_CONF_DIR": str(NO_FOLDER),
         "SPARK_HOME": str(spark_home()),
         "SPARK_SUBMIT_OPTS": " ".join([*short_lived_spark(), f"-Dlog4j2.configurationFile={log4j}"]),

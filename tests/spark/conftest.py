@@ -22,7 +22,6 @@ from tests.spark.kills.deaths import Deaths
 from tests.spark_classes import NO_FOLDER, short_lived_spark
 
 PROJECT = Path(__file__).parents[2]
-PYTHON_PATH = os.pathsep.join([str(PROJECT / "tests" / "spark" / "warm"), str(PROJECT)])  # of workers
 TWO_HOSTS = "two hosts"  # a master: see OneSpark
 
 
@@ -64,7 +63,7 @@ class OneSpark:
             "spark.local.dir": str(self.scratch),
             "spark.sql.warehouse.dir": str(self.scratch / "warehouse"),
             "spark.sql.session.timeZone": "Asia/Tokyo",  # not UTC: what depends on the zone shows
-            "spark.executorEnv.PYTHONPATH": PYTHON_PATH,
+            "spark.executorEnv.PYTHONPATH": str(PROJECT),
         }
         for name, value in (common | {key.replace("__", "."): value for key, value in settings.items()}).items():
             builder = builder.config(name, value)
@@ -139,7 +138,7 @@ def one_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSpark]:
     (scratch / "log4j2.properties").write_text("rootLogger.level = off\n")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_CONF_DIR"] = str(NO_FOLDER)
-    os.environ["PYTHONPATH"] = PYTHON_PATH
+    os.environ["PYTHONPATH"] = str(PROJECT)
     spark = OneSpark(scratch)
     yield spark
     spark.end()

@@ -47,11 +47,7 @@ logger.sources.name = org.apache.spark.sql.execution.python
 logger.sources.level = debug
 """
 _OF_BOTOCORE = "python/botocore-"
-_SITE = """
-from tests.spark.loud_logging import begin
-begin({folder!r})
-import tests.spark.warm.sitecustomize  # the other file of this name
-"""
+_SITE = "from tests.spark.loud_logging import begin\nbegin({folder!r})\n"
 
 
 @dataclass(frozen=True)
