@@ -69,6 +69,7 @@ def _session(demo: Any, settings: Sequence[str]) -> Iterator[None]:
     os.environ.update(demo.environment)
     quiet = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": str(demo.folder / "warehouse"),

@@ -14,6 +14,7 @@ import sparklog
 
 PROJECT = Path(__file__).parents[2]
 DEMO = PROJECT / "examples" / "demo.py"
+FLIGHTS = 1_000  # each is about an eighth of a segment, and each segment a task of compaction
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -34,7 +35,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
     """On one Spark. tests/cli/test_job_files.py has spark-submit."""
     folder = tmp_path / "demo"
-    done = run("--keep", str(folder), "--flights", "3000", "--without-delta", STORE="local")
+    done = run("--keep", str(folder), "--flights", str(FLIGHTS), "--without-delta", STORE="local")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all checks passed" in done.stdout
     assert "no Delta table: --without-delta" in done.stdout
@@ -43,12 +44,12 @@ def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
     removed = json.loads((folder / "retention.json").read_text())["done"]["records"]
     with sparklog.connect(str(folder / "cluster")) as cluster:
         partitions = cluster.describe("flights").partitions
-        assert sum(part.high_watermark - part.log_start for part in partitions) == 3000 - removed < 3000
+        assert sum(part.high_watermark - part.log_start for part in partitions) == FLIGHTS - removed < FLIGHTS
         left = [cluster.read("flights", partition=number, columns=["key"]) for number in range(len(partitions))]
         keys = [key for table in left for key in table["key"].to_pylist()]
-        assert 100 < len(keys) == len(set(keys)) < 3000 - removed
+        assert 100 < len(keys) == len(set(keys)) < FLIGHTS - removed
     with sparklog.connect(str(folder / "three-stores" / "chain")) as cluster:
-        assert cluster.describe("flights").records == 3000
+        assert cluster.describe("flights").records == FLIGHTS
         assert not any(store.agent_up for store in cluster.stores())
 
 
