@@ -8,6 +8,9 @@ gets an error (CORRUPT_MESSAGE, DATA_LOSS), never wrong records. Afterwards the 
 in a whole segment again, which can be copied, rolled and retained. What is left of a torn tail ends with its last good
 batch.
 
+A segment must be on the store of a leader. So a partition without a leader can only lose whole slices: that may be what
+gives it one again.
+
 The records of a compacted segment keep their offsets. A lost batch takes with it the offsets from its first record to
 its last one. Offsets around it that compaction has left without a record belong to a good neighbour, if there is one:
 nothing was lost there.
@@ -191,6 +194,13 @@ def _swapped(
         if slice_.start < partition.log_start:  # a swap replaces whole slices, and nothing below the log start
             advice = f"put the object back from a backup, or delete the records below offset {slice_.end}"
             return Outcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
+        if partition.replication.leader is None and left.runs:
+            return Outcome.FAILED, (
+                f"{object_.key}: what is left of {place} can't be rewritten without a leader: put the object back from "
+                "a backup; an unclean election (sparklog replica elect --unclean) gives up all of it, and all behind it"
+            )
+        if partition.replication.leader is None and slice_.end > partition.high_watermark:
+            return Outcome.POSTPONED, f"{object_.key}: {place} was never committed: the next leader decides about it"
         replaced = _replaced(state, slice_)
         if replaced is None:
             return Outcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"

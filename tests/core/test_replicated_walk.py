@@ -102,6 +102,7 @@ class Walk:
             (1.5, lambda: self.log.submit(AgentUp(each := StoreId(self.store()), self.log.registration(each)))),
             (1, self.swap),
             (0.5, self.retain),
+            (0.5, self.give_up),
             (0.2, lambda: self.log.configure(min_insync_replicas=str(self.dice.randint(1, 3)))),
         ]
         return self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])[0]
@@ -186,6 +187,14 @@ class Walk:
             on = self.dice.choice(["".join(value.isr), self.some(value.replicas)]) or "a"
             holders = tuple(Holder(StoreId(each), self.log.registration(each)) for each in on)
             self.log.submit(replace(command, objects=(replace(command.objects[0], holders=holders),)))
+
+    def give_up(self) -> None:
+        """Nobody has a slice any more; often that is why there is no leader."""
+        value = self.log.value()
+        whole = [(low, high) for low, high in self.log.bounds() if low >= value.log_start]
+        if whole:
+            low, high = self.dice.choice(whole)
+            self.log.submit(self.log.give_up_of(low, high))
 
     def retain(self) -> None:
         value = self.log.value()
