@@ -15,7 +15,7 @@ from typing import NamedTuple, Unpack
 import msgspec
 
 from sparklog.chain.committer import new_command_id
-from sparklog.core.commands import MoveCleaner, Submission
+from sparklog.core.commands import MoveCleaner, Submission, Swap
 from sparklog.core.compaction import PartitionToCompact, plan_compaction
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import Landed, PolicyViolation, SparklogError, SwapRefused, UnknownTopicOrPartition
@@ -173,8 +173,8 @@ class CompactionJob:
         n0 = order.rewrites[0].target.n0
         swaps = [swap for run in runs for swap in swaps_of(key, run)]
         submissions = [Submission(new_command_id(), n0, swap) for swap in swaps]
-        landed = True
-        for result in frame.submit_all(submissions):
+        refused = []
+        for swap, result in zip(swaps, frame.submit_all(submissions), strict=True):
             if isinstance(result, SwapRefused | UnknownTopicOrPartition | PolicyViolation):  # or not compacted any more
                 self._note(planned, Outcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
@@ -184,10 +184,13 @@ class CompactionJob:
                 self._note(planned, Outcome.POSTPONED if postponed else Outcome.FAILED, str(result))
             else:
                 continue
-            landed = False
-        if not landed:
+            refused.append(swap)
+        if len(refused) == len(swaps) > 0:
             return None
-        self._count(order, [stretch.outcome for run in runs for stretch in run])
+        self._count(order, [stretch.outcome for run in runs for stretch in run], refused)
+        if refused:
+            self._note(planned, None, f"{len(swaps) - len(refused)} of {len(swaps)} rewrites took effect")
+            return None
         position = None if planned.cleaner is None else planned.cleaner.position
         passes = any(outcome.passes_tombstones for outcome in outcomes)
         below = planned.tombstones_below
@@ -217,29 +220,34 @@ class CompactionJob:
             unchanged = _still_there(state, order.planned) is not None
         self._note(order.planned, Outcome.FAILED if unchanged else Outcome.OVERTAKEN, message)
 
-    def _note(self, planned: PartitionToCompact, outcome: Outcome, *messages: str) -> None:
-        """Record an outcome on the partition. One failure makes it failed."""
+    def _note(self, planned: PartitionToCompact, outcome: Outcome | None, *messages: str) -> None:
+        """Record an outcome on the partition, if there is one. One failure makes it failed."""
         self._rows[_key(planned)] = self._rows[_key(planned)].noted(outcome, *messages)
 
-    def _count(self, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> None:
-        whole = order.planned.stretches.sums()
-        uploads = [outcome.rewritten for outcome in outcomes if outcome.rewritten is not None]
-        objects = sum(len(rewritten.objects) for rewritten in uploads)
-        written_bytes = sum(slice_.new.length for rewritten in uploads for slice_ in rewritten.slices)
-        parts = zip(order.planned.stretches, outcomes, strict=True)
-        same_bytes = sum(part.size_bytes for part, outcome in parts if outcome.unchanged)
+    def _count(self, order: _Ordered, every: Sequence[StretchOutcome], refused: Sequence[Swap]) -> None:
+        """Record what was done. Stretches whose swaps were refused do not count, but the requests for them do."""
+        uploads = sum(len(outcome.rewritten.objects) for outcome in every if outcome.rewritten is not None)
+        parts = [
+            (part, outcome)
+            for part, outcome in zip(order.planned.stretches, every, strict=True)
+            if not any(swap.start <= part.start < swap.end for swap in refused)
+        ]
+        outcomes = [outcome for _, outcome in parts]
+        landed = [outcome.rewritten for outcome in outcomes if outcome.rewritten is not None]
+        written_bytes = sum(slice_.new.length for rewritten in landed for slice_ in rewritten.slices)
         compacted = Compacted(
-            whole.records,
+            sum(part.records for part, _ in parts),
             sum(outcome.kept for outcome in outcomes),
-            whole.size_bytes,
-            same_bytes + written_bytes,
+            sum(part.size_bytes for part, _ in parts),
+            sum(part.size_bytes for part, outcome in parts if outcome.unchanged) + written_bytes,
             sum(outcome.superseded for outcome in outcomes),
             sum(outcome.tombstones for outcome in outcomes),
             sum(outcome.keyless for outcome in outcomes),
         )
         kept = sum(outcome.kept for outcome in outcomes if outcome.rewritten is not None)
         reads = sum(2 * reads_of(rewrite.slices) for rewrite in order.rewrites)
-        writes = 2 * objects * len(order.planned.partition.replication.isr)
+        writes = 2 * uploads * len(order.planned.partition.replication.isr)
+        objects = sum(len(rewritten.objects) for rewritten in landed)
         done = Work(objects, kept, written_bytes, reads + writes + _CHAIN_REQUESTS)
         key = _key(order.planned)
         self._rows[key] = msgspec.structs.replace(self._rows[key], done=done, compacted=compacted)

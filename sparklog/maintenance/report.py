@@ -40,8 +40,9 @@ class Outcome(StrEnum):
 
     PLANNED = "planned"  # only planned, with --dry-run
     DONE = "done"
-    OVERTAKEN = "overtaken"  # another process changed the same segments first; nothing is wrong, nothing was changed
-    POSTPONED = "postponed"  # its replicas can't take the work now; nothing was changed, a later run does it
+    # What is overtaken or postponed changed nothing. Of several swaps of a partition the others may have taken effect.
+    OVERTAKEN = "overtaken"  # another process changed the same segments first; nothing is wrong
+    POSTPONED = "postponed"  # its replicas can't take the work now; a later run does it
     FAILED = "failed"
 
 
