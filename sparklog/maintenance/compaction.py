@@ -4,6 +4,10 @@
 
 Each swap is right by itself: it drops a record only if a later record of its key stays, or if it is a tombstone that
 may go. So a run may be killed between two swaps, or meet another run. The cleaner's position moves only after all.
+
+Beside it, records may be deleted (retention, delete-records). A swap that begins below the new log start is refused.
+What lies wholly below it needs no swap any more. Of a stretch that is deleted in part, the rest is planned again in the
+same run: else a compaction beside which that happens in every run would never come to its end.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from sparklog.maintenance.swapping import obstacle, segment_target, still_there
 
 READ_BYTES = 64 << 20  # stored bytes whose keys one task reads
 ROUND_STRETCHES = 400  # partitions share a shuffle up to this many stretches
+MOST_PLANS = 3  # of a partition in a run
 _CHAIN_REQUESTS = 2  # put the entry, look for its void mark
 
 
@@ -65,6 +70,7 @@ class CompactionJob:
         self._everything = everything
         self._due: list[PartitionToCompact] = []
         self._rows: dict[TopicPartition, PartitionResult] = {}
+        self._again: list[PartitionToCompact] = []  # they lost records since their plan, and were planned again
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The partitions that are due. If a swap would be refused now, they are left for later."""
@@ -93,7 +99,10 @@ class CompactionJob:
         """Compact the partitions, many in one shuffle."""
         compacted = 0
         for round_ in _rounds(self._due):
-            self._compact(frame, round_)
+            self._again = list(round_)
+            for _ in range(MOST_PLANS):
+                due, self._again = self._again, []
+                self._compact(frame, due)
             compacted += len(round_)
             frame.output.progress("partitions compacted", compacted, len(self._due))
         return list(self._rows.values())
@@ -134,6 +143,7 @@ class CompactionJob:
         slices = _still_there(state, due)
         if slices is None:
             self._note(due, Outcome.OVERTAKEN, "its segments were changed since they were planned")
+            self._plan_again(frame, state, due)
             return None
         refusal = obstacle(state, key)
         if refusal is not None:
@@ -159,7 +169,7 @@ class CompactionJob:
         return _Ordered(due, rewrites, ranges)
 
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
-        """Swap what was rewritten. Returns the command for afterwards; None if something went wrong."""
+        """Swap what was rewritten. Returns the command for afterwards; None if it is not all clean now."""
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]
         stretches = [Stretch(*part) for part in zip(order.rewrites, order.ranges, outcomes, strict=True)]
@@ -173,7 +183,8 @@ class CompactionJob:
         n0 = order.rewrites[0].target.n0
         swaps = [swap for run in runs for swap in swaps_of(key, run)]
         submissions = [Submission(new_command_id(), n0, swap) for swap in swaps]
-        refused = []
+        refused: list[Swap] = []
+        others = False
         for swap, result in zip(swaps, frame.submit_all(submissions), strict=True):
             if isinstance(result, SwapRefused | UnknownTopicOrPartition | PolicyViolation):  # or not compacted any more
                 self._note(planned, Outcome.OVERTAKEN, str(result))
@@ -185,12 +196,16 @@ class CompactionJob:
             else:
                 continue
             refused.append(swap)
-        if len(refused) == len(swaps) > 0:
-            return None
-        self._count(order, [stretch.outcome for run in runs for stretch in run], refused)
+            others |= not isinstance(result, SwapRefused)
+        if len(refused) < len(swaps) or not swaps:
+            self._count(order, [stretch.outcome for run in runs for stretch in run], refused)
         if refused:
             self._note(planned, None, f"{len(swaps) - len(refused)} of {len(swaps)} rewrites took effect")
-            return None
+            with frame.connection.follower.current() as state:
+                partition = state.partitions.get(key)
+                if others or partition is None or any(swap.end > partition.log_start for swap in refused):
+                    self._plan_again(frame, state, planned)
+                    return None
         position = None if planned.cleaner is None else planned.cleaner.position
         passes = any(outcome.passes_tombstones for outcome in outcomes)
         below = planned.tombstones_below
@@ -215,9 +230,18 @@ class CompactionJob:
             errors += [outcome.error] if outcome.error else []
         return errors
 
+    def _plan_again(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> None:
+        """Plan a partition once more for this run if its log start rose since the plan. Else it is left to others."""
+        partition = state.partitions.get(_key(due))
+        if partition is not None and partition.log_start > due.partition.log_start:
+            topic, clock_ms = state.topics[partition.topic_id], frame.clock.now_ms()
+            again = plan_compaction(state, topic, partition, frame.now_ms, clock_ms, everything=True)
+            self._again += [] if again is None else [again]
+
     def _fail(self, frame: JobFrame, order: _Ordered, message: str) -> None:
         with frame.connection.follower.current() as state:
             unchanged = _still_there(state, order.planned) is not None
+            self._plan_again(frame, state, order.planned)
         self._note(order.planned, Outcome.FAILED if unchanged else Outcome.OVERTAKEN, message)
 
     def _note(self, planned: PartitionToCompact, outcome: Outcome | None, *messages: str) -> None:
@@ -250,7 +274,10 @@ class CompactionJob:
         objects = sum(len(rewritten.objects) for rewritten in landed)
         done = Work(objects, kept, written_bytes, reads + writes + _CHAIN_REQUESTS)
         key = _key(order.planned)
-        self._rows[key] = msgspec.structs.replace(self._rows[key], done=done, compacted=compacted)
+        row = self._rows[key]
+        if row.compacted is not None:  # by an earlier plan of this run
+            done, compacted = row.done + done, row.compacted.then(compacted)
+        self._rows[key] = msgspec.structs.replace(row, done=done, compacted=compacted)
 
 
 def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) -> list[bytes]:

@@ -61,6 +61,18 @@ class Compacted(msgspec.Struct, frozen=True):
     tombstones: int = 0
     keyless: int = 0
 
+    def then(self, later: Compacted) -> Compacted:
+        """Both, of which `later` found what this one left."""
+        return Compacted(
+            self.records_before - self.records_after + later.records_before,
+            later.records_after,
+            self.bytes_before - self.bytes_after + later.bytes_before,
+            later.bytes_after,
+            self.superseded + later.superseded,
+            self.tombstones + later.tombstones,
+            self.keyless + later.keyless,
+        )
+
 
 class PartitionResult(msgspec.Struct, frozen=True):
     """The part of one partition. Vacuum does not know the partitions of objects; its rows are prefixes of keys."""

@@ -141,6 +141,18 @@ def test_a_log_start_behind_it_resets_it_and_a_deleted_topic_has_none() -> None:
     assert not log.state.cleaners
 
 
+def test_a_position_that_the_log_start_passed_during_the_run_does_not_stop_it() -> None:  # M: C-02
+    log = DecidedLog()
+    for _ in range(3):
+        log.append(10)
+    log.submit(move(10))
+    log.submit(MoveLogStart(TOPIC, P0, Offset(10)))
+    with pytest.raises(SwapRefused):
+        log.decide(move(30, 11))
+    log.submit(move(30, 10))
+    assert log.state.cleaners[place()] == cleaner(30, (30, log.now_ms))
+
+
 def test_an_unclean_election_that_gives_up_cleaned_records_takes_the_cleaner_back() -> None:  # M: C-02
     log = ReplicatedLog()
     log.configure(unclean_leader_election_enable="true", min_insync_replicas="1")

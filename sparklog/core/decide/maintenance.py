@@ -197,12 +197,14 @@ def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tu
     """Move the cleaner's position, at most to HW, unless another run has moved it since. Never back.
 
     What a command says of the records below `to` stays true whatever the log does meanwhile: it only loses some there.
+    If the log start has passed the position itself, there is none any more, and nothing is left of what it was about.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
     before = state.cleaners.get(key)
     position = None if before is None else before.position
-    if position != command.position:
+    passed = position is None and command.position is not None and command.position <= partition.log_start
+    if position != command.position and not passed:
         raise SwapRefused(
             f"the cleaner of {where(state, key)} was at {command.position} when the compaction was planned, it is now "
             f"at {position}: plan it again"
