@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,8 +16,9 @@ from sparklog.log.incarnation import begin_incarnation
 from sparklog.log.object_reader import read_index
 from sparklog.maintenance import recovery, repair
 from sparklog.maintenance.frame import JobFrame
-from sparklog.maintenance.report import Outcome
+from sparklog.maintenance.report import JobReport, Outcome
 from sparklog.storage.keys import INCARNATION, index_key
+from sparklog.storage.memory import MemoryStore
 from sparklog.storage.open_store import open_store
 from tests.agent.agent_world import DrivenAgent
 from tests.maintenance.damaged_log import DamagedLog, logs, messages, rewrite_file
@@ -227,3 +231,93 @@ def test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked(l
         report = log.recover()
     assert report.exit_code == 0, messages(report)
     assert log.world.values(1) == log.model[1]
+
+
+# ---- two recoveries -----------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """This recovery is gone: nothing in it handles that."""
+
+
+# M: F-04
+@pytest.mark.parametrize("killed", [False, True], ids=["goes on", "is killed then"])
+def test_a_recovery_that_deletes_what_another_one_has_just_fetched_leaves_no_hole(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """It found the object damaged. Before it deletes it, the other one has deleted, and fetched, but not reported."""
+    log.damage("b", 2, "flipped")
+    key, first = log.key(2), threading.current_thread()
+    fetched, deleted = threading.Event(), threading.Event()
+    take_away, held, fetch, delete = (
+        repair.Repair._take_away, repair.held_slices, repair.Repair._fetch, MemoryStore.delete,
+    )  # fmt: skip
+    taking: list[Future[JobReport]] = []
+    counted: list[bool] = []
+
+    def delete_counted(store: MemoryStore, name: str) -> None:
+        if name == key:
+            counted.append(log.world.value(0).log_end(StoreId("b")) > 3)
+        delete(store, name)
+
+    def first_takes_away(self: repair.Repair, *given: Any) -> None:
+        if threading.current_thread() is first and not taking:
+            monkeypatch.setattr(repair, "held_slices", let_the_other_fetch)
+        take_away(self, *given)
+
+    def let_the_other_fetch(*given: Any) -> Any:
+        if threading.current_thread() is first and not taking:
+            taking.append(pool.submit(log.recover))
+            assert fetched.wait(60)
+        return held(*given)
+
+    def fetch_in_turn(self: repair.Repair, *given: Any) -> None:
+        if threading.current_thread() is not first:
+            fetch(self, *given)
+            fetched.set()
+            assert deleted.wait(60)
+        elif killed:
+            raise Killed
+        else:
+            deleted.set()
+            taking[0].result(60)
+            fetch(self, *given)
+
+    with ThreadPoolExecutor(1) as pool:
+        for name, patched in (("_take_away", first_takes_away), ("_fetch", fetch_in_turn)):
+            monkeypatch.setattr(repair.Repair, name, patched)
+        monkeypatch.setattr(MemoryStore, "delete", delete_counted)
+        if killed:
+            with pytest.raises(Killed):
+                log.recover()
+            deleted.set()
+        else:
+            assert log.recover().exit_code == 0
+        report = taking[0].result(60)
+    assert report.exit_code == 0, messages(report)
+    assert counted == [False, False], "both deleted it, while the chain counted on neither copy"
+    monkeypatch.undo()
+    assert log.recover().exit_code == 0
+    log.check()
+
+
+# M: F-04
+def test_a_recovery_that_is_held_up_before_it_deletes_fetches_what_others_had_repaired(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its last look at the chain and the deletion the other one does everything, and its copy counts."""
+    log.damage("b", 2, "flipped")
+    key, delete, others = log.key(2), MemoryStore.delete, []
+
+    def late(store: MemoryStore, name: str) -> None:
+        if name == key and not others:
+            others.append(1)
+            assert log.recover().exit_code == 0
+            log.check()
+        delete(store, name)
+
+    monkeypatch.setattr(MemoryStore, "delete", late)
+    report = log.recover()
+    assert (report.exit_code, others) == (0, [1]), messages(report)
+    log.check()
+    assert log.recover().partitions == ()
