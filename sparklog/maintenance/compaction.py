@@ -12,7 +12,7 @@ same run: else a compaction beside which that happens in every run would never c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Unpack
 
@@ -28,11 +28,12 @@ from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState
 from sparklog.core.types import OffsetRange, TopicPartition
 from sparklog.log.segment_roll import reads_of
-from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, lonely, swaps_of, without_spares
+from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, rewritten_anyway, swaps_of, without_spares
 from sparklog.maintenance.compaction_tasks import KeyShuffle, KeysOrder, RewriteOrder, StretchOutcome, rewrite_anyway
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.report import Compacted, JobReport, Outcome, PartitionResult, Work
 from sparklog.maintenance.swapping import obstacle, segment_target, still_there
+from sparklog.maintenance.tasks import packs
 
 READ_BYTES = 64 << 20  # stored bytes whose keys one task reads
 ROUND_STRETCHES = 400  # partitions share a shuffle up to this many stretches
@@ -98,7 +99,7 @@ class CompactionJob:
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Compact the partitions, many in one shuffle."""
         compacted = 0
-        for round_ in _rounds(self._due):
+        for round_ in packs(self._due, (lambda due: len(due.stretches), ROUND_STRETCHES)):
             self._again = list(round_)
             for _ in range(MOST_PLANS):
                 due, self._again = self._again, []
@@ -176,7 +177,7 @@ class CompactionJob:
         runs = [without_spares(run) for run in between_gaps(stretches)]
         keeps_superseded = any(all(stretch.is_empty for stretch in run) for run in runs)
         if not errors:
-            errors = self._rewrite_lonely(frame, runs)
+            errors = self._rewrite_anyway(frame, runs)
         if errors:
             self._fail(frame, order, "; ".join(dict.fromkeys(errors)))
             return None
@@ -211,9 +212,9 @@ class CompactionJob:
         below = planned.tombstones_below
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
-    def _rewrite_lonely(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
+    def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
         """Rewrite what is needed to cover the stretches of which nothing is left. Changes `runs`; returns errors."""
-        numbers = [(run, number) for run in runs for number in lonely(run)]
+        numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [
             msgspec.msgpack.encode((run[number].order, run[number].range, run[number].is_empty))
             for run, number in numbers
@@ -300,18 +301,6 @@ def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) ->
             ranges.append((log, stretch, plan_range(state, topic, piece.partition, offsets)))
         payloads.append(msgspec.msgpack.encode(KeysOrder(places, tuple(ranges))))
     return payloads
-
-
-def _rounds(due: Sequence[PartitionToCompact]) -> Iterator[list[PartitionToCompact]]:
-    """Partitions that share a shuffle: at least one, together at most ROUND_STRETCHES if there are several."""
-    round_: list[PartitionToCompact] = []
-    for planned in due:
-        if round_ and sum(len(other.stretches) for other in [*round_, planned]) > ROUND_STRETCHES:
-            yield round_
-            round_ = []
-        round_.append(planned)
-    if round_:
-        yield round_
 
 
 def _still_there(state: ClusterState, planned: PartitionToCompact) -> SliceColumns | None:

@@ -20,21 +20,16 @@ import msgspec
 from sparklog.core.commands import Election, ElectLeaders, MoveRecoveryPoint
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import SparklogError
+from sparklog.core.held_slices import held_slices, partitions_of, slices_by_object
 from sparklog.core.readable import counted
-from sparklog.core.recovery import (
-    ReplicaToCheck,
-    held_slices,
-    partitions_of,
-    recovery_point_after,
-    replicas_to_check,
-    slices_by_object,
-)
+from sparklog.core.recovery import ReplicaToCheck, recovery_point_after, replicas_to_check
 from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicPartition
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
+from sparklog.maintenance.damage import Damage
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
-from sparklog.maintenance.repair import Damage, Repair
+from sparklog.maintenance.recovery_tasks import ObjectToCheck, checked, packed
+from sparklog.maintenance.repair import Repair
 from sparklog.maintenance.replication import check_registered
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
 

@@ -15,7 +15,7 @@ looks again after the store was filled, and begins anew if it has to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -23,14 +23,15 @@ import msgspec
 from sparklog.core.commands import HeldEnd, ReportLoss, ReportReplicas
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
-from sparklog.core.recovery import held_slices, holders_of, partitions_of, slices_by_object
+from sparklog.core.held_slices import held_slices, holders_of, partitions_of, slices_by_object
 from sparklog.core.replica_fetch import ObjectToFetch, replica_reports, standing
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.object_check import ObjectCheck, Part, Problem
+from sparklog.maintenance.damage import Damage, Note
 from sparklog.maintenance.frame import JobFrame, chunks
-from sparklog.maintenance.object_checks import CheckOutcome, ObjectToCheck, checked, packed
+from sparklog.maintenance.recovery_tasks import CheckOutcome, ObjectToCheck, checked, packed
 from sparklog.maintenance.replication import (
     FetchOrder,
     ReplicationJob,
@@ -43,23 +44,6 @@ from sparklog.maintenance.salvage import salvage
 from sparklog.storage.keys import index_key
 
 ATTEMPTS: Final = 3
-Note = Callable[[StoreId, Collection[TopicPartition], Outcome | None, str], None]
-
-
-class Damage(msgspec.Struct, frozen=True):
-    """An object that is not whole on a store, with the slices of it that the store should hold, and what was found."""
-
-    store: StoreId
-    object: ObjectToCheck
-    check: ObjectCheck
-
-    @property
-    def number(self) -> ObjectNumber:
-        """The number of the object."""
-        return self.object.named.number
-
-    def __str__(self) -> str:
-        return f"store {self.store}: {'; '.join(map(str, self.check.findings))}"
 
 
 class Repair:

@@ -190,7 +190,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-unmounted",
         "What is missing from a store that is unmounted, wiped or swapped is not lost.",
-        "sparklog/maintenance/object_checks.py",
+        "sparklog/maintenance/recovery_tasks.py",
         "        return [outcome if outcome.is_whole else unknown for outcome in outcomes]\n",
         "        return outcomes\n",
         (f"{_BESIDE}test_stores_that_are_unmounted_during_a_run_have_lost_nothing",),

@@ -15,6 +15,7 @@ from sparklog.core.types import NamedObject, ObjectNumber, StoreId
 from sparklog.log.incarnation import begin_incarnation
 from sparklog.log.object_reader import read_index
 from sparklog.maintenance import recovery, repair
+from sparklog.maintenance.damage import Damage
 from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.report import JobReport, Outcome
 from sparklog.storage.keys import INCARNATION, index_key
@@ -35,7 +36,7 @@ def before_repair(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
     """Act after the objects were read and found damaged, and before the repair begins."""
     begin = repair.Repair.run
 
-    def beside(self: repair.Repair, damages: Sequence[repair.Damage]) -> None:
+    def beside(self: repair.Repair, damages: Sequence[Damage]) -> None:
         if damages:
             act()
         begin(self, damages)
@@ -171,7 +172,7 @@ def test_a_store_that_is_removed_during_a_run_stops_no_other(log: DamagedLog, mo
     log.world.cluster.append("u", pa.table({"value": ["v"]}))
     checked = recovery.RecoveryJob._checked
 
-    def gone(self: recovery.RecoveryJob, frame: JobFrame, store: StoreId) -> list[repair.Damage]:
+    def gone(self: recovery.RecoveryJob, frame: JobFrame, store: StoreId) -> list[Damage]:
         found = checked(self, frame, store)
         if store == "c":
             log.world.cluster.delete_topic("u")
