@@ -11,6 +11,11 @@ other replicas have all that the store has. Else the repair waits for them. Read
 
 An agent may take a damaged object that is still there for the copy that it wants (it compares lengths). So the job
 looks again after the store was filled, and begins anew if it has to.
+
+Two runs may repair the same object. One may delete what the other has fetched since the first one read it: no store
+deletes on a condition. Both read the object again in the end, and fetch it again. If the first run is held up between
+its last look at the chain and the deletion, until the other has reported its copy, and is killed right after the
+deletion, the copy is missing until verify, `--full` or the store's agent looks for it; other stores have it.
 """
 
 from __future__ import annotations
