@@ -77,20 +77,20 @@ def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Part
 
 
 def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
-    """The replicas of a topic, without the objects that an earlier one lists; without those that then list none."""
-    columns = [column for replica in replicas for column in (replica.numbers, replica.lacking)]
+    """The replicas of a topic, without the objects that an earlier one lists; without those that then list none.
+
+    What one replica lacks and another one holds is to be read, because the store should have it.
+    """
+    columns = [replica.numbers for replica in replicas] + [replica.lacking for replica in replicas]
     if not columns:
         return
     is_first = np.zeros(sum(map(len, columns)), dtype=np.bool_)
     is_first[np.unique(np.concatenate(columns), return_index=True)[1]] = True
-    at = 0
-    for replica in replicas:
-        lists = []
-        for column in (replica.numbers, replica.lacking):
-            lists.append(column[is_first[at : at + len(column)]])
-            at += len(column)
-        if len(lists[0]) or len(lists[1]):
-            yield msgspec.structs.replace(replica, numbers=lists[0], lacking=lists[1])
+    parts = np.split(is_first, np.cumsum([len(column) for column in columns])[:-1])
+    lists = [column[first] for column, first in zip(columns, parts, strict=True)]
+    for replica, numbers, lacking in zip(replicas, lists[: len(replicas)], lists[len(replicas) :], strict=True):
+        if len(numbers) or len(lacking):
+            yield msgspec.structs.replace(replica, numbers=numbers, lacking=lacking)
 
 
 def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:

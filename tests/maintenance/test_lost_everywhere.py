@@ -89,12 +89,13 @@ def test_several_lost_objects_are_given_up_in_one_run(log: DamagedLog) -> None:
 
 # M: F-04
 def test_uncommitted_records_behind_a_lost_object_are_found_before_a_leader_is_elected(log: DamagedLog) -> None:
+    log.world.cluster.alter("t", config={"min.insync.replicas": 2})
     log.write(2, on="a", acks=Acks.LEADER)
     log.write(1, on="a", acks=Acks.LEADER)
     for store in "cba":
         log.damage(store, 3, "lost")
         log.report_loss(store, 6)
-    assert log.world.replicas(0) == "-: a6 b6 c6"
+    assert (log.world.replicas(0), log.world.value(0).high_watermark) == ("-: a6 b6 c6", 9)
     report = log.recover(accept_loss=True)
     assert report.exit_code == 0, messages(report)
     goes_on(log, (6, 9))
@@ -102,6 +103,7 @@ def test_uncommitted_records_behind_a_lost_object_are_found_before_a_leader_is_e
 
 # M: F-04
 def test_uncommitted_records_that_nobody_has_go_with_the_election(log: DamagedLog) -> None:
+    log.world.cluster.alter("t", config={"min.insync.replicas": 2})
     log.write(2, on="a", acks=Acks.LEADER)
     del log.model[0][-2:]
     for store, numbers in (("c", (3,)), ("b", (3,)), ("a", (3, LAST + 1))):
@@ -116,12 +118,10 @@ def test_uncommitted_records_that_nobody_has_go_with_the_election(log: DamagedLo
 
 
 # M: F-04
-@pytest.mark.parametrize("behind", [False, True], ids=["by the chain", "behind the end of its log"])
-def test_what_a_fenced_store_may_have_is_not_given_up(log: DamagedLog, behind: bool) -> None:
-    """`behind`: it lost an earlier object, so by the chain it holds nothing from there on, and has the bytes."""
-    if behind:
-        log.damage("c", 0, "lost")
-        log.report_loss("c", 0)
+def test_what_a_fenced_store_may_have_is_not_given_up(log: DamagedLog) -> None:
+    """It lost an earlier object, so by the chain it holds nothing from there on, but it has the bytes."""
+    log.damage("c", 0, "lost")
+    log.report_loss("c", 0)
     log.world.fence("c")
     for store in "ba":
         log.damage(store, 2, "lost")
@@ -134,6 +134,29 @@ def test_what_a_fenced_store_may_have_is_not_given_up(log: DamagedLog, behind: b
     for _ in range(3):
         report = log.recover()
     assert report.exit_code == 0, messages(report)
+    log.check()
+
+
+# M: F-04
+@pytest.mark.parametrize("has_it", [True, False])
+def test_what_a_fenced_store_holds_by_the_chain_is_fetched_from_there_or_not_given_up(
+    log: DamagedLog, has_it: bool
+) -> None:
+    log.world.fence("c")
+    for store in "ba":
+        log.damage(store, 2, "lost")
+        log.report_loss(store, 3)
+    if not has_it:
+        log.damage("c", 2, "lost")
+    report = log.recover(accept_loss=True)
+    assert (report.exit_code, log.lost()) == (0 if has_it else 1, []), messages(report)
+    log.world.register("c")
+    if not has_it:
+        log.report_loss("c", 3)
+        assert log.recover(accept_loss=True).exit_code == 0
+        goes_on(log, (3, 6))
+        return
+    assert log.recover().exit_code == 0
     log.check()
 
 
