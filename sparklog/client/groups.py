@@ -27,7 +27,7 @@ from sparklog.core.groups import CommittedOffset, Member, OffsetToCommit
 from sparklog.core.plan import partition_of, topic_of
 from sparklog.core.positions import Position
 from sparklog.core.state import ClusterState
-from sparklog.core.types import Offset
+from sparklog.core.types import Offset, TopicPartition
 from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
 
@@ -68,9 +68,45 @@ def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:
 def commit_offsets(connection: Connection, group: str, offsets: Offsets, metadata: str = "") -> None:
     """Commit to a group without members: all of these offsets, or nothing; see `Cluster.commit_offsets`."""
     with connection.follower.current() as state:
-        rows = rows_to_commit(state, offsets, metadata)
-        command = CommitOffsets(state.chain_id, group, rows)
+        command = commit_of(state, group, offsets, metadata)
     _submit(connection, command)
+
+
+def commit_of(state: ClusterState, group: str, offsets: Offsets, metadata: str = "") -> CommitOffsets:
+    """The commit of these offsets to a group without members. Raises as `rows_to_commit`."""
+    return CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, metadata))
+
+
+def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Position]) -> CommitOffsets:
+    """The commit of a stream's positions to a group without members, but for partitions that are gone by now.
+
+    If there are several in a partition, the lowest counts: everything below it was consumed.
+    """
+    lowest: dict[TopicPartition, Position] = {}
+    for position in positions:
+        key = TopicPartition(position.topic_id, position.partition)
+        known = lowest.get(key)
+        if key in state.partitions and (known is None or position.offset < known.offset):
+            lowest[key] = position
+    rows = (OffsetToCommit(*key, position.offset, position.leader_epoch) for key, position in sorted(lowest.items()))
+    return CommitOffsets(state.chain_id, group, tuple(rows))
+
+
+def follow(connection: Connection, group: str, positions: Iterable[Position]) -> None:
+    """Commit positions of a stream where its group is not there yet: it never goes back. No entry if it is everywhere.
+
+    Raises UnknownMemberId if the group has members, InvalidGroupId, and what `commit_offsets` raises.
+    """
+    with connection.follower.current() as state:
+        command = msgspec.structs.replace(commit_of_stream(state, group, positions), only_forward=True)
+        known = committed(state, group)
+        names = [(state.topics[row.topic_id].name, row.partition) for row in command.offsets]
+        ahead = any(
+            place not in known or known[place].offset < row.offset
+            for place, row in zip(names, command.offsets, strict=True)
+        )
+    if ahead:
+        _submit(connection, command)
 
 
 def rows_to_commit(state: ClusterState, offsets: Offsets, metadata: str) -> tuple[OffsetToCommit, ...]:
