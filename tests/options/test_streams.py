@@ -74,11 +74,9 @@ def test_a_group_follows_a_stream_that_is_read_and_is_committed_with_one_that_is
     read = parse_stream_read_options({"cluster": "/c", "subscribe": "t", "groupid": "billing"})
     assert read.group == "billing"
     assert read.read.ignored == ()
-    write = parse_stream_write_options(
-        {"cluster": "/c", "topic": "t", "groupId": "billing", "checkpointlocation": "/p"}
-    )
-    assert write.consumed == ConsumedByQuery("billing", "/p")
-    assert parse_stream_write_options({"cluster": "/c", "topic": "t", "checkpointLocation": "/p"}).consumed is None
+    plain = {"cluster": "/c", "topic": "t", "checkpointlocation": "/p"}
+    assert parse_stream_write_options({**plain, "groupId": "billing"}).consumed == ConsumedByQuery("billing", "/p")
+    assert parse_stream_write_options(plain).consumed is None
 
 
 def test_a_write_with_a_group_needs_to_know_the_checkpoint() -> None:

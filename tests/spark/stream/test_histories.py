@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -78,18 +79,17 @@ class History:
 
     def work(self, dies_before: str = "") -> None:
         """A micro-batch. The driver may die before one of its steps, and go on later as if nothing had been."""
-        run = self.run or self.query.begin()
-        self.run = run
-        if not run.plan():
-            return
-        for step in ("work", "commit", "end"):
-            if step == dies_before:
-                self.run = None
-                self.zombies.append((run, step))
-                return
-            self.go_on(run, step)
-            if step == "commit" and dies_before == "commit again":
-                run.commit()
+        run, self.run = self.run or self.query.begin(), None
+        with suppress(Conflict):  # a zombie was faster
+            steps = ("work", "commit", "end") if run.plan() else ()
+            for step in steps:
+                if step == dies_before:
+                    self.zombies.append((run, step))
+                    return
+                self.go_on(run, step)
+                if step == "commit" and dies_before == "commit again":
+                    run.commit()
+            self.run = run
 
     def go_on(self, run: Run, step: str) -> None:
         if step == "work":
@@ -105,13 +105,12 @@ class History:
         if not self.zombies:
             return
         run, step = self.zombies.pop(self.dice.randrange(len(self.zombies)))
-        try:
-            for next_step in ("work", "commit", "end")[("work", "commit", "end").index(step) :]:
-                self.go_on(run, next_step)
-            run.plan()
-        except Conflict:  # fenced, or the checkpoint has the file
-            return
-        self.zombies.append((run, "work"))
+        steps = ("work", "commit", "end")
+        with suppress(Conflict):  # fenced, or the checkpoint has the file
+            for each in steps[steps.index(step) :]:
+                self.go_on(run, each)
+            if run.plan():
+                self.zombies.append((run, "work"))
 
     def check(self) -> None:
         for partition in range(PARTITIONS):

@@ -53,16 +53,16 @@ def test_a_micro_batch_ends_where_the_sources_of_its_cluster_do() -> None:
 def test_the_checkpoint_of_another_query_or_of_none_is_refused() -> None:
     with pytest.raises(InvalidInput, match=f"wanted the checkpoint of query {QUERY}, found"):
         ends_of(checkpoint(line(5), query="another"), QUERY, 7, CHAIN)
-    with pytest.raises(InvalidInput, match="wanted the offsets of micro-batch 8 .* found no offsets/8 in memory://"):
+    with pytest.raises(InvalidInput, match=r"wanted the offsets of micro-batch 8 .* found no offsets/8 in memory://"):
         ends_of(checkpoint(line(5)), QUERY, 8, CHAIN)
-    with pytest.raises(InvalidInput, match="found no metadata in memory://.*: give checkpointLocation"):
+    with pytest.raises(InvalidInput, match=r"found no metadata in memory://.*: give checkpointLocation"):
         ends_of(MemoryStore(f"memory://{uuid.uuid4().hex}"), QUERY, 7, CHAIN)
     with pytest.raises(InvalidInput, match=f"reads no stream of cluster {CHAIN}"):
         ends_of(checkpoint(KAFKAS, line(5, OTHER)), QUERY, 7, CHAIN)
 
 
 def test_an_address_that_only_spark_can_read_is_refused_before_anything_is_written() -> None:
-    with pytest.raises(InvalidInput, match="groupId: a stream write reads from its checkpoint .* exactly_once"):
+    with pytest.raises(InvalidInput, match=r"groupId: a stream write reads from its checkpoint .* exactly_once"):
         open_checkpoint("abfss://c@account/checkpoint")
     for url in ("file:/tmp/c", "file:///tmp/c", "/tmp/c"):
         assert open_checkpoint(url).url == "file:///tmp/c"
