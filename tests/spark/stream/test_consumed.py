@@ -61,7 +61,7 @@ def test_a_sink_commits_what_its_micro_batch_was_made_from(
 def test_a_function_for_foreach_batch_does_the_same(filled: Cluster, stream: Stream, tmp_path: Path) -> None:
     def run() -> list[int]:
         write = exactly_once(shouted, group=GROUP, topic="out", cluster=filled.connection.url)
-        rows = stream(maxOffsetsPerTrigger=14).where("value != '3'")
+        rows = stream(maxOffsetsPerTrigger=14).where("cast(value as string) != '3'")
         query = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "checkpoint"))
         started = query.trigger(availableNow=True).start()
         started.awaitTermination()
@@ -90,9 +90,7 @@ def test_a_group_with_members_and_a_batch_without_places_are_refused(
 ) -> None:
     write = exactly_once(shouted, group=GROUP, topic="out", cluster=filled.connection.url)
     query = shouted(stream()).writeStream.foreachBatch(write).trigger(availableNow=True).start()
-    with pytest.raises(
-        StreamingQueryException, match="wanted the columns topic, partition and offset.* found no topic"
-    ):
+    with pytest.raises(StreamingQueryException, match="wanted the columns topic, partition and offset, which"):
         query.awaitTermination()
     with (
         filled.join_group(GROUP, ["in"]),
