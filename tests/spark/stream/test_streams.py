@@ -146,15 +146,16 @@ def test_a_running_query_sees_new_partitions_and_all_columns_are_exact(
 
 def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     page = (PROJECT / "docs" / "streams.md").read_text(encoding="utf-8")
-    (snippet,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    for topic in ("orders", "shouted"):
+    snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    topics = ("shouted", "shouted-by-group", "shouted-by-hand")
+    for topic in ("orders", *topics):
         cluster.create_topic(topic, partitions=1)
     cluster.append("orders", pa.table({"value": ["a", "b"]}))
-    named = {"file:///tmp/demo": cluster.connection.url, "/tmp/demo-checkpoint": str(tmp_path / "checkpoint")}
-    for name, here in named.items():
-        snippet = snippet.replace(f'"{name}"', repr(here))
-    exec(snippet, {"spark": spark})
-    assert values(cluster, "shouted") == [b"A", b"B"]
+    script = "".join(snippets).replace("file:///tmp/demo", cluster.connection.url).replace("/tmp/demo-", f"{tmp_path}/")
+    exec(script, {"spark": spark})
+    assert [values(cluster, topic) for topic in topics] == [[b"A", b"B"]] * 3
+    assert cluster.groups() == ["shouting", "shouting-by-hand"]
+    assert cluster.describe_group("shouting").lag == cluster.describe_group("shouting-by-hand").lag == 0
     checkpoint = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
     shown = re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0]
     assert list(json.loads(checkpoint)) == list(json.loads(shown))
