@@ -77,10 +77,12 @@ def commit_of(state: ClusterState, group: str, offsets: Offsets, metadata: str =
     return CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, metadata))
 
 
-def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Position]) -> CommitOffsets:
-    """The commit of a stream's positions to a group without members, but for partitions that are gone by now.
+def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Position]) -> CommitOffsets | None:
+    """The commit of a stream's positions to a group without members, in partitions that are there; None if there is
+    nothing to commit.
 
-    If there are several in a partition, the lowest counts: everything below it was consumed.
+    If there are several in a partition, the lowest counts: everything below it was consumed. Partitions in which the
+    group is exactly there already are left out, so a stream of many partitions commits only where it read.
     """
     lowest: dict[TopicPartition, Position] = {}
     for position in positions:
@@ -88,25 +90,24 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
         known = lowest.get(key)
         if key in state.partitions and (known is None or position.offset < known.offset):
             lowest[key] = position
-    rows = (OffsetToCommit(*key, position.offset, position.leader_epoch) for key, position in sorted(lowest.items()))
-    return CommitOffsets(state.chain_id, group, tuple(rows))
+    existing = state.groups.get(group)
+    has = {} if existing is None else state.offsets.of_group(existing.number)
+    rows = tuple(
+        OffsetToCommit(*key, position.offset, position.leader_epoch)
+        for key, position in sorted(lowest.items())
+        if key not in has or has[key].offset != position.offset
+    )
+    return CommitOffsets(state.chain_id, group, rows) if rows else None
 
 
 def follow(connection: Connection, group: str, positions: Iterable[Position]) -> None:
-    """Commit positions of a stream where its group is not there yet: it never goes back. No entry if it is everywhere.
+    """Commit positions of a stream where its group is not there yet: it never goes back.
 
     Raises UnknownMemberId if the group has members, InvalidGroupId, and what `commit_offsets` raises.
     """
-    with connection.follower.current() as state:
-        command = msgspec.structs.replace(commit_of_stream(state, group, positions), only_forward=True)
-        known = committed(state, group)
-        names = [(state.topics[row.topic_id].name, row.partition) for row in command.offsets]
-        ahead = any(
-            place not in known or known[place].offset < row.offset
-            for place, row in zip(names, command.offsets, strict=True)
-        )
-    if ahead:
-        _submit(connection, command)
+    command = commit_of_stream(connection.follower.state, group, positions)
+    if command is not None:
+        _submit(connection, msgspec.structs.replace(command, only_forward=True))
 
 
 def rows_to_commit(state: ClusterState, offsets: Offsets, metadata: str) -> tuple[OffsetToCommit, ...]:

@@ -62,10 +62,12 @@ def test_wrong_offsets_write_nothing(
 def test_a_group_that_follows_a_stream_never_goes_back_and_leaves_out_what_is_gone(cluster: Cluster) -> None:
     connection = cluster.connection
     command = commit_of_stream(connection.follower.state, "billing", [at(2), at(1), at(5, topic_id=9)])
+    assert command is not None
     assert [(row.topic_id, row.offset) for row in command.offsets] == [(1, 1)], "the lowest, where the topic is there"
     follow(connection, "billing", [at(2)])
     before = connection.follower.state.n
     follow(connection, "billing", [at(1)])
     follow(connection, "billing", [at(2)])
     assert consumed(cluster) == {("in", 0): 2}
+    assert commit_of_stream(connection.follower.state, "billing", [at(2)]) is None
     assert connection.follower.state.n == before, "and makes no entry for nothing"
