@@ -144,6 +144,25 @@ def test_a_running_query_sees_new_partitions_and_all_columns_are_exact(
         query.stop()
 
 
+@pytest.mark.campaign
+@pytest.mark.parametrize(("mode", "wanted"), [("update", [b"3", b"3", b"5"]), ("complete", [b"3", b"3", b"3", b"5"])])
+def test_every_output_mode_appends_its_rows(
+    cluster: Cluster, stream: Stream, tmp_path: Path, mode: str, wanted: list[bytes]
+) -> None:
+    """The connector's cases with an aggregation: how many records each partition has."""
+    for topic in ("in", "out"):
+        cluster.create_topic(topic, partitions=2)
+    counts = stream().groupBy("partition").count().selectExpr("cast(count as string) as value")
+    query = counts.writeStream.format("sparklog").option("cluster", cluster.connection.url).option("topic", "out")
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).outputMode(mode)
+    for partition, count in ((0, 3), (1, 3)):
+        send(cluster, "in", partition, count)
+    query.trigger(availableNow=True).start().awaitTermination()
+    send(cluster, "in", 0, 2)
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(values(cluster, "out", 0) + values(cluster, "out", 1)) == wanted
+
+
 def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     page = (PROJECT / "docs" / "streams.md").read_text(encoding="utf-8")
     snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
