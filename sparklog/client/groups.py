@@ -93,8 +93,8 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
     existing = state.groups.get(group)
     has = {} if existing is None else state.offsets.of_group(existing.number)
     rows = tuple(
-        OffsetToCommit(*key, position.offset, position.leader_epoch)
-        for key, position in sorted(lowest.items())
+        OffsetToCommit(position.topic_id, position.partition, position.offset, position.leader_epoch)
+        for key, position in lowest.items()
         if key not in has or has[key].offset != position.offset
     )
     return CommitOffsets(state.chain_id, group, rows) if rows else None

@@ -14,7 +14,7 @@ from sparklog.core.errors import InvalidOption
 from sparklog.core.groups import check_name
 from sparklog.core.replication.append import Acks
 from sparklog.core.topic_names import check_topic_name
-from sparklog.core.types import PartitionIndex
+from sparklog.core.types import Offset, PartitionIndex
 from sparklog.core.write_names import check_write_name
 from sparklog.options.given import GivenOptions, Ignored
 from sparklog.options.registry import OPTIONS, READ_COLUMNS, Side
@@ -107,7 +107,7 @@ class ConsumedOffsets(msgspec.Struct, frozen=True):
     """What a batch was made from: where `group` goes on once it is written, by topic and partition."""
 
     group: str
-    offsets: Mapping[str, Mapping[int, int]]
+    offsets: Mapping[str, Mapping[PartitionIndex, Offset]]
 
 
 class ConsumedByQuery(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from contextlib import suppress
 import pytest
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.errors import Conflict
+from sparklog.core.errors import Conflict, UnknownMemberId
 from tests.spark.stream.driven_query import GROUP, DrivenQuery, Run
 from tests.spark.stream.driven_stream import memory_cluster, send
 
@@ -144,12 +144,42 @@ def run_history(log: Cluster, monkeypatch: pytest.MonkeyPatch, seed: int) -> His
 
 
 # M: I-04 I-05
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(20))
 def test_output_and_consumed_offsets_agree_at_every_step(
     log: Cluster, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     history = run_history(log, monkeypatch, seed)
     assert history.counts["work"] > 5
+
+
+def test_a_group_with_members_keeps_a_micro_batch_out(log: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(log, "t0", 0, 3)
+    run = DrivenQuery(log, monkeypatch, subscribe="t0").begin()
+    with log.join_group(GROUP, ["t0"]), pytest.raises(UnknownMemberId, match="group billing has 1 active member"):
+        run.plan()
+    assert run.plan()
+    run.work()
+    with log.join_group(GROUP, ["t0"]):
+        with pytest.raises(UnknownMemberId, match="group billing has 1 active member"):
+            run.commit()
+        assert log.describe("out").partitions[0].high_watermark == 0
+    run.commit()
+    assert log.describe("out").partitions[0].high_watermark == 3
+
+
+def test_a_topic_that_goes_while_a_micro_batch_runs_keeps_no_records_out(
+    log: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create_topic("t1", partitions=1)
+    for topic in ("t0", "t1"):
+        send(log, topic, 0, 3)
+    run = DrivenQuery(log, monkeypatch, subscribePattern="t.*", failOnDataLoss="false").begin()
+    assert run.plan()
+    run.work()
+    log.delete_topic("t1")
+    run.commit()
+    assert log.describe("out").partitions[0].high_watermark == 6
+    assert {place: row.offset for place, row in log.committed(GROUP).items()} == {("t0", 0): 3}
 
 
 @pytest.mark.campaign
