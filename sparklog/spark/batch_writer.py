@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from sparklog.chain.committer import new_command_id
 from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection, shared
-from sparklog.client.groups import commit_of
+from sparklog.client.groups import Offsets, commit_of
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import Append, Application, CommitOffsets
@@ -201,8 +201,8 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def _commit_of(state: ClusterState, consumed: ConsumedOffsets) -> CommitOffsets:
-    offsets = {
-        (topic, partition): offset
+    offsets: Offsets = {
+        (topic, int(partition)): offset
         for topic, by_partition in consumed.offsets.items()
         for partition, offset in by_partition.items()
     }
