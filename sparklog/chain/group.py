@@ -14,7 +14,7 @@ import msgspec
 from sparklog.chain.command_body import SLICES_INLINE, CommandBody
 from sparklog.chain.entry import EncodedEntry, encode_command, encode_entry
 from sparklog.chain.head import Draft, Head
-from sparklog.core.commands import Append, CommitOffsets, Submission
+from sparklog.core.commands import Append, Command, CommitOffsets, Submission
 from sparklog.core.coordinators import Author
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.errors import InvalidInput, Landed, OutcomeUnknown, SparklogError
@@ -104,15 +104,23 @@ def taken(queue: Iterable[Ticket]) -> list[Ticket]:
     tickets: list[Ticket] = []
     slices = 0
     for ticket in queue:
-        command = ticket.submission.command
-        if isinstance(command, CommitOffsets):
-            slices += max(len(command.offsets), 1)
-        else:
-            slices += min(len(command.slices), SLICES_INLINE) if isinstance(command, Append) else 1
+        slices += _rows(ticket.submission.command)
         if tickets and slices > GROUP_SLICES:
             break
         tickets.append(ticket)
     return tickets
+
+
+def _rows(command: Command) -> int:
+    """What a command adds to an entry, in slices: a committed offset counts as one."""
+    match command:
+        case CommitOffsets():
+            return max(len(command.offsets), 1)
+        case Append():
+            consumed = 0 if command.consumed is None else len(command.consumed.offsets)
+            return min(len(command.slices), SLICES_INLINE) + consumed
+        case _:
+            return 1
 
 
 def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> Group:

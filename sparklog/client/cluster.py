@@ -20,6 +20,7 @@ from sparklog.client.groups import (
     GroupMember,
     Offsets,
     Place,
+    commit_of,
     commit_offsets,
     committed,
     describe_group,
@@ -82,6 +83,7 @@ class Cluster(Admin):
         compression: str | None = None,
         producer: tuple[int, int, int] | None = None,
         application: tuple[str, int] | None = None,
+        consumed: tuple[str, Offsets] | None = None,
         write_id: str = "",
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> CommandResult:
@@ -91,12 +93,13 @@ class Cluster(Admin):
         out with a warning. If `topic` is None, each row names its topic. With `producer` = (id, epoch, first sequence),
         a repeat of the same call returns the original offsets. Its rows must name one partition, because sequences are
         counted per partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per
-        version.
+        version. `consumed` = (group, offsets) are the offsets that the rows were made from: they are committed to the
+        group in the same commit, as by `commit_offsets`, so what was read and what came of it can't differ.
 
         `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
         store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
         `replication`: "push" uploads to all in-sync stores, "pull" to the leaders' stores, from which the others fetch.
-        Without acks="all" or with "pull", a call writes to one partition and has no `application`.
+        Without acks="all" or with "pull", a call writes to one partition and has neither `application` nor `consumed`.
 
         While a partition has no leader or too few replicas in sync, it is tried again for up to `timeout_ms`; the time
         of uploads does not count. Raises InvalidInput and its subclasses (nothing was written),
@@ -109,9 +112,13 @@ class Cluster(Admin):
         warning = left_out_warning(rows.schema.names)
         if warning is not None:
             log.warning("%s", warning)
+        offsets = None
+        if consumed is not None:
+            with self.connection.follower.current() as state:
+                offsets = commit_of(state, *consumed)
         plan, written, spent_ms = upload_rows(self.connection, topic, batches, compression, durability, timeout_ms)
         named = None if application is None else Application(*application)
-        command = append_command(plan, [written], application=named, label=write_id)
+        command = append_command(plan, [written], application=named, label=write_id, consumed=offsets)
         nothing = CommandResult(plan.n0, plan.n0, 0)
         if command is None:
             return nothing

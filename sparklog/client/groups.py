@@ -35,7 +35,7 @@ from sparklog.core.groups import CommittedOffset, Member, OffsetToCommit
 from sparklog.core.plan import partition_of, topic_of
 from sparklog.core.positions import Position
 from sparklog.core.state import ClusterState
-from sparklog.core.types import Offset
+from sparklog.core.types import Offset, TopicPartition
 from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
 
@@ -76,9 +76,46 @@ def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:
 def commit_offsets(connection: Connection, group: str, offsets: Offsets, metadata: str = "") -> None:
     """Commit to a group without members: all of these offsets, or nothing; see `Cluster.commit_offsets`."""
     with connection.follower.current() as state:
-        rows = rows_to_commit(state, offsets, metadata)
-        command = CommitOffsets(state.chain_id, group, rows)
+        command = commit_of(state, group, offsets, metadata)
     _submit(connection, command)
+
+
+def commit_of(state: ClusterState, group: str, offsets: Offsets, metadata: str = "") -> CommitOffsets:
+    """The commit of these offsets to a group without members. Raises as `rows_to_commit`."""
+    return CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, metadata))
+
+
+def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Position]) -> CommitOffsets | None:
+    """The commit of a stream's positions to a group without members, in partitions that are there; None if there is
+    nothing to commit.
+
+    If there are several in a partition, the lowest counts: everything below it was consumed. Partitions in which the
+    group is exactly there already are left out, so a stream of many partitions commits only where it read.
+    """
+    lowest: dict[TopicPartition, Position] = {}
+    for position in positions:
+        key = TopicPartition(position.topic_id, position.partition)
+        known = lowest.get(key)
+        if key in state.partitions and (known is None or position.offset < known.offset):
+            lowest[key] = position
+    existing = state.groups.get(group)
+    has = {} if existing is None else state.offsets.of_group(existing.number)
+    rows = tuple(
+        OffsetToCommit(position.topic_id, position.partition, position.offset, position.leader_epoch)
+        for key, position in lowest.items()
+        if key not in has or has[key].offset != position.offset
+    )
+    return CommitOffsets(state.chain_id, group, rows) if rows else None
+
+
+def follow(connection: Connection, group: str, positions: Iterable[Position]) -> None:
+    """Commit positions of a stream where its group is not there yet: it never goes back.
+
+    Raises UnknownMemberId if the group has members, InvalidGroupId, and what `commit_offsets` raises.
+    """
+    command = commit_of_stream(connection.follower.state, group, positions)
+    if command is not None:
+        _submit(connection, msgspec.structs.replace(command, only_forward=True))
 
 
 def rows_to_commit(state: ClusterState, offsets: Offsets, metadata: str) -> tuple[OffsetToCommit, ...]:

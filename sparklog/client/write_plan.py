@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from sparklog.core.commands import Append, Application, PartitionEpoch
+from sparklog.core.commands import Append, Application, CommitOffsets, PartitionEpoch
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.plan import topic_of
 from sparklog.core.replication.append import Acks
@@ -134,10 +134,12 @@ def append_command(
     *,
     application: Application | None = None,
     label: str = "",
+    consumed: CommitOffsets | None = None,
 ) -> Append | None:
     """One command for everything the tasks uploaded, in their order; None if there is nothing to commit.
 
-    An application's version is committed even without rows, so that a repeat with rows adds nothing, as in Delta.
+    An application's version is committed even without rows, so that a repeat with rows adds nothing, as in Delta. So is
+    what was `consumed`.
     """
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
@@ -147,7 +149,7 @@ def append_command(
             for slice_ in of_task.slices
         ]
         objects += of_task.objects
-    if not slices and application is None:
+    if not slices and application is None and consumed is None:
         return None
     by_id = {topic.topic_id: topic for topic in plan.topics.values()}
     touched = dict.fromkeys((slice_.topic_id, slice_.partition) for slice_ in slices)
@@ -167,6 +169,7 @@ def append_command(
         pull,
         # If the leader's store did not take the write, another replica may lead, in the entry of the write (rule E8).
         take_over=acks is Acks.ALL and not pull and any(of_task.not_taken for of_task in written),
+        consumed=consumed,
     )
 
 

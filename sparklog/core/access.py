@@ -132,12 +132,14 @@ class Access(msgspec.Struct, frozen=True):
 class Need(msgspec.Struct, frozen=True):
     """The right that a request needs: `verb` on all of `topics`, by name or id; without topics, on the cluster.
 
-    With `any_topic`, the right on at least one topic is enough. Nobody has the right if `verb` is None.
+    With `any_topic`, the right on at least one topic is enough. Nobody has the right if `verb` is None. `also` is
+    needed as well.
     """
 
     verb: Verb | None
     topics: tuple[str | TopicId, ...] = ()
     any_topic: bool = False
+    also: Need | None = None
 
 
 def need_of(command: Command) -> Need:
@@ -145,7 +147,8 @@ def need_of(command: Command) -> Need:
     match command:
         case Append():
             topics = _topics_of(command)
-            return Need(Verb.WRITE, topics, any_topic=not topics)
+            also = None if command.consumed is None else need_of(command.consumed)
+            return Need(Verb.WRITE, topics, any_topic=not topics, also=also)
         case AllocateProducer():
             return Need(Verb.WRITE, any_topic=True)
         case CreateTopic():
@@ -181,7 +184,9 @@ def need_of(command: Command) -> Need:
 
 def unknown_topics(need: Need, state: ClusterState) -> bool:
     """Whether the need names a topic id that the state doesn't know: it was deleted, or is too new, or never was."""
-    return any(isinstance(topic, int) and topic not in state.topics for topic in need.topics)
+    return any(isinstance(topic, int) and topic not in state.topics for topic in need.topics) or (
+        need.also is not None and unknown_topics(need.also, state)
+    )
 
 
 def topic_names(need: Need, state: ClusterState) -> list[str]:
@@ -195,6 +200,8 @@ def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
     The error is the same whether or not a topic exists: one that the principal may not describe is named as the request
     named it.
     """
+    if need.also is not None:
+        check_access(principal, need.also, state)
     if need.verb is None:
         raise ClusterAuthorizationFailed(
             f"{principal.name} has no right to claim: a coordinator claims at the metadata location itself"

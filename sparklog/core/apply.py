@@ -91,11 +91,13 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
     """Apply the records of one command to `state`, and remember that entry `at` applied it.
 
     An append of an idempotent producer is not remembered this way: its sequence numbers are, and of a member of a
-    group the number of its last commit. A claim says the same however often it is made.
+    group the number of its last commit, unless that came with an append. A claim says the same however often it is
+    made.
     """
     for record in command.records:
         apply(state, record, at)
-    if not any(_is_known_otherwise(record) for record in command.records):
+    appended = [record for record in command.records if isinstance(record, Appended)]
+    if not any(_is_known_otherwise(record) for record in appended or command.records):
         first = _first_object(command)
         state.results.add(AppliedBy(command.command_id, at.n, command.n0, label_hash(_label(command)), first))
 

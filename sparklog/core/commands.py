@@ -113,6 +113,8 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     `pull`: its author reached only the leaders' stores; followers fetch the rest, and the records become visible then.
     `take_over`: where the leader's store does not hold the objects, an in-sync replica that lacks nothing and holds
     them becomes the leader in the same entry (rule E8).
+
+    `consumed`: what the records were made from. These offsets are committed in the same entry, or nothing is (I-05).
     """
 
     objects: tuple[NewObject, ...]
@@ -124,6 +126,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     acks: Acks = Acks.ALL
     pull: bool = False
     take_over: bool = False
+    consumed: CommitOffsets | None = None
 
 
 class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -399,6 +402,8 @@ class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     `number` counts the commits of a member from 1. One that is not above the last is a repeat, or was overtaken, and
     changes nothing. Without a member, the group must have none: that is for jobs that keep their own positions, and for
     resets.
+
+    With `only_forward`, partitions in which the group is there already, or further, are left out.
     """
 
     chain_id: str
@@ -407,6 +412,7 @@ class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     member_id: str | None = None
     generation: int = 0
     number: int = 0
+    only_forward: bool = False
 
 
 class DeleteGroups(msgspec.Struct, frozen=True, tag="delete-groups"):

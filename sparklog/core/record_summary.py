@@ -47,6 +47,8 @@ def summary(record: records.Record, names: Mapping[int, str]) -> str:
             return f"{app_id} heard that of its version {lost.version} {', '.join(map(str, lost.records))} was lost"
         case records.Appended(ranges=()) if record.application is not None:
             return f"version {record.application.version} of {record.application.app_id} written, without records"
+        case records.Appended(ranges=()):
+            return "no records appended"
         case records.Appended() | records.AppendedByReference():
             count = counted(sum(range_.records for range_ in record.ranges), "record")
             first = record.ranges[0]

@@ -59,7 +59,6 @@ KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
 # unchanged.
 CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
     "groupIdPrefix": "no consumer group takes part in a read",
-    "groupId": "nothing is committed to a group",
     "kafkaConsumer.pollTimeoutMs": "no consumer polls: tasks read the stores",
     "fetchOffset.numRetries": "offsets come from the metadata chain",
     "fetchOffset.retryIntervalMs": "offsets come from the metadata chain",

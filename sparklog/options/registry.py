@@ -414,6 +414,29 @@ _DECLARED: Final = (
         ConfigKey("txnVersion", _LONG, None, "The version of this write. Needs `txnAppId`, and vice versa.", minimum=0),
         _BATCH_WRITE,
     ),
+    Option(
+        ConfigKey(
+            "groupId",
+            _STRING,
+            None,
+            "A consumer group without members. A stream that is read commits its position to it with the next "
+            "micro-batch, so that the lag is visible. A write commits what it was made from to it, in its own commit: "
+            "a batch `consumedOffsets`, a stream the position of its sources.",
+        ),
+        (Side.STREAM_READ, *_WRITE),
+        "groupId",
+        "the name of a group",
+    ),
+    Option(
+        ConfigKey(
+            "consumedOffsets",
+            _STRING,
+            None,
+            "With `groupId`: where the group goes on once this write is there. Needs `groupId`, and vice versa.",
+        ),
+        _BATCH_WRITE,
+        form='offsets by partition like {"orders":{"0":23,"1":7}}',
+    ),
 )
 
 OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in _DECLARED}

@@ -13,20 +13,25 @@ from sparklog.core.errors import InvalidOption
 from sparklog.core.trigger_limits import TriggerLimits
 from sparklog.options.given import GivenOptions
 from sparklog.options.registry import OPTIONS, Side
-from sparklog.options.typed import ReadOptions, WriteOptions, read_options, write_options
+from sparklog.options.typed import ConsumedByQuery, ReadOptions, WriteOptions, group_name, read_options, write_options
 
 _DURATION: Final = re.compile(r"([0-9]+) *(ms|s|m|min|h|d|)", re.IGNORECASE)
 _UNIT_MS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
+_CHECKPOINT: Final = "checkpointLocation"
 _IDENTITY: Final = ("txnAppId", "txnVersion")
 
 
 class StreamReadOptions(msgspec.Struct, frozen=True):
-    """A stream. `read` says what to read, and where the first run starts; each micro-batch keeps to `limits`."""
+    """A stream. `read` says what to read, and where the first run starts; each micro-batch keeps to `limits`.
+
+    `group`: the consumer group that follows the position of the stream, if any.
+    """
 
     read: ReadOptions
     limits: TriggerLimits
+    group: str | None = None
 
     def for_tasks(self) -> StreamReadOptions:
         """The same without secrets."""
@@ -46,7 +51,8 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
     limits = trigger_limits(given)
     if limits.min_offsets is None:
         given.ignore("maxTriggerDelay", "it limits how long minOffsetsPerTrigger waits")
-    return StreamReadOptions(read_options(given, default_cluster), limits)
+    group = group_name(given)
+    return StreamReadOptions(read_options(given, default_cluster), limits, group)
 
 
 def trigger_limits(given: GivenOptions) -> TriggerLimits:
@@ -74,13 +80,26 @@ def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | No
             raise InvalidOption(
                 f"{name}: a micro-batch is identified by its query and its number: leave {' and '.join(_IDENTITY)} out"
             )
-    tracked = {name.lower(): text for name, text in raw.items()}.get(_ASYNC_PROGRESS.lower(), "false")
+    folded = {name.lower(): text for name, text in raw.items()}
+    tracked = folded.get(_ASYNC_PROGRESS.lower(), "false")
     if tracked.strip().lower() != "false":
         raise InvalidOption(
             f"{_ASYNC_PROGRESS}: with it, Spark may put other records into a micro-batch that it repeats, so nothing "
             "can be written exactly once: leave it out"
         )
-    return write_options(given, default_cluster)
+    return write_options(given, default_cluster, _consumed(given, folded.get(_CHECKPOINT.lower())))
+
+
+def _consumed(given: GivenOptions, checkpoint: str | None) -> ConsumedByQuery | None:
+    group = group_name(given)
+    if group is None:
+        return None
+    if checkpoint is None:
+        raise InvalidOption(
+            f"{_CHECKPOINT}: wanted this option of the query beside groupId, found none: the offsets that a "
+            "micro-batch was made from are in its checkpoint"
+        )
+    return ConsumedByQuery(group, checkpoint)
 
 
 def _duration_ms(given: GivenOptions, name: str) -> int:

@@ -11,9 +11,10 @@ import msgspec
 from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidOption
+from sparklog.core.groups import check_name
 from sparklog.core.replication.append import Acks
 from sparklog.core.topic_names import check_topic_name
-from sparklog.core.types import PartitionIndex
+from sparklog.core.types import Offset, PartitionIndex
 from sparklog.core.write_names import check_write_name
 from sparklog.options.given import GivenOptions, Ignored
 from sparklog.options.registry import OPTIONS, READ_COLUMNS, Side
@@ -21,10 +22,12 @@ from sparklog.options.starting_offsets import (
     ANY_WORD,
     FROM_EARLIEST,
     TO_LATEST,
+    AtOffset,
     Earliest,
     EveryPartition,
     Latest,
     OffsetSpec,
+    PerPartition,
     check_batch_range,
     parse_offsets,
     parse_partitions,
@@ -102,11 +105,25 @@ class Transaction(msgspec.Struct, frozen=True):
     run: str = ""
 
 
+class ConsumedOffsets(msgspec.Struct, frozen=True):
+    """What a batch was made from: where `group` goes on once it is written, by topic and partition."""
+
+    group: str
+    offsets: Mapping[str, Mapping[PartitionIndex, Offset]]
+
+
+class ConsumedByQuery(msgspec.Struct, frozen=True):
+    """What a micro-batch was made from is in the checkpoint of its query, at this address. `group` goes on there."""
+
+    group: str
+    checkpoint: str
+
+
 class WriteOptions(msgspec.Struct, frozen=True):
     """A batch write.
 
     If `compression` is None, the topic's `compression.type` is used, else zstd. If `topic` is None, a column names it.
-    With `pull`, tasks upload to the leaders' stores only.
+    With `pull`, tasks upload to the leaders' stores only. `consumed`: what is committed together with the rows.
     """
 
     cluster: str
@@ -119,6 +136,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     write_id: str | None
     transaction: Transaction | None
     ignored: tuple[Ignored, ...]
+    consumed: ConsumedOffsets | ConsumedByQuery | None = None
 
     def for_tasks(self) -> WriteOptions:
         """The same without secrets."""
@@ -166,10 +184,13 @@ def read_options(given: GivenOptions, default_cluster: str | None) -> ReadOption
 
 def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
     """The options of a batch write, as in `parse_read_options`. An illegal topic name raises `InvalidTopic`."""
-    return write_options(GivenOptions(raw, Side.BATCH_WRITE), default_cluster)
+    given = GivenOptions(raw, Side.BATCH_WRITE)
+    return write_options(given, default_cluster, _consumed(given))
 
 
-def write_options(given: GivenOptions, default_cluster: str | None) -> WriteOptions:
+def write_options(
+    given: GivenOptions, default_cluster: str | None, consumed: ConsumedOffsets | ConsumedByQuery | None
+) -> WriteOptions:
     """What a batch and a stream have in common. Options that only a batch has are as if nobody gave them."""
     topic = given.optional_text("topic")
     if topic is not None:
@@ -186,7 +207,16 @@ def write_options(given: GivenOptions, default_cluster: str | None) -> WriteOpti
         write_id=_write_name(given, "writeId"),
         transaction=transaction,
         ignored=given.ignored(),
+        consumed=consumed,
     )
+
+
+def group_name(given: GivenOptions) -> str | None:
+    """The option `groupId`, if it was given. Raises InvalidGroupId."""
+    group = given.optional_text("groupId")
+    if group is not None:
+        check_name("a groupId", group)
+    return group
 
 
 def _metadata(given: GivenOptions) -> str | None:
@@ -263,6 +293,28 @@ def _columns(given: GivenOptions) -> tuple[str, ...]:
             "includeHeaders out"
         )
     return columns
+
+
+def _consumed(given: GivenOptions) -> ConsumedOffsets | None:
+    if "consumedOffsets" not in given:
+        given.ignore("groupId", "a batch commits to a group only what consumedOffsets says")
+        return None
+    group = group_name(given)
+    if group is None:
+        raise InvalidOption("groupId: wanted groupId and consumedOffsets together, found only consumedOffsets")
+    text = given.raw("consumedOffsets")
+    spec = parse_offsets("consumedOffsets", text)
+    positions = spec.positions if isinstance(spec, PerPartition) else {}
+    offsets = {
+        topic: {partition: at.offset for partition, at in by_partition.items() if isinstance(at, AtOffset)}
+        for topic, by_partition in positions.items()
+    }
+    if not offsets or any(len(offsets[topic]) < len(positions[topic]) for topic in offsets):
+        raise InvalidOption(
+            f"consumedOffsets: wanted {OPTIONS['consumedOffsets'].legal()}, found {shown(text)}: earliest and latest "
+            "are no offsets that anything was made from"
+        )
+    return ConsumedOffsets(group, offsets)
 
 
 def _write_name(given: GivenOptions, option: str) -> str | None:

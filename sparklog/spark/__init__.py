@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["by_partition", "register", "verify"]
+__all__ = ["by_partition", "exactly_once", "register", "verify"]
 
 
 def register(spark: SparkSession) -> None:
@@ -38,6 +38,21 @@ def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: s
     from sparklog.spark.partitioning import by_partition as shuffled
 
     return shuffled(df, topic, tasks, cluster)
+
+
+def exactly_once(
+    transform: Callable[[DataFrame], DataFrame], *, group: str, app_id: str | None = None, **options: str
+) -> Callable[[DataFrame, int], None]:
+    """A function for `foreachBatch` that writes what `transform` makes of each micro-batch, once, and commits in the
+    same entry of the chain that `group` has consumed it.
+
+    `options` are those of a batch write, at least `topic`, or the rows have a column `topic`. The DataFrame has the
+    columns topic, partition and offset, as the source gives them. `app_id`: by default the id of the query; under Spark
+    Connect it must be given, and stay the same as long as the checkpoint. See `sparklog.spark.foreach_batch`.
+    """
+    from sparklog.spark.foreach_batch import ExactlyOnce
+
+    return ExactlyOnce(transform, group, app_id, options)
 
 
 def verify(

@@ -24,9 +24,10 @@ from pyspark.sql.types import StructType
 from sparklog.chain.committer import new_command_id
 from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection, shared
+from sparklog.client.groups import Offsets, commit_of
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import write_rows
-from sparklog.core.commands import Append, Application
+from sparklog.core.commands import Append, Application, CommitOffsets
 from sparklog.core.errors import InvalidInput, InvalidRequiredAcks, KeyNotFound, OutcomeUnknown
 from sparklog.core.readable import amount, counted, setting_ms
 from sparklog.core.records import CommandResult
@@ -37,7 +38,7 @@ from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import left_out_warning
 from sparklog.log.stores import Stores
 from sparklog.options.given import warning_of
-from sparklog.options.typed import WriteOptions
+from sparklog.options.typed import ConsumedOffsets, WriteOptions
 from sparklog.spark.schema import check_written
 from sparklog.storage.http.coordinators import is_coordinator
 from sparklog.storage.keys import data_key
@@ -60,6 +61,8 @@ class TaskMessage(WriterCommitMessage):
 def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
     """Plan a write of rows of `schema`. Raises InvalidInput, UnknownTopicOrPartition, and the cluster's errors."""
     plan, state = planned_write(options, schema)
+    if isinstance(options.consumed, ConsumedOffsets):
+        _commit_of(state, options.consumed)  # a mistake in it is found before anything is uploaded
     transaction = options.transaction
     before = None if transaction is None else state.applications.get(transaction.app_id)
     done = None
@@ -105,11 +108,12 @@ class BatchWriter(DataSourceArrowWriter):
         written = write_rows(self._plan(), iterator, task=task) if self.done is None else TaskWritten()
         return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Sequence[WriterCommitMessage | None], consumed: CommitOffsets | None = None) -> None:
         """Commit everything that the tasks uploaded in one command. Offsets follow (Spark partition id, row order).
 
-        Calling it again with the same messages changes nothing. Raises the command's error (then nothing was changed),
-        or an OutcomeUnknown that says how to find out what happened.
+        `consumed`: what the rows were made from, if the options do not say it. Calling it again with the same messages
+        changes nothing. Raises the command's error (then nothing was changed), or an OutcomeUnknown that says how to
+        find out what happened.
         """
         if self.done is not None:
             self._warn_of_skipping(self.done)
@@ -121,14 +125,18 @@ class BatchWriter(DataSourceArrowWriter):
         application = None
         if transaction is not None:
             application = Application(transaction.app_id, transaction.version, transaction.run)
-        command = append_command(plan, written, application=application, label=self.options.write_id or "")
+        through_http = is_coordinator(self.options.cluster)  # else the plan has the path as an absolute one
+        connection = shared(self.options.cluster if through_http else plan.places.cluster, self.options.storage)
+        connection.check_chain(plan.chain_id)
+        if isinstance(self.options.consumed, ConsumedOffsets):
+            with connection.follower.current() as state:
+                consumed = _commit_of(state, self.options.consumed)
+        label = self.options.write_id or ""
+        command = append_command(plan, written, application=application, label=label, consumed=consumed)
         if command is None:
             log.info("sparklog write %s had no rows: nothing to commit", self._name(plan))
             return
         _check_durability(plan.durability, _touched(plan, command))
-        through_http = is_coordinator(self.options.cluster)  # else the plan has the path as an absolute one
-        connection = shared(self.options.cluster if through_http else plan.places.cluster, self.options.storage)
-        connection.check_chain(plan.chain_id)
         _check_visible(plan, command, {message.host for message in sent})
         try:
             result = commit_append(connection, plan, written, command, self.options.timeout_ms)
@@ -190,6 +198,15 @@ class BatchWriter(DataSourceArrowWriter):
             len(command.objects),
             result.n,
         )
+
+
+def _commit_of(state: ClusterState, consumed: ConsumedOffsets) -> CommitOffsets:
+    offsets: Offsets = {
+        (topic, int(partition)): offset
+        for topic, by_partition in consumed.offsets.items()
+        for partition, offset in by_partition.items()
+    }
+    return commit_of(state, consumed.group, offsets)
 
 
 def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:

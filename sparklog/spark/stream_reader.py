@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import Connection, shared
+from sparklog.client.groups import follow
 from sparklog.client.stream_plan import (
     data_loss,
     losses_at,
@@ -86,13 +87,14 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         """Where the next micro-batch ends; `start` if there is nothing to read, or not enough yet.
 
         Spark 4.0 and 4.1 call it without arguments. They call `partitions` before, also after a restart, so the end of
-        that is the start. Raises DataLoss, InconsistentClusterId, UnknownTopicOrPartition.
+        that is the start. The start is committed to the group, if there is one. Raises DataLoss, InconsistentClusterId,
+        UnknownTopicOrPartition, and as `follow`.
         """
         connection = self._connection()
+        begin = from_json(start) if start is not None else self._seen
+        if begin is None:
+            begin = from_json(self.initialOffset())
         with connection.follower.current() as state:
-            begin = from_json(start) if start is not None else self._seen
-            if begin is None:
-                begin = from_json(self.initialOffset())
             newest = newest_positions(state, self.options.read, begin)
             self._report(losses_at(state, begin, newest, self.options.read))
             if self._target is not None:
@@ -100,11 +102,13 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
             self._newest = newest
             limits = self._limits(limit)
             new, now_ms = new_offsets(state, begin, newest), self._clock.monotonic_ms()
-            if limits.holds_back(new, now_ms, self._last_batch_ms):
-                return to_json(begin)
-            if new:
-                self._last_batch_ms = now_ms
-            return to_json(next_positions(state, begin, newest, limits))
+            is_early = limits.holds_back(new, now_ms, self._last_batch_ms)
+            end = begin if is_early else next_positions(state, begin, newest, limits)
+        if new and not is_early:
+            self._last_batch_ms = now_ms
+        if self.options.group is not None:  # Spark asks for a micro-batch when the one before it was written
+            follow(connection, self.options.group, begin.at.values())
+        return to_json(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """What tells `Trigger.Once`, which takes everything, from other triggers: `latestOffset` knows the limits."""

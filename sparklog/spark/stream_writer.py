@@ -22,15 +22,18 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import shared
+from sparklog.client.groups import commit_of_stream
 from sparklog.client.write_plan import TaskWritten, WritePlan
 from sparklog.client.write_rows import write_rows
+from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import InvalidInput, WriteLost
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicId
 from sparklog.log.records_schema import left_out_warning
 from sparklog.options.given import warning_of
-from sparklog.options.typed import Transaction, WriteOptions
+from sparklog.options.typed import ConsumedByQuery, Transaction, WriteOptions
 from sparklog.spark.batch_writer import BatchWriter, TaskMessage, planned_write
+from sparklog.spark.offset_log import ends_of, open_checkpoint
 
 QUERY_ID = "sql.streaming.queryId"  # local properties that Spark gives the tasks of a micro-batch
 BATCH_ID = "streaming.sql.batchId"
@@ -62,7 +65,9 @@ class StreamTaskMessage(TaskMessage):
 
 
 def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWriter:
-    """Plan the write of a micro-batch. Raises as `begin_write`."""
+    """Plan the write of a micro-batch. Raises as `begin_write`, and InvalidInput for an address of a checkpoint."""
+    if isinstance(options.consumed, ConsumedByQuery):
+        open_checkpoint(options.consumed.checkpoint)
     plan, state = planned_write(options, schema)
     for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
         if warning is not None and warning not in _SAID:
@@ -100,7 +105,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit everything that the tasks uploaded in one command; nothing if the micro-batch is written already.
 
-        Raises InvalidProducerEpoch if a newer run of the query has written, WriteLost, and as `BatchWriter.commit`.
+        Raises InvalidProducerEpoch if a newer run of the query has written, WriteLost, and as `BatchWriter.commit` and
+        `ends_of`.
         """
         sent = [message for message in messages if isinstance(message, StreamTaskMessage)]
         plan = next((message.plan for message in sent if message.spark_partition == 0), None)
@@ -113,11 +119,21 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if any(message.skipped for message in sent):
             self._check_still_written(transaction)
         options = msgspec.structs.replace(self.options, transaction=transaction)
-        BatchWriter(options, plan, None).commit(messages)
+        BatchWriter(options, plan, None).commit(messages, self._consumed(transaction))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Leave the objects alone: a commit whose reply was lost may have named them. Vacuum finds orphans."""
         log.warning("micro-batch %d was given up by Spark; the vacuum job removes what its tasks uploaded", batchId)
+
+    def _consumed(self, transaction: Transaction) -> CommitOffsets | None:
+        """What the micro-batch was made from, to be committed with it. Raises as `ends_of`."""
+        consumed = self.options.consumed
+        if not isinstance(consumed, ConsumedByQuery):
+            return None
+        with shared(self.options.cluster, self.options.storage).follower.current() as state:
+            checkpoint = open_checkpoint(consumed.checkpoint)
+            ends = ends_of(checkpoint, transaction.app_id, transaction.version, state.chain_id)
+            return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
     def _check_still_written(self, transaction: Transaction) -> None:
         """Raise WriteLost if an unclean election gave up the micro-batch after its tasks had found it written."""

@@ -4,8 +4,8 @@ It writes docs/benchmarks.md and the figures in the README. A run of some parts 
 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
 
-The jobs of maintenance are a section of that page, written by the whole run, and by a run of the part `maintenance`
-by itself.
+The jobs of maintenance and streams are sections of that page, written by the whole run, and by a run of the part
+`maintenance` or `streams` by itself.
 
 With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md. STORE=s3
 has the part `clients`, by itself: HTTP clients beside each other, a section of that page.
@@ -38,6 +38,7 @@ from tests.bench.session import session
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
+from tests.bench.streams import streams
 from tests.bench.waiting import waits
 
 PARTS = (
@@ -54,12 +55,16 @@ PARTS = (
     "shuffled",
     "bulk",
 )
+SECTIONS = {
+    "maintenance": (maintenance, report.maintenance_section),
+    "streams": (streams, report.streams_section),
+}
 STORES = ("s3", "hdfs")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    shown = f"of {', '.join(PARTS)}: print these only; or maintenance: write its section"
+    shown = f"of {', '.join(PARTS)}: print these only; or one of {', '.join(SECTIONS)}: write its section"
     parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=shown)
     given = parser.parse_args()
     store = os.environ.get("STORE") or ""
@@ -70,8 +75,8 @@ def main() -> int:
         return _peers()
     if store == "s3" and given.parts == ["clients"]:
         return _clients()
-    if given.parts == ["maintenance"] and not store:
-        return _maintenance()
+    if len(given.parts) == 1 and given.parts[0] in SECTIONS and not store:
+        return _section(given.parts[0])
     parts = given.parts or list(PARTS)
     if unknown := set(parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}: choose of {', '.join(PARTS)}")
@@ -114,14 +119,15 @@ def main() -> int:
         path.write_text(report.page(machine.describe(), comparisons, figures, store) + kept, encoding="utf-8")
         readme_figures.write()
         print(f"wrote {path}, and its figures into README.md")
-        return 0 if store else _maintenance()
+        return 0 if store else max(map(_section, SECTIONS))
     return 0
 
 
-def _maintenance() -> int:
+def _section(part: str) -> int:
+    measure, section_of = SECTIONS[part]
     where = machine.describe() + machine.loaded()
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
-        section = report.maintenance_section(where, *maintenance(Path(name)))
+        section = section_of(where, *measure(Path(name)))
     path = report.path_of("")
     path.write_text(report.with_section(path.read_text(encoding="utf-8"), section), encoding="utf-8")
     readme_figures.write()

@@ -14,6 +14,7 @@ NO_RATIO = "-"
 CLIENTS = "\n## HTTP clients\n"
 PEERS = "\n## Peers\n"
 MAINTENANCE = "\n## Maintenance\n"
+STREAMS = "\n## Streams\n"
 _HEAD = ("what", "peer", "goal", "sparklog s", "peer s", "ratio", "difference ms")
 
 
@@ -83,6 +84,24 @@ def maintenance_section(machine: str, comparisons: Sequence[Comparison], figures
         "session of their peers, on a log on the local disk; the peers have the same rows as Parquet, zstd as well. "
         "sparklog syncs what it writes, Spark leaves that to the system. Recovery and verify run in one process; their "
         "peer reads the same files one after the other.",
+        "",
+        f"Machine: {machine}",
+        "",
+        *table_of(comparisons),
+        "",
+        *_figures(figures),
+    ]
+    return "\n".join(about) + "\n"
+
+
+def streams_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
+    """A section of the page: micro-batches from topic to topic beside a bare source and sink, and a record's way."""
+    about = [
+        STREAMS,
+        "Written by `make bench`, and by `make bench ARGS=streams` alone. A micro-batch is measured by Spark's own "
+        "`triggerExecution`, one after the other without a pause. The bare source reads Arrow files by memory map, "
+        "the bare sink writes one with fsync; neither keeps a log, an index or a checksum. Spark's checkpoint is on "
+        "the same disk for both.",
         "",
         f"Machine: {machine}",
         "",

@@ -7,6 +7,7 @@ from itertools import product
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from sparklog.core.access import (
     ANONYMOUS,
@@ -20,9 +21,18 @@ from sparklog.core.access import (
     topic_names,
     unknown_topics,
 )
-from sparklog.core.commands import Append, Command, CreateTopic, DeleteTopic, PartitionEpoch
+from sparklog.core.commands import (
+    Append,
+    Application,
+    Command,
+    CommitOffsets,
+    CreateTopic,
+    DeleteTopic,
+    PartitionEpoch,
+)
 from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, SparklogError, TopicAuthorizationFailed
-from sparklog.core.types import LeaderEpoch, NewSlice, PartitionIndex, TopicId
+from sparklog.core.groups import OffsetToCommit
+from sparklog.core.types import LeaderEpoch, NewSlice, Offset, PartitionIndex, TopicId
 from tests.core.decided_log import DecidedLog
 from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, TYPES, UNKNOWN, of_topic
 
@@ -84,6 +94,17 @@ def test_an_append_needs_the_right_on_every_topic_that_it_names_anywhere() -> No
     part = msgspec.convert((0, 3, 0, 1, 0, 10, 0, 1, 0, 0), NewSlice)
     append = Append((), (part,), (begun,), keyless=(TopicId(4),))
     assert need_of(append) == Need(Verb.WRITE, (TopicId(2), TopicId(3), TopicId(4)))
+
+
+def test_an_append_with_offsets_of_a_group_needs_to_read_what_was_consumed() -> None:
+    offset = OffsetToCommit(ORDERS, PartitionIndex(0), Offset(0), LeaderEpoch(0))
+    consumed = CommitOffsets("c" * 32, "g", (offset,))
+    append = Append((), (), (), Application("app", 1), consumed=consumed)
+    assert may(principal("write:other", f"read:{NAME}"), append)
+    assert not may(principal("write:*"), append)
+    assert not may(principal(f"read:{NAME}"), append)
+    unknown = replace(consumed, offsets=(replace(offset, topic_id=UNKNOWN),))
+    assert unknown_topics(need_of(replace(append, consumed=unknown)), STATE)
 
 
 def test_a_right_on_topics_with_any_beginning_is_none_on_the_cluster() -> None:

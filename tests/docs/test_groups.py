@@ -21,4 +21,4 @@ def test_the_page_of_groups(tmp_path: Path) -> None:  # M: I-07
     assert "\n30\n" in printed, "each record was printed once"
     assert "would reset 3 partitions of group billing: add --execute" in printed
     assert "{('orders', 0): 4}\n30\n" in printed
-    assert printed.endswith("\n0\n")
+    assert printed.endswith("\n0\n0\n")

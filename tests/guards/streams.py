@@ -11,6 +11,7 @@ _READER: Final = "sparklog/spark/stream_reader.py"
 _WRITER: Final = "sparklog/spark/stream_writer.py"
 _READS: Final = "tests/spark/stream/test_stream_reader.py"
 _WRITES: Final = "tests/spark/stream/test_stream_writer.py"
+_CONSUMED: Final = "tests/core/decide/test_consumed.py::"
 
 GUARDS: Final = (
     # ---- reading -------------------------------------------------------------------------------------
@@ -163,5 +164,97 @@ GUARDS: Final = (
         "return StreamWriter, (self.options.for_tasks(), self.plan, self.written)",
         "return StreamWriter, (self.options, self.plan, self.written)",
         (f"{_WRITES}::test_a_writer_is_sent_to_tasks_without_secrets",),
+    ),
+    Guard(
+        "consumed-in-the-entry",
+        "What a write was made from is committed in its own entry.",
+        "sparklog/core/decide/command.py",
+        "            return (*records, *leaders, *consumed)",
+        "            return (*records, *leaders)",
+        (_CONSUMED + "test_records_and_the_offsets_they_were_made_from_are_one_entry",),
+    ),
+    Guard(
+        "consumed-result-kept",
+        "An append with the offsets of a member is known by its id, and so is not made again.",
+        "sparklog/core/apply.py",
+        "    if not any(_is_known_otherwise(record) for record in appended or command.records):",
+        "    if not any(_is_known_otherwise(record) for record in command.records):",
+        (_CONSUMED + "test_an_append_of_a_member_is_known_by_its_id",),
+    ),
+    Guard(
+        "consumed-overtaken",
+        "Records are never written without the offsets that they came with.",
+        "sparklog/core/decide/groups.py",
+        "        if command.number <= known.commits:",
+        "        if False:",
+        (_CONSUMED + "test_members_that_were_replaced_write_nothing",),
+    ),
+    Guard(
+        "consumed-acks",
+        "An election can't undo records whose offsets stay committed.",
+        "sparklog/core/decide/append.py",
+        "command.application is not None or command.consumed is not None or len",
+        "command.application is not None or len",
+        (_CONSUMED + "test_what_an_election_might_undo_in_part_is_refused",),
+    ),
+    Guard(
+        "consumed-access",
+        "Whoever may only write commits no offsets of topics that it may not read.",
+        "sparklog/core/access.py",
+        "            also = None if command.consumed is None else need_of(command.consumed)",
+        "            also = None",
+        ("tests/core/test_access.py::test_an_append_with_offsets_of_a_group_needs_to_read_what_was_consumed",),
+    ),
+    Guard(
+        "consumed-by-the-sink",
+        "A sink with a group commits what its micro-batch was made from.",
+        _WRITER,
+        "        BatchWriter(options, plan, None).commit(messages, self._consumed(transaction))",
+        "        BatchWriter(options, plan, None).commit(messages)",
+        ("tests/spark/stream/test_histories.py::test_output_and_consumed_offsets_agree_at_every_step",),
+    ),
+    Guard(
+        "consumed-of-this-query",
+        "The offsets of another query's checkpoint are not taken for this one's.",
+        "sparklog/spark/offset_log.py",
+        '    if json.loads(written).get("id") != query_id:',
+        "    if False:",
+        ("tests/spark/stream/test_offset_log.py::test_the_checkpoint_of_another_query_or_of_none_is_refused",),
+    ),
+    Guard(
+        "consumed-of-this-cluster",
+        "Positions in another cluster are not committed in this one.",
+        "sparklog/spark/offset_log.py",
+        "        if positions.chain_id == chain_id\n",
+        "",
+        ("tests/spark/stream/test_offset_log.py::test_a_micro_batch_ends_where_the_sources_of_its_cluster_do",),
+    ),
+    Guard(
+        "group-only-forward",
+        "A group that follows a stream never goes back, whoever is late.",
+        "sparklog/core/decide/groups.py",
+        "    if command.only_forward:",
+        "    if False:",
+        (_CONSUMED + "test_a_commit_that_only_goes_forward_leaves_out_what_is_behind",),
+    ),
+    Guard(
+        "consumed-gone",
+        "A topic that was deleted while a micro-batch ran does not keep its records out for ever.",
+        "sparklog/client/groups.py",
+        "        if key in state.partitions and (known is None or position.offset < known.offset):",
+        "        if known is None or position.offset < known.offset:",
+        (
+            "tests/client/test_consumed.py::test_a_group_that_follows_a_stream_never_goes_back_and_leaves_out_what_is_gone",
+        ),
+    ),
+    Guard(
+        "consumed-lowest",
+        "Of two sources that read one partition, the one that is behind says what was consumed.",
+        "sparklog/client/groups.py",
+        "        if key in state.partitions and (known is None or position.offset < known.offset):",
+        "        if key in state.partitions and known is None:",
+        (
+            "tests/client/test_consumed.py::test_a_group_that_follows_a_stream_never_goes_back_and_leaves_out_what_is_gone",
+        ),
     ),
 )

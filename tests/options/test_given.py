@@ -42,21 +42,19 @@ def test_unknown_option_is_refused_and_the_nearest_offered(name: str, side: Side
 
 
 def test_options_of_the_other_side_and_of_streams_change_nothing_and_are_named() -> None:
-    stream = {"checkpointlocation": "/c", "querYName": "q", "maxOffsetsPerTrigger": "5", "groupid": "g"}
+    stream = {"checkpointlocation": "/c", "querYName": "q", "maxOffsetsPerTrigger": "5"}
     write = GivenOptions({"includeheaders": "maybe", "startingOffsets": "latest", **stream}, Side.BATCH_WRITE)
     assert write.names() == []
     assert write.ignored() == (
         Ignored("checkpointLocation", "a batch has no checkpoint"),
-        Ignored("groupId", "nothing is committed to a group"),
         Ignored("includeHeaders", "an option of a read"),
         Ignored("maxOffsetsPerTrigger", "an option of a stream read"),
         Ignored("queryName", "a batch is not a streaming query"),
         Ignored("startingOffsets", "an option of a read"),
     )
-    read = GivenOptions({"topic": "t", "kafka.acks": "0", "TXNAPPID": "a", **stream}, Side.BATCH_READ)
-    assert [
-        each.name for each in read.ignored() if each.name not in ("checkpointLocation", "groupId", "queryName")
-    ] == [
+    read = GivenOptions({"topic": "t", "kafka.acks": "0", "TXNAPPID": "a", "groupid": "g", **stream}, Side.BATCH_READ)
+    assert [each.name for each in read.ignored() if each.name not in ("checkpointLocation", "queryName")] == [
+        "groupId",
         "kafka.acks",
         "maxOffsetsPerTrigger",
         "topic",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.core.errors import InvalidOption
+from sparklog.core.errors import InvalidGroupId, InvalidOption
 from sparklog.core.trigger_limits import TriggerLimits
 from sparklog.options.starting_offsets import EveryPartition, Latest
 from sparklog.options.streams import parse_stream_read_options, parse_stream_write_options
+from sparklog.options.typed import ConsumedByQuery
 
 MINUTE = 60_000
 
@@ -67,3 +68,24 @@ def test_spark_may_not_track_its_progress_on_the_side() -> None:
 def test_a_stream_has_an_identity_of_its_own(option: str) -> None:
     with pytest.raises(InvalidOption, match=f"{option}: a micro-batch is identified by its query and its number"):
         parse_stream_write_options({"cluster": "/c", "topic": "t", option: "1"})
+
+
+def test_a_group_follows_a_stream_that_is_read_and_is_committed_with_one_that_is_written() -> None:
+    read = parse_stream_read_options({"cluster": "/c", "subscribe": "t", "groupid": "billing"})
+    assert read.group == "billing"
+    assert read.read.ignored == ()
+    plain = {"cluster": "/c", "topic": "t", "checkpointlocation": "/p"}
+    assert parse_stream_write_options({**plain, "groupId": "billing"}).consumed == ConsumedByQuery("billing", "/p")
+    assert parse_stream_write_options(plain).consumed is None
+
+
+def test_a_write_with_a_group_needs_to_know_the_checkpoint() -> None:
+    with pytest.raises(InvalidOption, match="checkpointLocation: wanted this option of the query beside groupId"):
+        parse_stream_write_options({"cluster": "/c", "topic": "t", "groupId": "billing"})
+
+
+def test_the_name_of_a_group_is_checked() -> None:
+    for parse, more in ((parse_stream_read_options, {"subscribe": "t"}), (parse_stream_write_options, {"topic": "t"})):
+        given = {"cluster": "/c", "groupId": "a\nb", "checkpointLocation": "/p", **more}
+        with pytest.raises(InvalidGroupId, match="wanted a groupId of 1 to 249 printable characters"):
+            parse(given)

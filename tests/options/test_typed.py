@@ -11,6 +11,7 @@ from sparklog.options.given import Ignored
 from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, EveryPartition, Latest
 from sparklog.options.typed import (
     AssignPartitions,
+    ConsumedOffsets,
     ReadOptions,
     SubscribePattern,
     SubscribeTopics,
@@ -208,9 +209,22 @@ def test_all_options_of_a_write_are_typed() -> None:
     assert (options.timeout_ms, options.write_id, options.transaction) == (5, "w", Transaction("app", 0))
 
 
+def test_a_batch_says_what_it_was_made_from() -> None:
+    options = write(groupid="billing", consumedoffsets='{"orders":{"0":23,"1":0}}')
+    assert options.consumed == ConsumedOffsets("billing", {"orders": {0: 23, 1: 0}})
+    alone = write(groupId="billing")
+    assert alone.consumed is None
+    assert [each.name for each in alone.ignored] == ["groupId"]
+
+
 @pytest.mark.parametrize(
     ("raw", "told"),
     [
+        ({"consumedOffsets": '{"t":{"0":1}}'}, "groupId: wanted groupId and consumedOffsets together"),
+        ({"groupId": "g", "consumedOffsets": "latest"}, "consumedOffsets: wanted offsets by partition like"),
+        ({"groupId": "g", "consumedOffsets": '{"t":{"0":-1}}'}, "consumedOffsets: wanted offsets by partition like"),
+        ({"groupId": "g", "consumedOffsets": "{}"}, "consumedOffsets: wanted"),
+        ({"groupId": "g", "consumedOffsets": '{"t":{"0":"x"}}'}, "consumedOffsets: t-0: wanted"),
         ({"kafka.acks": "2"}, "acks (from kafka.acks): wanted one of all, -1, 1, 0, found '2'"),
         ({"acks": "2"}, "acks: wanted one of all, -1, 1, 0, found '2'"),
         ({"acks": "1", "txnAppId": "a", "txnVersion": "1"}, "acks: wanted all beside txnAppId"),

@@ -214,8 +214,8 @@ def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
 
 
 def _check_shape(command: Append) -> None:
-    if not command.slices and command.application is None:
-        raise InvalidInput("an append names at least one slice, or an application's version; found neither")
+    if not command.slices and command.application is None and command.consumed is None:
+        raise InvalidInput("an append names at least one slice, an application's version or offsets; found none")
     check_write_name("writeId", command.label)
     if command.application is not None:
         check_write_name("txnAppId", command.application.app_id)
@@ -260,10 +260,11 @@ def _replicas_after(
 
     Raises the error of the first partition that refuses the write.
     """
-    if (command.acks is not Acks.ALL or command.pull) and (command.application is not None or len(replicas_of) > 1):
+    is_more = command.application is not None or command.consumed is not None or len(replicas_of) > 1
+    if (command.acks is not Acks.ALL or command.pull) and is_more:
         raise InvalidRequiredAcks(
-            "a write with txnAppId, or to several partitions at once, needs acks=all on every in-sync store, so that "
-            f"an election can't undo a part of it; found acks={command.acks.name.lower()}"
+            "a write with txnAppId or offsets of a group, or to several partitions at once, needs acks=all on every "
+            f"in-sync store, so that an election can't undo a part of it; found acks={command.acks.name.lower()}"
             + (" with replication=pull" if command.pull else "")
         )
     holders = [frozenset(holder.store for holder in object_.holders) for object_ in command.objects]

@@ -49,6 +49,7 @@ from sparklog.core.coordinators import decide_claim, decide_resign
 from sparklog.core.decide.append import decide_append, known_append
 from sparklog.core.decide.groups import (
     decide_commit_offsets,
+    decide_consumed,
     decide_delete_groups,
     decide_join_group,
     decide_leave_group,
@@ -137,7 +138,9 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             if unheard is not None:
                 return (unheard,)
             records = decide_append(state, command, at)
-            return records if len(records) == 1 else (*records, *leaders_for(state, command, records))
+            consumed = () if command.consumed is None else decide_consumed(state, command.consumed)
+            leaders = () if len(records) == 1 else leaders_for(state, command, records)
+            return (*records, *leaders, *consumed)
         case Swap() as command:
             return (decide_swap(state, command, at),)
         case MoveLogStart() as command:

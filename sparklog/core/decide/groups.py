@@ -17,6 +17,7 @@ from sparklog.core.errors import (
     NonEmptyGroup,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
+    OutOfOrderSequence,
     UnknownMemberId,
 )
 from sparklog.core.groups import (
@@ -130,7 +131,27 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
     _check_once(command.offsets)
     most = effective_cluster(state.config).offset_metadata_max_bytes
     offsets = tuple(_checked(state, command.chain_id, offset, most) for offset in command.offsets)
+    if command.only_forward:
+        offsets = _ahead(state, group, offsets)
+        if not offsets:
+            return ()
     return (OffsetsCommitted(group.name, group.number, offsets, command.member_id, command.number),)
+
+
+def decide_consumed(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
+    """The offsets that are set together with an append (I-05).
+
+    Raises as `decide_commit_offsets`, and OutOfOrderSequence. Unlike a commit by itself, one that was overtaken is
+    refused: else its records would be written without offsets.
+    """
+    if command.member_id is not None:
+        known = check_fencing(existing_group(state, command.group), command.member_id, command.generation)
+        if command.number <= known.commits:
+            raise OutOfOrderSequence(
+                f"member {command.member_id} of group {command.group} has made commit {known.commits}, found commit "
+                f"{command.number} with records: count the commits of a member upwards"
+            )
+    return decide_commit_offsets(state, command)
 
 
 def decide_delete_groups(state: ClusterState, command: DeleteGroups) -> tuple[Record, ...]:
@@ -224,6 +245,13 @@ def _divided(state: ClusterState, group: Group, changed: dict[str, TopicSize | N
 def _subscribed(state: ClusterState, group: Group) -> frozenset[TopicId]:
     names = {name for member in group.members for name in member.topics}
     return frozenset(state.topic_ids[name] for name in names if name in state.topic_ids)
+
+
+def _ahead(state: ClusterState, group: Group, offsets: Iterable[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
+    """The offsets that are above those of the group, or new to it."""
+    known = state.offsets.of_group(group.number)
+    places = ((TopicPartition(offset.topic_id, offset.partition), offset) for offset in offsets)
+    return tuple(offset for place, offset in places if place not in known or known[place].offset < offset.offset)
 
 
 def _check_once(offsets: Iterable[OffsetToCommit]) -> None:

@@ -30,7 +30,23 @@ def running_driver(
     jars: Sequence[Path] = (),
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a job (its name and its arguments), which may kill itself `at` a call. Its files are in `folder`.
+    """Run a job (its name and its arguments), which may kill itself `at` a call; as `running_module`."""
+    module = ("tests.spark.kills.killed_driver", *map(str, at), *job)
+    with running_module(folder, module, master=master, jars=jars, settings=settings) as driver:
+        yield driver
+
+
+@contextmanager
+def running_module(
+    folder: Path,
+    module: Sequence[str],
+    *,
+    master: str = "local[2]",
+    jars: Sequence[Path] = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a module with its arguments, whose Spark gets this master and these settings. Its files are in `folder`.
 
     At the end of the block it is killed if it still runs, and nothing runs any more of what it started.
     """
@@ -55,8 +71,9 @@ def running_driver(
         "SPARK_CONF_DIR": str(NO_FOLDER),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONPATH": str(PROJECT),
+        **variables,
     }
-    command = [sys.executable, "-m", "tests.spark.kills.killed_driver", *map(str, at), *job]
+    command = [sys.executable, "-m", *module]
     with (folder / "driver.err").open("wb") as said:
         driver = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=said, process_group=0

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, InputPartition, WriterCommitMessage
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from sparklog.options.streams import parse_stream_read_options, parse_stream_write_options
@@ -26,13 +27,17 @@ from sparklog.spark.source import SparklogDataSource
 from sparklog.spark.stream_reader import StreamReader
 from sparklog.spark.stream_writer import BATCH_ID, StreamTaskMessage, StreamWriter, begin_stream_write
 
-GROUP = "DEADLY_GROUP"
+DEADLY = "DEADLY"  # in the environment, as the two below
+FORGETFUL = "FORGETFUL"
+PROCESSES = "DEADLY_PROCESSES"  # the process group of the driver
+GROUP = "billing"
+MOST = 5
 
 
 def perhaps_die(step: str, when: str, number: int) -> None:
     """Kill the driver's process group, which the JVM is in, if this is the place."""
-    if os.environ.get("DEADLY") == f"{step} {when} {number}":
-        os.killpg(int(os.environ[GROUP]), signal.SIGKILL)
+    if os.environ.get(DEADLY) == f"{step} {when} {number}":
+        os.killpg(int(os.environ[PROCESSES]), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -68,7 +73,7 @@ class DeadlyWriter(StreamWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         perhaps_die("commit", "before", batchId)
-        if "FORGETFUL" in os.environ:
+        if FORGETFUL in os.environ:
             plan = next(message.plan for message in messages if isinstance(message, StreamTaskMessage))
             BatchWriter(replace(self.options, transaction=None), plan, None).commit(messages)
         else:
@@ -88,20 +93,23 @@ class DeadlySource(SparklogDataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         made = begin_stream_write(parse_stream_write_options(self.options), schema)
-        return DeadlyWriter(made.options, made.plan, {} if "FORGETFUL" in os.environ else made.written)
+        return DeadlyWriter(made.options, made.plan, {} if FORGETFUL in os.environ else made.written)
 
 
-def run_query(spark: SparkSession, kind: str, cluster: str, checkpoint: str) -> None:
-    """Copy topic "in" to topic "out", five offsets a micro-batch, up to what is there."""
-    source = spark.readStream.format(kind).option("cluster", cluster).option("subscribe", "in")
-    rows = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 5).load()
-    sink = rows.select("value", "partition").writeStream.format(kind).option("cluster", cluster).option("topic", "out")
+def run_query(spark: SparkSession, kind: str, cluster: str, checkpoint: str, **options: str) -> StreamingQuery:
+    """Shout topic "in" into topic "out", by key, at most MOST offsets a micro-batch, up to what is there."""
+    shared = {"cluster": cluster, "groupId": GROUP, **options}
+    source = spark.readStream.format(kind).options(**shared).option("subscribe", "in")
+    rows = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", MOST).load()
+    shouted = rows.selectExpr("key", "upper(cast(value as string)) as value")
+    sink = shouted.writeStream.format(kind).options(**shared).option("topic", "out")
     query = sink.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
+    return query
 
 
 if __name__ == "__main__":
-    os.environ[GROUP] = str(os.getpgid(0))
+    os.environ[PROCESSES] = str(os.getpgid(0))
     session = SparkSession.builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     from tests.spark.stream.killed_driver import DeadlySource as Imported  # as the workers import it

@@ -1,62 +1,71 @@
-"""SIGKILL for driver and JVM at the steps of a micro-batch: after a restart the output is the input, once, in order."""
+"""SIGKILL for driver, JVM or executors at the steps of a micro-batch: after a restart the output is the input, once.
+
+The runs that are killed are drivers of a local-cluster. The last run, in this process, is not killed.
+"""
 
 from __future__ import annotations
 
-import os
+import random
 import signal
-import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
-from tests.spark.conftest import PROJECT
-from tests.spark.stream.driven_stream import send
-from tests.spark.stream.killed_driver import run_query
-from tests.spark_classes import NO_FOLDER, short_lived_spark
+from tests.spark.kills.deaths import Deaths, Victim
+from tests.spark.kills.running_driver import EXECUTORS, running_module
+from tests.spark.stream.keyed_stream import KeyedStream
+from tests.spark.stream.killed_driver import DEADLY, FORGETFUL, run_query
 
 pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 
-
-def killed_run(cluster: Cluster, folder: Path, place: str, **more: str) -> None:
-    """A run of the query that is killed there, over two partitions with ten records each."""
-    for topic in ("in", "out"):
-        cluster.create_topic(topic, partitions=2)
-    for partition in range(2):
-        send(cluster, "in", partition, 10)
-    environment = os.environ | {
-        "PYSPARK_SUBMIT_ARGS": f"--master local[2] --conf spark.ui.enabled=false --conf spark.local.dir={folder} "
-        "--conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1 pyspark-shell",
-        "SPARK_SUBMIT_OPTS": f"{' '.join(short_lived_spark())} -Dderby.system.home={folder}",
-        "SPARK_CONF_DIR": str(NO_FOLDER),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": str(PROJECT),
-        "PYSPARK_PYTHON": sys.executable,
-        "DEADLY": place,
-        **more,
-    }
-    killed = subprocess.run(
-        [sys.executable, "-m", "tests.spark.stream.killed_driver", cluster.connection.url, f"{folder}/checkpoint"],
-        check=False,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        process_group=0,
-        timeout=400,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+KILLS = 30
+PLACES = ("latestOffset before", "partitions after", "write after", "commit before", "commit after")
 
 
-def restarted(spark: SparkSession, cluster: Cluster, folder: Path) -> list[list[bytes]]:
-    """The values in each partition of the output, after another run."""
-    run_query(spark, "sparklog", cluster.connection.url, f"{folder}/checkpoint")
-    return [cluster.read("out", partition=partition, columns=["value"])["value"].to_pylist() for partition in range(2)]
+@dataclass
+class KilledQuery:
+    """Runs of one query, each with a driver of its own."""
+
+    stream: KeyedStream
+    folder: Path
+    runs: int = 0
+
+    @property
+    def checkpoint(self) -> str:
+        return f"{self.folder}/checkpoint"
+
+    @property
+    def batch_id(self) -> int:
+        """The next micro-batch that is not done."""
+        done = Path(self.checkpoint, "commits").glob("[0-9]*")
+        return max((int(each.name) for each in done), default=-1) + 1
+
+    def run(self, place: str = "", *, master: str = "local[2]", deaths: Deaths | None = None, **more: str) -> bool:
+        """Run it. Whether the driver was killed."""
+        folder = self.folder / f"run-{self.runs}"
+        folder.mkdir()
+        self.runs += 1
+        module = ("tests.spark.stream.killed_driver", self.stream.cluster.connection.url, self.checkpoint)
+        settings = {} if deaths is None else deaths.settings()
+        variables = {DEADLY: place, **more}
+        with running_module(folder, module, master=master, settings=settings, variables=variables) as driver:
+            code = driver.wait()
+        assert code in (0, -signal.SIGKILL), (folder / "driver.err").read_text()
+        return code != 0
+
+    def run_here(self, spark: SparkSession) -> None:
+        """The rest, in this process."""
+        run_query(spark, "sparklog", self.stream.cluster.connection.url, self.checkpoint)
 
 
-WANTED = [[str(number).encode() for number in range(10)]] * 2
+@pytest.fixture
+def query(cluster: Cluster, tmp_path: Path) -> KilledQuery:
+    made = KilledQuery(KeyedStream(cluster), tmp_path)
+    made.stream.send(2)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -72,17 +81,45 @@ WANTED = [[str(number).encode() for number in range(10)]] * 2
     ],
 )
 def test_a_driver_killed_at_any_step_leaves_each_record_once_after_the_next_run(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path, place: str
+    spark: SparkSession, query: KilledQuery, place: str
 ) -> None:
-    killed_run(cluster, tmp_path, place)
-    assert restarted(spark, cluster, tmp_path) == WANTED
+    assert query.run(place)
+    query.run_here(spark)
+    query.stream.check()
 
 
 def test_the_same_with_a_sink_that_is_at_least_once_writes_records_twice(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path
+    spark: SparkSession, query: KilledQuery
 ) -> None:
     """So the test above can see the fault."""
-    killed_run(cluster, tmp_path, "commit after 1", FORGETFUL="1")
-    found = restarted(spark, cluster, tmp_path)
-    assert found != WANTED
-    assert [sorted(set(values)) for values in found] == WANTED
+    assert query.run("commit after 1", **{FORGETFUL: "1"})
+    query.run_here(spark)
+    found = query.stream.output()
+    assert found != query.stream.input
+    assert {key: sorted(set(numbers)) for key, numbers in found.items()} == query.stream.input
+    with pytest.raises(AssertionError):
+        query.stream.check()
+
+
+@pytest.mark.timeout(5_000)
+def test_thirty_random_kills_of_drivers_and_executors(spark: SparkSession, query: KilledQuery, tmp_path: Path) -> None:
+    dice = random.Random(14)
+    deaths = Deaths(tmp_path / "deaths")
+    kills = {"driver at a step": 0, "driver while tasks work": 0, "executor": 0}
+    while sum(kills.values()) < KILLS:
+        query.stream.send(dice.randrange(1, 4))
+        match dice.choice(sorted(kills)):
+            case "driver at a step":
+                place = dice.choice(PLACES)
+                first = 1 if place.startswith(("latest", "part")) else query.batch_id
+                came = query.run(f"{place} {first + dice.randrange(3)}", master=EXECUTORS)
+                kills["driver at a step"] += came
+            case kind:
+                victim = Victim.EXECUTOR if kind == "executor" else Victim.DRIVER
+                with deaths.planned(victim, dice.randrange(12), reads=True) as death:
+                    came = query.run(master=EXECUTORS, deaths=deaths)
+                    assert came == (death.came() and victim is Victim.DRIVER)
+                kills[kind] += death.came()
+    print(f"{query.runs} runs, kills: {kills}")
+    query.run_here(spark)
+    query.stream.check()

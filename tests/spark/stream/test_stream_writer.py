@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -15,24 +14,11 @@ from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderS
 from sparklog.options.streams import parse_stream_write_options
 from sparklog.spark import stream_writer
 from sparklog.spark.stream_writer import BATCH_ID, QUERY_ID, RUN_ID, StreamTaskMessage, StreamWriter, begin_stream_write
+from tests.spark.stream.driven_query import Context
 from tests.spark.stream.driven_stream import memory_cluster
 
 QUERY = "11111111-2222-3333-4444-555555555555"
 SCHEMA = StructType([StructField("value", BinaryType())])
-
-
-@dataclass
-class Context:
-    """What Spark tells the tasks of a micro-batch."""
-
-    properties: dict[str, str | None]
-    task: int = 0
-
-    def getLocalProperty(self, name: str) -> str | None:  # noqa: N802 - Spark's name
-        return self.properties.get(name)
-
-    def partitionId(self) -> int:  # noqa: N802 - Spark's name
-        return self.task
 
 
 class Sink:

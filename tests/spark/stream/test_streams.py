@@ -144,17 +144,37 @@ def test_a_running_query_sees_new_partitions_and_all_columns_are_exact(
         query.stop()
 
 
+@pytest.mark.campaign
+@pytest.mark.parametrize(("mode", "wanted"), [("update", [b"3", b"3", b"5"]), ("complete", [b"3", b"3", b"3", b"5"])])
+def test_every_output_mode_appends_its_rows(
+    cluster: Cluster, stream: Stream, tmp_path: Path, mode: str, wanted: list[bytes]
+) -> None:
+    """The connector's cases with an aggregation: how many records each partition has."""
+    for topic in ("in", "out"):
+        cluster.create_topic(topic, partitions=2)
+    counts = stream().groupBy("partition").count().selectExpr("cast(count as string) as value")
+    query = counts.writeStream.format("sparklog").option("cluster", cluster.connection.url).option("topic", "out")
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).outputMode(mode)
+    for partition, count in ((0, 3), (1, 3)):
+        send(cluster, "in", partition, count)
+    query.trigger(availableNow=True).start().awaitTermination()
+    send(cluster, "in", 0, 2)
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(values(cluster, "out", 0) + values(cluster, "out", 1)) == wanted
+
+
 def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     page = (PROJECT / "docs" / "streams.md").read_text(encoding="utf-8")
-    (snippet,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    for topic in ("orders", "shouted"):
+    snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    topics = ("shouted", "shouted-by-group", "shouted-by-hand")
+    for topic in ("orders", *topics):
         cluster.create_topic(topic, partitions=1)
     cluster.append("orders", pa.table({"value": ["a", "b"]}))
-    named = {"file:///tmp/demo": cluster.connection.url, "/tmp/demo-checkpoint": str(tmp_path / "checkpoint")}
-    for name, here in named.items():
-        snippet = snippet.replace(f'"{name}"', repr(here))
-    exec(snippet, {"spark": spark})
-    assert values(cluster, "shouted") == [b"A", b"B"]
+    script = "".join(snippets).replace("file:///tmp/demo", cluster.connection.url).replace("/tmp/demo-", f"{tmp_path}/")
+    exec(script, {"spark": spark})
+    assert [values(cluster, topic) for topic in topics] == [[b"A", b"B"]] * 3
+    assert cluster.groups() == ["shouting", "shouting-by-hand"]
+    assert cluster.describe_group("shouting").lag == cluster.describe_group("shouting-by-hand").lag == 0
     checkpoint = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
     shown = re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0]
     assert list(json.loads(checkpoint)) == list(json.loads(shown))

@@ -1,0 +1,60 @@
+"""A stream job from topic to topics: orders that can be read go to one topic, the others to another.
+
+spark-submit examples/stream_job.py --cluster URL --from orders --to valid-orders --rejected rejected-orders \\
+    --group sorting --checkpoint URL [--continuous]
+
+Each micro-batch is one commit: its records in both topics, and the offsets of the group that they were made from. Kill
+it at any time and start it again: every order is in one of the topics, once. By default it ends when it has read what
+was there when it began, so that a scheduler can start it again and again; with --continuous it goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import sparklog.spark
+
+ORDER = "id BIGINT, customer STRING, amount DECIMAL(10, 2)"
+
+
+def sorted_out(orders: DataFrame, valid: str, rejected: str) -> DataFrame:
+    """The records as they are, each with the topic that it belongs to."""
+    order = f.from_json(f.col("value").cast("string"), ORDER)
+    is_valid = order["id"].isNotNull() & (order["amount"] > 0)
+    topic = f.when(is_valid, f.lit(valid)).otherwise(f.lit(rejected))
+    return orders.select("key", "value", topic.alias("topic"))
+
+
+def run(spark: SparkSession, given: argparse.Namespace) -> None:
+    """The query, to its end."""
+    shared = {"cluster": given.cluster, "groupId": given.group}
+    source = spark.readStream.format("sparklog").options(**shared).option("subscribe", given.source)
+    orders = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 100_000).load()
+    sink = sorted_out(orders, given.to, given.rejected).writeStream.format("sparklog").options(**shared)
+    sink = sink.option("checkpointLocation", given.checkpoint).queryName("sort orders")
+    query = sink.start() if given.continuous else sink.trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cluster", required=True)
+    parser.add_argument("--from", dest="source", default="orders")
+    parser.add_argument("--to", default="valid-orders")
+    parser.add_argument("--rejected", default="rejected-orders")
+    parser.add_argument("--group", default="sorting")
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--continuous", action="store_true")
+    given = parser.parse_args(arguments)
+    spark = SparkSession.builder.appName("sort orders").getOrCreate()
+    sparklog.spark.register(spark)
+    run(spark, given)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,84 @@
+"""What a micro-batch was made from, as Spark logs it in the checkpoint of a query before any of its tasks runs.
+
+    <checkpoint>/metadata        {"id": "<query id>"}
+    <checkpoint>/offsets/<batch number>
+        v1 or v2
+        {"batchWatermarkMs": …}                      of Spark itself
+        {"version": 1, "cluster": …}                 a line for each source; v2 has "<source>:" before the JSON
+        -                                            a source without offsets yet
+
+A file is written once: whoever repeats the micro-batch reads the same offsets in it, in any process and after any
+crash. Source: Spark's `OffsetSeqLog` (4.0 to 4.2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from sparklog.core.config.key import shown
+from sparklog.core.errors import InvalidInput, KeyNotFound, UnsupportedVersion
+from sparklog.core.stream_positions import StreamPositions, from_json
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import open_store
+
+_VERSIONS: Final = ("v1", "v2")
+
+
+def open_checkpoint(url: str) -> ObjectStore:
+    """The checkpoint of a query. Nothing is read yet. Raises InvalidInput for an address that can't be read here."""
+    try:
+        return open_store(url)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"groupId: a stream write reads from its checkpoint what it was made from: {error.message}; elsewhere, "
+            "sparklog.spark.exactly_once in foreachBatch does the same"
+        ) from error
+
+
+def ends_of(checkpoint: ObjectStore, query_id: str, batch_id: int, chain_id: str) -> list[StreamPositions]:
+    """Where a micro-batch ends in each source that is a stream of this cluster.
+
+    Raises InvalidInput if the checkpoint is another one's or none of its sources is of this cluster, UnsupportedVersion
+    for an offset log of a newer Spark, and what the store raises.
+    """
+    written = _read(checkpoint, "metadata", query_id, batch_id)
+    if json.loads(written).get("id") != query_id:
+        raise InvalidInput(f"wanted the checkpoint of query {query_id}, found {shown(written)} in {checkpoint.url}")
+    ends = [
+        positions
+        for positions in positions_in(_read(checkpoint, f"offsets/{batch_id}", query_id, batch_id))
+        if positions.chain_id == chain_id
+    ]
+    if not ends:
+        raise InvalidInput(
+            f"groupId: query {query_id} reads no stream of cluster {chain_id}, so there are no offsets to commit"
+        )
+    return ends
+
+
+def positions_in(logged: str) -> Iterator[StreamPositions]:
+    """The positions of sparklog's sources in a file of the offset log. Raises UnsupportedVersion, InvalidInput."""
+    version, _, *sources = logged.splitlines()
+    if version.strip() not in _VERSIONS:
+        raise UnsupportedVersion(
+            f"wanted an offset log of version {' or '.join(_VERSIONS)}, found {shown(version)}: a newer Spark wrote it"
+        )
+    for line in sources:
+        try:
+            stored = json.loads(line[line.index("{") :])
+        except ValueError:  # "-", or a source that has other offsets than JSON
+            continue
+        if "topic_ids" in stored:
+            yield from_json(stored)
+
+
+def _read(checkpoint: ObjectStore, key: str, query_id: str, batch_id: int) -> str:
+    try:
+        return bytes(checkpoint.get(key)).decode()
+    except KeyNotFound as error:
+        raise InvalidInput(
+            f"wanted the offsets of micro-batch {batch_id} of query {query_id}, found no {key} in {checkpoint.url}: "
+            "give checkpointLocation as Spark and sparklog both understand it, with its scheme"
+        ) from error

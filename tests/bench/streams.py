@@ -1,0 +1,177 @@
+"""Streams: micro-batches from topic to topic beside a bare source and sink, and how long a record is on its way.
+
+python -m tests.bench.streams        prints a line per figure
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+from tests.bench.bare_stream import FILES, BareStream, file_of
+from tests.bench.paired import Comparison, compared, interleaved
+from tests.bench.session import session
+
+PARTITIONS = 2
+ROWS = 500  # of a partition in a micro-batch
+BATCHES = 20  # in a run
+ROUNDS = 3
+RECORDS = 60  # that are sent one after the other
+PAUSE_S = 0.002  # between two looks for a record
+
+
+def streams(
+    folder: Path, batches: int = BATCHES, rounds: int = ROUNDS
+) -> tuple[list[Comparison], list[tuple[str, str]]]:
+    """Comparisons, and figures: (what was measured, its figure)."""
+    spark = session(folder, {"spark.sql.shuffle.partitions": "2"})
+    spark.dataSource.register(BareStream)
+    try:
+        return measured(spark, folder, batches, rounds)
+    finally:
+        spark.stop()
+
+
+def measured(
+    spark: SparkSession, folder: Path, batches: int, rounds: int, records: int = RECORDS
+) -> tuple[list[Comparison], list[tuple[str, str]]]:
+    """As `streams`, in a session that knows the bare stream."""
+    url = str(folder / "streams")
+    init_cluster(url)
+    _fill_bare(folder, batches)
+    with sparklog.connect(url) as cluster:
+        _fill(cluster, batches)
+        log = partial(_run, lambda: _from_log(spark, url), "sparklog", {"cluster": url, "topic": "out"}, folder)
+        both = {**{"cluster": url, "topic": "out"}, "groupId": "bench"}
+        grouped = partial(_run, lambda: _from_log(spark, url), "sparklog", both, folder)
+        bare = partial(_run, lambda: _from_files(spark, folder, batches), "bare_stream", {"path": str(folder)}, folder)
+        sides: dict[str, Callable[[], object]] = {"log": log, "grouped": grouped, "bare": bare}
+        took = interleaved(sides, _latencies, rounds=rounds, warm_up=1)
+        latencies_s = {name: [one for run in runs for one in run] for name, runs in took.items()}
+        shown = f"micro-batch of {PARTITIONS * ROWS:,} records"
+        comparisons = [
+            compared(
+                f"{shown}, topic to topic", "bare source and sink", ">= 0.8", latencies_s["log"], latencies_s["bare"]
+            ),
+            compared(
+                f"{shown}, topic to topic with the offsets of a group",
+                "without a group",
+                "",
+                latencies_s["grouped"],
+                latencies_s["log"],
+            ),
+        ]
+        figures = [(f"{shown}: {name}", _percentiles(found)) for name, found in latencies_s.items()]
+        figures.append(
+            (
+                "a record from topic to topic, until a reader sees it",
+                _percentiles(_ways(spark, cluster, folder, records)),
+            )
+        )
+    for what, figure in figures:
+        print(f"{what}: {figure}", flush=True)
+    return comparisons, figures
+
+
+def _fill(cluster: Cluster, batches: int) -> None:
+    for topic in ("in", "out", "one", "another"):
+        cluster.create_topic(topic, partitions=PARTITIONS, config={"retention.ms": -1})
+    for _ in range(batches):
+        for partition in range(PARTITIONS):
+            values = pa.array([b"x" * 100] * ROWS, pa.binary())
+            cluster.append("in", pa.table({"value": values, "partition": pa.array([partition] * ROWS, pa.int32())}))
+
+
+def _fill_bare(folder: Path, batches: int) -> None:
+    stamp = pa.array([0] * ROWS, pa.timestamp("us", "UTC"))
+    columns = {
+        "key": pa.nulls(ROWS, pa.binary()),
+        "value": pa.array([b"x" * 100] * ROWS, pa.binary()),
+        "topic": pa.array(["in"] * ROWS),
+        "partition": pa.array([0] * ROWS, pa.int32()),
+        "offset": pa.array(range(ROWS), pa.int64()),
+        "timestamp": stamp,
+        "timestampType": pa.array([0] * ROWS, pa.int32()),
+    }
+    batch = pa.record_batch(columns)
+    (folder / FILES).mkdir()
+    for number in range(batches * PARTITIONS):
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_file(str(file_of(str(folder), number)), batch.schema, options=options) as writer:
+            writer.write_batch(batch)
+
+
+def _from_log(spark: SparkSession, url: str) -> DataFrame:
+    source = spark.readStream.format("sparklog").option("cluster", url).option("subscribe", "in")
+    return source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", PARTITIONS * ROWS).load()
+
+
+def _from_files(spark: SparkSession, folder: Path, batches: int) -> DataFrame:
+    source = spark.readStream.format("bare_stream").option("path", str(folder)).option("tasks", PARTITIONS)
+    return source.option("files", batches * PARTITIONS).load()
+
+
+def _run(rows: Callable[[], DataFrame], sink: str, options: dict[str, str], folder: Path) -> StreamingQuery:
+    """A query that did all that there was; each run has a checkpoint of its own."""
+    checkpoint = tempfile.mkdtemp(dir=folder)
+    writer = rows().select("key", "value").writeStream.format(sink).options(**options)
+    query = writer.option("checkpointLocation", checkpoint).start()
+    query.processAllAvailable()
+    query.stop()
+    return query
+
+
+def _latencies(run: Callable[[], object]) -> list[float]:
+    """How long each micro-batch of a run took, in seconds, but for the first: it opens everything."""
+    query = run()
+    assert isinstance(query, StreamingQuery)
+    took = [progress["durationMs"]["triggerExecution"] for progress in query.recentProgress if progress["numInputRows"]]
+    return [ms / 1000 for ms in took[1:]]
+
+
+def _ways(spark: SparkSession, cluster: Cluster, folder: Path, records: int) -> list[float]:
+    """For each of some records: the seconds from before its append to when it is visible in the other topic."""
+    url = cluster.connection.url
+    source = spark.readStream.format("sparklog").option("cluster", url).option("subscribe", "one")
+    sink = source.load().select("key", "value").writeStream.format("sparklog").option("cluster", url)
+    query = sink.option("topic", "another").option("checkpointLocation", str(folder / "ways")).start()
+    took = []
+    try:
+        query.processAllAvailable()
+        for number in range(records + 5):
+            begun = time.perf_counter()
+            cluster.append("one", pa.table({"value": ["x"]}))
+            while sum(each.high_watermark for each in cluster.describe("another").partitions) <= number:
+                if query.exception() is not None:
+                    raise AssertionError(query.exception())
+                time.sleep(PAUSE_S)
+            took.append(time.perf_counter() - begun)
+    finally:
+        query.stop()
+    return took[5:]
+
+
+def _percentiles(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    return f"p50 {statistics.median(ordered) * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms ({len(ordered)})"
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
+        streams(Path(name))
+
+
+if __name__ == "__main__":
+    main()

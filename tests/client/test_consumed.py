@@ -1,0 +1,73 @@
+"""Records and the offsets that they were made from, in one commit of a Python process."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+from sparklog.client.groups import commit_of_stream, follow
+from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.positions import Position
+from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+
+ROWS = pa.table({"value": ["x", "y"]})
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Topics in and out; in has two records."""
+    url = f"memory://{uuid.uuid4().hex}"
+    init_cluster(url)
+    with sparklog.connect(url) as made:
+        for topic in ("in", "out"):
+            made.create_topic(topic, partitions=1)
+        made.append("in", ROWS)
+        yield made
+
+
+def at(offset: int, topic_id: int = 1) -> Position:
+    return Position("", TopicId(topic_id), PartitionIndex(0), Offset(offset), LeaderEpoch(0))
+
+
+def consumed(cluster: Cluster) -> dict[tuple[str, int], int]:
+    return {place: row.offset for place, row in cluster.committed("billing").items()}
+
+
+def test_rows_and_offsets_are_one_entry(cluster: Cluster) -> None:  # M: I-05
+    before = cluster.connection.follower.state.n
+    result = cluster.append("out", ROWS, consumed=("billing", {("in", 0): 2}))
+    assert (result.n, result.records) == (before + 1, 2)
+    assert consumed(cluster) == {("in", 0): 2}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "error"),
+    [({("in", 0): 3}, OffsetOutOfRange), ({("nope", 0): 1}, UnknownTopicOrPartition)],
+)
+def test_wrong_offsets_write_nothing(
+    cluster: Cluster, offsets: dict[tuple[str, int], int], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        cluster.append("out", ROWS, consumed=("billing", offsets))
+    assert cluster.describe("out").partitions[0].high_watermark == 0
+    assert consumed(cluster) == {}
+
+
+def test_a_group_that_follows_a_stream_never_goes_back_and_leaves_out_what_is_gone(cluster: Cluster) -> None:
+    connection = cluster.connection
+    command = commit_of_stream(connection.follower.state, "billing", [at(2), at(1), at(5, topic_id=9)])
+    assert command is not None
+    assert [(row.topic_id, row.offset) for row in command.offsets] == [(1, 1)], "the lowest, where the topic is there"
+    follow(connection, "billing", [at(2)])
+    before = connection.follower.state.n
+    follow(connection, "billing", [at(1)])
+    follow(connection, "billing", [at(2)])
+    assert consumed(cluster) == {("in", 0): 2}
+    assert commit_of_stream(connection.follower.state, "billing", [at(2)]) is None
+    assert connection.follower.state.n == before, "and makes no entry for nothing"

@@ -1,0 +1,68 @@
+"""Spark's log of offsets in a checkpoint, in both of its versions, and what is no such log."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+
+from sparklog.core.errors import InvalidInput, UnsupportedVersion
+from sparklog.core.positions import Position
+from sparklog.core.stream_positions import StreamPositions, to_json
+from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+from sparklog.spark.offset_log import ends_of, open_checkpoint, positions_in
+from sparklog.storage.memory import MemoryStore
+
+CHAIN, OTHER = "c" * 32, "d" * 32
+QUERY = "11111111-2222-3333-4444-555555555555"
+KAFKAS = '{"orders":{"0":23}}'
+
+
+def at(offset: int, chain_id: str = CHAIN) -> StreamPositions:
+    position = Position(chain_id, TopicId(3), PartitionIndex(1), Offset(offset), LeaderEpoch(2))
+    return StreamPositions(chain_id, {("orders", PartitionIndex(1)): position})
+
+
+def line(offset: int, chain_id: str = CHAIN) -> str:
+    return json.dumps(to_json(at(offset, chain_id)))
+
+
+def checkpoint(*sources: str, query: str = QUERY) -> MemoryStore:
+    """The checkpoint of a query at micro-batch 7."""
+    store = MemoryStore(f"memory://{uuid.uuid4().hex}")
+    store.put_if_absent("metadata", json.dumps({"id": query}).encode())
+    store.put_if_absent("offsets/7", "\n".join(["v1", '{"batchWatermarkMs":0}', *sources]).encode())
+    return store
+
+
+def test_the_positions_of_a_streams_sources_are_read_in_both_versions() -> None:
+    sources = [line(5), "-", KAFKAS, "17", line(9)]
+    first = "\n".join(["v1", '{"batchWatermarkMs":0,"conf":{}}', *sources])
+    assert list(positions_in(first)) == [at(5), at(9)]
+    second = "\n".join(["v2", "{}", *(f"{number}:{source}" for number, source in enumerate(sources))])
+    assert list(positions_in(second)) == [at(5), at(9)]
+    with pytest.raises(UnsupportedVersion, match="wanted an offset log of version v1 or v2, found 'v3'"):
+        list(positions_in("v3\n{}\n"))
+
+
+def test_a_micro_batch_ends_where_the_sources_of_its_cluster_do() -> None:
+    assert ends_of(checkpoint(line(5), line(4, OTHER), line(9)), QUERY, 7, CHAIN) == [at(5), at(9)]
+
+
+def test_the_checkpoint_of_another_query_or_of_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=f"wanted the checkpoint of query {QUERY}, found"):
+        ends_of(checkpoint(line(5), query="another"), QUERY, 7, CHAIN)
+    with pytest.raises(InvalidInput, match=r"wanted the offsets of micro-batch 8 .* found no offsets/8 in memory://"):
+        ends_of(checkpoint(line(5)), QUERY, 8, CHAIN)
+    with pytest.raises(InvalidInput, match=r"found no metadata in memory://.*: give checkpointLocation"):
+        ends_of(MemoryStore(f"memory://{uuid.uuid4().hex}"), QUERY, 7, CHAIN)
+    with pytest.raises(InvalidInput, match=f"reads no stream of cluster {CHAIN}"):
+        ends_of(checkpoint(KAFKAS, line(5, OTHER)), QUERY, 7, CHAIN)
+
+
+def test_an_address_that_only_spark_can_read_is_refused_before_anything_is_written() -> None:
+    with pytest.raises(InvalidInput, match=r"groupId: .* not abfss:// .* elsewhere, sparklog.spark.exactly_once"):
+        open_checkpoint("abfss://account/checkpoint")
+    for url in ("file:/tmp/c", "file:///tmp/c", "/tmp/c"):
+        assert open_checkpoint(url).url == "file:///tmp/c"
