@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from sparklog.client.connection import Connection
+from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.record_future import RecordFuture, SentRecords
 from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
 from sparklog.client.producer.waiting_records import Header, Target, WaitingRecords, as_bytes, as_headers
@@ -36,8 +37,6 @@ from sparklog.core.topic_names import check_not_internal
 from sparklog.host.clock import SystemClock, now_ms, now_us
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import SystemDice
-from sparklog.host.exit import before_exit
-from sparklog.host.fork import after_fork_in_child
 
 log = logging.getLogger("sparklog")
 
@@ -45,7 +44,7 @@ _CLOCK: Final = SystemClock()
 
 
 class Producer:
-    """Sends records from Python. Thread-safe. Use it as a context manager, or call `close`; the program's end does, too.
+    """Sends records. Thread-safe. Use it as a context manager, or call `close`; the end of the program does, too.
 
     Of one partition, records that one thread sends keep their order, and each is written once, whatever is sent again.
     """
@@ -85,8 +84,8 @@ class Producer:
         self._refusal: SparklogError | None = None  # why nothing may be sent any more
         self._renewal: Submission | None = None  # one without an answer
         self._ended = False
-        self._abandoned = False
-        _open_producers.add(self)
+        self._abandoned: SparklogError | None = None  # in a forked child: what it is told
+        open_producers.add(self)
 
     @property
     def producer_id(self) -> int:
@@ -119,17 +118,15 @@ class Producer:
         all these cases the record is not sent.
         """
         target = self._targets.get(topic) or self._target(self._connection.follower.state, topic)
-        if type(value) is not bytes:
-            value = as_bytes("value", value)
-        if key is not None and type(key) is not bytes:
-            key = as_bytes("key", key)
-        size = (len(value) if value else 0) + (len(key) if key else 0)
+        body = value if type(value) is bytes else as_bytes("value", value)
+        name = key if key is None or type(key) is bytes else as_bytes("key", key)
+        size = (len(body) if body else 0) + (len(name) if name else 0)
         listed: list[Header] | None = None
         if headers:
             listed, more = as_headers(headers)
             size += more
         if size > target.max_message_bytes or partition is not None or target.needs_key:
-            self._check(target, key, size, partition)
+            self._check(target, name, size, partition)
         timestamp_us = now_us() if timestamp_ms is None else target.check_timestamp(timestamp_ms, now_ms())
         size += RECORD_BYTES
         buffer = self._buffer
@@ -151,7 +148,7 @@ class Producer:
                 self._noticed = True
             future = RecordFuture(waiting.sent, len(waiting.records))
             # One call adds the whole record, so that an interrupt can't leave a part of it.
-            waiting.records.append((key, value, listed, timestamp_us, partition))  # type: ignore[arg-type]
+            waiting.records.append((name, body, listed, timestamp_us, partition))
         return future
 
     def flush(self, timeout_ms: int | None = None) -> None:
@@ -163,8 +160,8 @@ class Producer:
         self._not_in_a_sender("flush")
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         with self._lock:
-            if self._abandoned:
-                raise copy.copy(self._refusal)  # type: ignore[type-var]
+            if self._abandoned is not None:
+                raise copy.copy(self._abandoned)
             order = self._flushes.last_order + (1 if self._buffer.waiting_records else 0)
             self._urged += 1
             try:
@@ -186,10 +183,10 @@ class Producer:
             if self._refusal is None:
                 self._refusal = InvalidInput("the producer is closed: nothing can be sent with it any more")
             self._room_there.notify_all()
-        if self._ended or self._abandoned:
+        if self._ended or self._abandoned is not None:
             return
         self.flush()
-        _open_producers.discard(self)
+        open_producers.discard(self)
         with self._lock:
             self._ended = True
             self._work_there.notify_all()
@@ -381,41 +378,18 @@ class Producer:
         if threading.current_thread() in self._threads:
             raise InvalidInput(f"a callback can't {what}: it runs in a thread of the producer that has to go on")
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """In a forked child: the threads are the parent's, and so is everything that was sent."""
         self._lock = threading.Lock()
         self._work_there = self._room_there = self._something_settled = threading.Condition(self._lock)
         self._threads = []
-        self._refusal = InvalidInput(
+        self._refusal = self._abandoned = InvalidInput(
             "this producer belongs to the process that was forked, which sends what was sent before: connect again in "
             "the child, and make a producer there"
         )
-        self._abandoned = True
         for sent in list(self._unsettled):
-            sent.abandon(self._refusal)
+            sent.abandon(self._abandoned)
 
 
 def _unexpected(error: Exception, landed: Landed) -> SparklogError:
     return SparklogError(f"a producer's thread failed: {error!r}", landed=landed)
-
-
-_open_producers: set[Producer] = set()
-
-
-def _close_all() -> None:
-    """The program ends: what was sent is written first."""
-    for producer in list(_open_producers):
-        try:
-            producer.close()
-        except Exception as error:
-            log.warning("a producer could not be closed at the end of the program: %s", error)
-
-
-def _abandon_all() -> None:
-    for producer in list(_open_producers):
-        producer._abandon()
-    _open_producers.clear()
-
-
-before_exit(_close_all)
-after_fork_in_child(_abandon_all)
