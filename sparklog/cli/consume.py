@@ -57,8 +57,8 @@ def consume(
         "--group",
         "-g",
         metavar="GROUP",
-        help="Join this consumer group: read its share of the partitions from where the group has committed (--offset "
-        "counts where it has not), and commit what was printed.",
+        help="Join this consumer group: read its share of the partitions from where the group has committed, and "
+        "commit what was printed. Where nothing is committed yet, --offset is committed first.",
     ),
     key_separator: str | None = typer.Option(
         None, "--key-separator", metavar="TEXT", help="Print KEY, this text, VALUE. Default: the value alone."
@@ -172,13 +172,19 @@ class _Reader:
         """
         self._next_offsets[piece.partition] = position
         if self._member is not None:
-            from sparklog.core.errors import IllegalGeneration, UnknownMemberId
-
-            try:
-                self._member.commit({(self._topic, piece.partition): position})
-            except (IllegalGeneration, UnknownMemberId) as error:
-                print_warning(error.message)
+            self._commit({(self._topic, piece.partition): position})
             self._is_stale = self._member.poll() or self._is_stale
+
+    def _commit(self, offsets: dict[tuple[str, int], int]) -> None:
+        from sparklog.core.errors import IllegalGeneration, UnknownMemberId
+
+        if self._member is None or not offsets:
+            return
+        try:
+            self._member.commit(offsets)
+        except (IllegalGeneration, UnknownMemberId) as error:
+            print_warning(error.message)
+            self._is_stale = True
 
     def begins_again(self) -> bool:
         """True if the group has another generation: then it goes on from what is committed in its new share."""
@@ -193,6 +199,8 @@ class _Reader:
         if self._member is not None:
             committed = self._member.starts()
             self._next_offsets |= {index: offset for (_, index), offset in committed.items()}
+            new = [place for place in self._member.assigned if place not in committed and place[1] in self._starts]
+            self._commit({place: self._starts[place[1]] for place in new})  # so --offset counts once for a group
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The part of a batch that is wanted. It counts as read."""
@@ -204,7 +212,7 @@ class _Reader:
 
     def ready(self) -> Iterator[_Piece]:
         """The pieces that can be read now. The caller takes their records, and calls `has_read` after each."""
-        partitions = self._partitions()
+        partitions = [] if self._is_stale else self._partitions()
         for number in range(len(partitions)):
             if partitions[0].topic_id != self._topic_id:
                 raise UnknownTopicOrPartition(f"topic {self._topic} was deleted and created again while it was read")
