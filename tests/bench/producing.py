@@ -9,7 +9,6 @@ import itertools
 import os
 import tempfile
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,14 +39,14 @@ def producing(folder: Path) -> list[Comparison]:
             cluster.create_topic(topic, partitions=PARTITIONS, config={"retention.ms": -1})
             with cluster.producer(linger_ms=LINGER_MS) as producer:
                 send = producer.send
-                for key, value in zip(itertools.cycle(keys), itertools.islice(itertools.cycle(values), RECORDS)):  # noqa: B905
+                for key, value in zip(itertools.cycle(keys), itertools.islice(itertools.cycle(values), RECORDS)):
                     last = send(topic, value, key=key)
             assert last.exception() is None
 
         def theirs() -> None:
             with BareLoop(folder / f"bare-{next(numbers)}") as loop:
                 send = loop.send
-                for key, value in zip(itertools.cycle(keys), itertools.islice(itertools.cycle(values), RECORDS)):  # noqa: B905
+                for key, value in zip(itertools.cycle(keys), itertools.islice(itertools.cycle(values), RECORDS)):
                     send(key, value)
 
         what = f"Python producer, {counted(RECORDS, 'record')} of 100 B, linger {LINGER_MS} ms, {PARTITIONS} partitions"
@@ -58,7 +57,7 @@ def producing(folder: Path) -> list[Comparison]:
 
 
 class BareLoop:
-    """What a program without a log would do: append to a list, and every LINGER_MS write it as an Arrow file, synced."""
+    """What a program without a log would do: append to a list, and write it every LINGER_MS as a synced Arrow file."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -67,7 +66,6 @@ class BareLoop:
         self._waiting: list[tuple[bytes, bytes]] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
-        self.send: Callable[[bytes, bytes], None] = self._send
 
     def __enter__(self) -> BareLoop:
         self._thread.start()
@@ -77,7 +75,7 @@ class BareLoop:
         self._over.set()
         self._thread.join()
 
-    def _send(self, key: bytes, value: bytes) -> None:
+    def send(self, key: bytes, value: bytes) -> None:
         with self._lock:
             self._waiting.append((key, value))
 

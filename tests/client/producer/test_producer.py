@@ -6,11 +6,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, as_completed, wait
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from sparklog.client.cluster import Cluster
+from sparklog.client.producer import sending
 from sparklog.client.producer.producer import Producer
 from sparklog.core.errors import (
     InvalidInput,
@@ -241,6 +243,25 @@ def test_only_the_records_of_a_deleted_topic_fail(cluster: Cluster) -> None:
             with pytest.raises(UnknownTopicOrPartition):
                 future.result()
         assert [future.result().offset for future in good] == [0, 0, 0]
+
+
+def test_records_of_a_topic_do_not_go_to_one_that_is_created_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload_rows = sending.upload_rows
+
+    def created_again(*arguments: Any, **more: Any) -> Any:
+        monkeypatch.setattr(sending, "upload_rows", upload_rows)
+        cluster.delete_topic("orders")
+        cluster.create_topic("orders", partitions=3)
+        return upload_rows(*arguments, **more)
+
+    monkeypatch.setattr(sending, "upload_rows", created_again)
+    with cluster.producer(linger_ms=1) as producer:
+        with pytest.raises(UnknownTopicOrPartition, match="created again"):
+            producer.send("orders", "a", partition=0).result(WAIT_S)
+        producer.send("orders", "b", partition=0).result(WAIT_S)
+    assert sent(cluster) == {0: ["b"]}
 
 
 def test_records_that_became_too_large_do_not_spoil_other_partitions(cluster: Cluster) -> None:
