@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sparklog.client.bootstrap import DEFAULT_STORE
 from sparklog.client.producer import sending
 from sparklog.core.errors import Landed, OutcomeUnknown, SparklogError
 from sparklog.core.records import CommandResult
@@ -71,7 +72,7 @@ def history(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
             if call in ("upload", "publish") and dice.random() < 0.1:
                 raise OutcomeUnknown("an upload in doubt")
 
-        calls.before["main"] = fail
+        calls.before[DEFAULT_STORE] = fail
         store = cluster.connection.follower.store
         lossy = cluster.connection.follower.store = FaultyStore(store, roll=dice_of(dice, 0.1))  # type: ignore[assignment]
         with cluster.producer(linger_ms=0, batch_size=1_000, buffer_memory=5_000) as producer:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sparklog.client.bootstrap import DEFAULT_STORE
 from sparklog.client.cluster import Cluster
 from sparklog.client.producer import sending
 from sparklog.client.producer.producer import Producer
@@ -44,7 +45,7 @@ def cluster() -> Iterator[Cluster]:
 def sent(cluster: Cluster, topic: str = "orders") -> dict[int, list[str]]:
     """The values of each partition that has any."""
     found = {}
-    for partition in range(cluster.describe(topic).partitions):
+    for partition in range(len(cluster.describe(topic).partitions)):
         rows = cluster.read(topic, partition=partition)
         if rows.num_rows:
             found[partition] = [value.decode() for value in rows["value"].to_pylist()]
@@ -316,7 +317,7 @@ class Gate:
 
     def __init__(self, calls: StoreCalls) -> None:
         self.reached, self.opened = threading.Event(), threading.Event()
-        calls.before["main"] = self.called
+        calls.before[DEFAULT_STORE] = self.called
 
     def called(self, call: str, key: str) -> None:
         if call == "upload":
@@ -403,7 +404,7 @@ def test_what_a_store_refuses_fails_and_the_next_record_goes_on(
 ) -> None:
     calls = interfere(monkeypatch)
     with cluster.producer(linger_ms=1) as producer:
-        calls.before["main"] = failing(StoreFull("no space"))
+        calls.before[DEFAULT_STORE] = failing(StoreFull("no space"))
         lost = [producer.send("orders", "a", partition=partition) for partition in (0, 1)]
         for future in lost:
             with pytest.raises(StoreFull):
@@ -415,7 +416,7 @@ def test_what_a_store_refuses_fails_and_the_next_record_goes_on(
 
 def test_a_delivery_times_out(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = interfere(monkeypatch)
-    calls.before["main"] = failing(RequestTimedOut("too slow"))
+    calls.before[DEFAULT_STORE] = failing(RequestTimedOut("too slow"))
     with (
         cluster.producer(linger_ms=0, delivery_timeout_ms=150) as producer,
         pytest.raises(RequestTimedOut, match=r"delivery_timeout_ms.*too slow"),

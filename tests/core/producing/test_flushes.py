@@ -62,11 +62,15 @@ def commit(of: Flushes, now_ms: int = 0) -> Commit:
     return work
 
 
+def upload_and_commit(of: Flushes, now_ms: int = 0) -> Commit:
+    upload(of, now_ms)
+    return commit(of, now_ms)
+
+
 def committing(of: Flushes, *partitions: int, records: int = 1) -> Commit:
     """The commit of a new flush."""
     take(of, *partitions, records=records)
-    upload(of)
-    return commit(of)
+    return upload_and_commit(of)
 
 
 def failed(of: Flushes, now_ms: int = 0) -> list[tuple[Flush, SparklogError]]:
@@ -141,9 +145,8 @@ def test_no_commit_is_more_than_five_behind_one_without_an_answer() -> None:
 def test_without_acks_all_each_partition_is_a_commit_of_its_own() -> None:
     of = flushes(acks=Acks.LEADER)
     take(of, 0, 1, 2)
-    for _ in range(3):
-        upload(of)
-    assert [list(commit(of).first_sequences) for _ in range(3)] == [[place(0)], [place(1)], [place(2)]]
+    commits = [upload_and_commit(of) for _ in range(3)]
+    assert [list(each.first_sequences) for each in commits] == [[place(0)], [place(1)], [place(2)]]
 
 
 # ---- in doubt ---------------------------------------------------------------------------------------
@@ -354,9 +357,7 @@ def test_a_partition_without_a_leader_is_parked_and_the_others_go_on() -> None:
     assert again.flush.order == 1
     of.uploaded(again.flush)
     of.written(commit(of, FIRST_PAUSE_MS).flush)
-    for order in (2, 3):
-        assert upload(of, FIRST_PAUSE_MS).order == order
-    assert [commit(of, FIRST_PAUSE_MS).flush.order for _ in range(2)] == [2, 3]
+    assert [upload_and_commit(of, FIRST_PAUSE_MS).flush.order for _ in range(2)] == [2, 3]
 
 
 def upload_of(of: Flushes, partitions: set[int]) -> Flush:
