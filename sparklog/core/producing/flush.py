@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from sparklog.core.errors import SparklogError
 from sparklog.core.types import TopicPartition
 
-ATTEMPT_MS: Final = 10_000  # of one attempt to write, while a partition has no leader or a commit no answer
+ATTEMPT_MS: Final = 5_000  # of one attempt to commit, while a partition has no leader or there is no answer
 
 
 class Rows(Protocol):

@@ -35,6 +35,7 @@ from sparklog.core.errors import (
     RequestTimedOut,
     SparklogError,
     StaleBrokerEpoch,
+    TryAgain,
     UnknownProducerId,
     WriteLost,
 )
@@ -45,11 +46,13 @@ from sparklog.core.readable import counted, duration
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import TopicPartition
 
-SHORT_ATTEMPT_MS: Final = 1_000  # once some of its partitions are known to have no leader, or too few replicas
+SHORT_ATTEMPT_MS: Final = 1_000  # of an upload, or once partitions are known to have no leader or too few replicas
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000  # between attempts, as Kafka's retry.backoff.ms
 
 # Some partitions can't be written to for now: the others need not wait for them.
 _OF_PARTITIONS = (NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower, FencedLeaderEpoch)
+# The commit was refused for a reason that no other upload would change.
+_ABOUT_THE_COMMIT = (TryAgain, OutOfOrderSequence, UnknownProducerId)
 # One topic or partition may be the reason, and the others may be in order.
 _OF_SOME = (*_OF_PARTITIONS, InvalidInput, NotFound, AccessRefused)
 
@@ -136,16 +139,19 @@ class Flushes:
         for flush in self._all:
             if flush.not_before_ms > now_ms:
                 continue
-            timeout_ms = max(1, min(self._deadline_ms(flush) - now_ms, flush.attempt_ms))
+            left_ms = max(1, self._deadline_ms(flush) - now_ms)
+            attempt_ms = min(left_ms, flush.attempt_ms)
             if flush.stage is Stage.UPLOADED and self._may_commit(flush):
                 flush.stage = Stage.COMMITTING
                 flush.alone = not any(self._earlier(flush))
                 if flush.numbers is None:
                     flush.numbers = self._numbers(flush)
-                return Commit(flush, self.producer_id, self.producer_epoch, flush.numbers, timeout_ms)
+                return Commit(
+                    flush, self.producer_id, self.producer_epoch, flush.numbers, min(left_ms, flush.attempt_ms)
+                )
             if flush.stage is Stage.ROUTED and not (flush.parked and any(self._earlier(flush))):
                 flush.stage = Stage.UPLOADING
-                return Upload(flush, timeout_ms)
+                return Upload(flush, min(left_ms, SHORT_ATTEMPT_MS))
         return None
 
     def uploaded(self, flush: Flush) -> None:
@@ -164,12 +170,15 @@ class Flushes:
     def refused(self, flush: Flush, error: SparklogError, now_ms: int) -> None:
         """The upload or the commit ended with an error."""
         flush.error = error
-        if flush.stage is Stage.COMMITTING:
+        committed = flush.stage is Stage.COMMITTING
+        if committed:
             flush.is_written = flush.is_written or error.landed is Landed.YES
             flush.in_doubt = flush.in_doubt or error.landed is Landed.UNKNOWN
             if not (flush.is_written or flush.in_doubt):
                 flush.numbers = None
-        flush.stage = Stage.ROUTED if flush.is_open else Stage.UPLOADED
+        # The upload is as good as before, unless the stores of its partitions have changed.
+        upload_again = flush.is_open and not (committed and isinstance(error, _ABOUT_THE_COMMIT))
+        flush.stage = Stage.ROUTED if upload_again or isinstance(error, _OF_PARTITIONS) else Stage.UPLOADED
         match error:
             case InvalidProducerEpoch():
                 self.fatal = error
@@ -242,7 +251,6 @@ class Flushes:
 
     def _out_of_order(self, flush: Flush, error: SparklogError) -> None:
         """Something before it has not landed."""
-        flush.stage = Stage.UPLOADED
         if not flush.alone:
             flush.patient = True
             return

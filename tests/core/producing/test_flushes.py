@@ -16,6 +16,7 @@ from sparklog.core.errors import (
     OutOfOrderSequence,
     RequestTimedOut,
     SparklogError,
+    StaleBrokerEpoch,
     StoreFull,
     StoreUnavailable,
     UnknownProducerId,
@@ -334,13 +335,16 @@ def test_a_partition_without_a_leader_is_parked_and_the_others_go_on() -> None:
     take(of, 0, 1)
     work = of.next(0)
     assert isinstance(work, Upload)
-    assert work.timeout_ms == ATTEMPT_MS
-    of.refused(work.flush, NoReplicaOnline("1 is offline"), 0)
+    of.uploaded(work.flush)
+    whole = commit(of)
+    assert whole.timeout_ms == ATTEMPT_MS
+    of.refused(whole.flush, NoReplicaOnline("1 is offline"), 0)
     half = of.next(0)
     assert isinstance(half, Upload)
-    assert half.timeout_ms == SHORT_ATTEMPT_MS
     of.uploaded(half.flush)
-    of.written(commit(of).flush)
+    first = commit(of)
+    assert first.timeout_ms == SHORT_ATTEMPT_MS
+    of.written(first.flush)
     bad = of.next(0)
     assert isinstance(bad, Upload)
     assert bad.flush.parts == {place(1): 1}
@@ -365,6 +369,15 @@ def upload_of(of: Flushes, partitions: set[int]) -> Flush:
     assert isinstance(work, Upload)
     assert {key.partition for key in work.flush.parts or {}} == partitions
     return work.flush
+
+
+def test_what_was_uploaded_stays_so_if_only_the_commit_got_stuck() -> None:
+    of = flushes()
+    sent = committing(of)
+    of.refused(sent.flush, RequestTimedOut("too many writers"), 0)
+    assert commit(of, FIRST_PAUSE_MS).flush is sent.flush
+    of.refused(sent.flush, StaleBrokerEpoch("the store is registered again"), FIRST_PAUSE_MS)
+    assert isinstance(of.next(TIMEOUT_MS - 1), Upload)
 
 
 # ---- time -------------------------------------------------------------------------------------------
