@@ -146,9 +146,7 @@ class Flushes:
                 flush.alone = not any(self._earlier(flush))
                 if flush.numbers is None:
                     flush.numbers = self._numbers(flush)
-                return Commit(
-                    flush, self.producer_id, self.producer_epoch, flush.numbers, min(left_ms, flush.attempt_ms)
-                )
+                return Commit(flush, self.producer_id, self.producer_epoch, flush.numbers, attempt_ms)
             if flush.stage is Stage.ROUTED and not (flush.parked and any(self._earlier(flush))):
                 flush.stage = Stage.UPLOADING
                 return Upload(flush, min(left_ms, SHORT_ATTEMPT_MS))

@@ -280,7 +280,6 @@ def test_a_producer_that_the_chain_forgot_gets_a_new_id_and_sends_again() -> Non
     of.refused(sent.flush, UnknownProducerId("expired"), 0)
     assert of.next(0) == Renew(None, None)
     of.renewed(8, 0)
-    upload(of)
     again = commit(of)
     assert (again.flush, again.producer_id, again.first_sequences) == (sent.flush, 8, {place(): 0})
     assert not failed(of)
