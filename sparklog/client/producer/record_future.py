@@ -224,7 +224,7 @@ class RecordFuture(Future[RecordMetadata]):
         return "FINISHED" if self.done() else "RUNNING"
 
     @property
-    def _waiters(self) -> Any:
+    def _waiters(self) -> Any:  # type: ignore[override]
         return _Waiters(self, self._records)
 
 
