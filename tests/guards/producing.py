@@ -92,7 +92,7 @@ GUARDS: Final = (
         "producer-room",
         "What waits and is under way stays within buffer_memory.",
         _PRODUCER,
-        "            if not buffer.has_room(size):",
+        "            if buffer.room_bytes < size:",
         "            if False:",
         (_WHOLE + "test_a_full_buffer_blocks_and_then_times_out",),
     ),

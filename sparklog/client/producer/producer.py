@@ -21,7 +21,7 @@ from sparklog.client.connection import Connection
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.record_future import RecordFuture, SentRecords
 from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
-from sparklog.client.producer.waiting_records import Header, Target, WaitingRecords, as_bytes, as_headers
+from sparklog.client.producer.waiting_records import CELLS, Header, Target, WaitingRecords, as_bytes, as_headers
 from sparklog.client.write_plan import Durability
 from sparklog.core.commands import AllocateProducer, Submission
 from sparklog.core.errors import InvalidInput, Landed, RecordTooLarge, RequestTimedOut, SparklogError
@@ -133,7 +133,7 @@ class Producer:
         with self._lock:
             if self._refusal is not None:
                 raise copy.copy(self._refusal)
-            if not buffer.has_room(size):
+            if buffer.room_bytes < size:
                 self._await_room(size)
             waiting = self._waiting.get(topic)
             if waiting is None:
@@ -146,9 +146,9 @@ class Producer:
             if buffer.add(size) or not self._noticed:
                 self._wake_sender()
                 self._noticed = True
-            future = RecordFuture(waiting.sent, len(waiting.records))
-            # One call adds the whole record, so that an interrupt can't leave a part of it.
-            waiting.records.append((name, body, listed, timestamp_us, partition))
+            cells = waiting.cells
+            future = RecordFuture(waiting.sent, len(cells) // CELLS)
+            cells.extend((name, body, listed, timestamp_us, partition))
         return future
 
     def flush(self, timeout_ms: int | None = None) -> None:
@@ -225,7 +225,7 @@ class Producer:
         self._urged += 1
         try:
             self._wake_sender()
-            while not self._buffer.has_room(size_bytes):
+            while self._buffer.room_bytes < size_bytes:
                 if deadline.passed():
                     raise RequestTimedOut(
                         f"the producer's buffer of {exact_amount(self._settings.buffer_memory)} (buffer_memory) was "
@@ -284,11 +284,9 @@ class Producer:
     def _take(self) -> Callable[[], None]:
         """What waits becomes a flush."""
         waiting, self._waiting = self._waiting, {}
-        taken = Taken(self._buffer.waiting_bytes)
-        flush = self._flushes.take(self._buffer.since_ms, FlushRows(taken, {}))
-        self._buffer.take(taken.bytes_left)
+        flush = self._flushes.take(self._buffer.since_ms, FlushRows(Taken(self._buffer.take()), {}))
         self._noticed = False
-        return partial(self._route, flush, {name: records for name, records in waiting.items() if records.records})
+        return partial(self._route, flush, {name: records for name, records in waiting.items() if records.cells})
 
     def _route(self, flush: Flush, waiting: Mapping[str, WaitingRecords]) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,22 +19,24 @@ from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMEST
 from sparklog.log.routing import partition_of_rows
 
 Header = tuple[str, bytes | None]
-# Key, value, headers, timestamp in microseconds, partition.
-WaitingRecord = tuple[bytes | None, bytes | None, "list[Header] | None", int, int | None]
-
 _SENT_SCHEMA: Final = pa.schema([*RAW_SCHEMA, READ_SCHEMA.field("partition")])
 _KINDS: Final = (pa.binary(), pa.binary(), HEADERS, TIMESTAMP, pa.int32())
+CELLS: Final = len(_KINDS)  # of a record: key, value, headers, timestamp in microseconds, partition
 _TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
 
 
 class WaitingRecords:
-    """The records of one topic that wait, in the order of `send`."""
+    """The records of one topic that wait, in the order of `send`.
 
-    __slots__ = ("records", "sent")
+    `cells` has CELLS values for each, one record after the other: a column is every CELLS-th of them. One call of
+    `extend` adds a whole record, so that an interrupt can't leave a part of it.
+    """
+
+    __slots__ = ("cells", "sent")
 
     def __init__(self, sent: SentRecords) -> None:
         self.sent = sent
-        self.records: list[WaitingRecord] = []
+        self.cells: list[Any] = []
 
 
 class RoutedRecords:
@@ -140,7 +142,7 @@ def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedR
     topic = state.topic_named(name)
     if topic is None:
         raise UnknownTopicOrPartition(f"topic {name} was deleted before its records were sent")
-    columns = [pa.array(values, kind) for values, kind in zip(zip(*waiting.records, strict=True), _KINDS, strict=True)]
+    columns = [pa.array(waiting.cells[at::CELLS], kind) for at, kind in enumerate(_KINDS)]
     rows = pa.RecordBatch.from_arrays(columns, schema=_SENT_SCHEMA)
     led = [each.partition for each in state.partitions_of(topic) if each.replication.leader is not None]
     kept = PartitionIndex(led[sticky % len(led)] if led else sticky % topic.partitions)

@@ -34,15 +34,13 @@ def test_what_waits_is_taken_after_lingering_or_once_it_is_enough_or_wanted() ->
 def test_there_is_room_until_what_waits_and_what_is_under_way_fill_it() -> None:
     it = buffer()
     add(it, 200)
-    assert it.has_room(100)
-    assert not it.has_room(101)
-    it.take(200)
+    assert it.room_bytes == 100
+    assert it.take() == 200
     assert it.due_ms(urged=True) is None
-    assert not it.has_room(101)
+    assert it.room_bytes == 100
     assert add(it, 100)
     it.release(150)
-    assert it.has_room(150)
-    assert not it.has_room(151)
+    assert it.room_bytes == 150
 
 
 def test_settings_are_checked() -> None:
