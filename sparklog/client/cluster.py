@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -25,6 +26,7 @@ from sparklog.client.groups import (
     committed,
     describe_group,
 )
+from sparklog.client.producer.producer import Producer
 from sparklog.client.unawaited_commits import UnawaitedCommits
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, append_command
@@ -35,12 +37,22 @@ from sparklog.core.errors import InvalidInput, RequestTimedOut
 from sparklog.core.groups import CommittedOffset
 from sparklog.core.leader_epochs import end_of_leader_epoch
 from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
+from sparklog.core.producing.settings import (
+    BATCH_BYTES,
+    BUFFER_BYTES,
+    DELIVERY_TIMEOUT_MS,
+    LINGER_MS,
+    MAX_BLOCK_MS,
+    MAX_IN_FLIGHT,
+    ProducerSettings,
+)
 from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.replication.epoch_history import EpochEnd
 from sparklog.core.state import ClusterState
 from sparklog.host.deadline import Deadline
+from sparklog.log.batch import check_compression
 from sparklog.log.record_lookup import start_of_last
 from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
 from sparklog.log.scan import scan
@@ -59,6 +71,7 @@ class Cluster(Admin):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._unawaited = UnawaitedCommits()
+        self._producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
     def __enter__(self) -> Cluster:
         return self
@@ -67,7 +80,9 @@ class Cluster(Admin):
         self.close()
 
     def close(self) -> None:
-        """Wait for background writes to finish."""
+        """Write what was sent with producers, and wait for background writes to finish."""
+        for producer in list(self._producers):
+            producer.close()
         self._unawaited.close()
         self.connection.close()
 
@@ -141,6 +156,39 @@ class Cluster(Admin):
         if result.producer_id is None or result.producer_epoch is None:
             raise AssertionError("an allocation leads to a producer id and an epoch")
         return result.producer_id, result.producer_epoch
+
+    def producer(
+        self,
+        *,
+        acks: str | int = "all",
+        linger_ms: int = LINGER_MS,
+        batch_size: int = BATCH_BYTES,
+        buffer_memory: int = BUFFER_BYTES,
+        max_block_ms: int = MAX_BLOCK_MS,
+        delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        compression: str | None = None,
+        producer_id: int | None = None,
+    ) -> Producer:
+        """Send records one by one: they are written together in the background, idempotently and in order.
+
+        docs/producer.md says what each setting does. With `producer_id` it goes on as that producer, in the next epoch,
+        and fences the older instance. Raises InvalidInput, InvalidRequiredAcks, UnknownProducerId.
+        """
+        settings = ProducerSettings(
+            acks=Acks.of(acks),
+            linger_ms=linger_ms,
+            batch_size=batch_size,
+            buffer_memory=buffer_memory,
+            max_block_ms=max_block_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            max_in_flight=max_in_flight,
+        )
+        if compression is not None:
+            check_compression(compression)
+        made = Producer(self.connection, settings, compression=compression, producer_id=producer_id)
+        self._producers.add(made)
+        return made
 
     def scan(
         self,

@@ -30,6 +30,7 @@ from tests.bench.maintenance import maintenance
 from tests.bench.metadata_copies import copies_rates
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
+from tests.bench.producing import producing
 from tests.bench.queries import query_rates, served_rates
 from tests.bench.replicas import deaths, replicas
 from tests.bench.replication import catch_up
@@ -47,6 +48,7 @@ PARTS = (
     "coordinator",
     "queries",
     "waiting",
+    "producer",
     "state",
     "soak",
     "replication",
@@ -99,6 +101,8 @@ def main() -> int:
             figures += query_rates() + served_rates()
         if "waiting" in parts:
             figures += waits()
+        if "producer" in parts:
+            comparisons += producing(folder)
         if "state" in parts:
             figures += _alone("state_scale", "state of the chain")
         if "soak" in parts:
