@@ -171,6 +171,17 @@ def test_a_seek_in_a_loop_is_followed_at_once(cluster: Cluster) -> None:
     assert seen == [1, 2, 0, 1, 2, 3]
 
 
+def test_what_another_call_has_handed_out_is_not_handed_out_by_the_loop_around_it(cluster: Cluster) -> None:
+    tick(cluster)
+    with consumer(cluster, consumer_timeout_ms=1) as reader:
+        seen = []
+        for record in reader:
+            seen.append((record.value or b"").decode())
+            if len(seen) == 2:
+                seen += values(reader.poll(max_records=3))
+    assert sorted(seen) == ["0-0", "0-1", "0-2", "0-3", "1-0", "1-1", "1-2"]
+
+
 def test_partitions_and_topics_that_come_later_are_read_from_their_start(cluster: Cluster) -> None:
     with cluster.consumer(pattern="o.*", auto_offset_reset="latest") as reader:
         assert reader.poll() == {}

@@ -17,7 +17,7 @@ from sparklog.client.consumer.options import ConsumerOptions
 from sparklog.client.consumer.shares import Shares
 from sparklog.client.consumer.subscription import Assignment, Subscription, places
 from sparklog.client.groups import Place
-from sparklog.core.consumer_positions import AutoOffsetReset, ConsumerPositions
+from sparklog.core.consumer_positions import AutoOffsetReset, ConsumerPositions, Unread
 from sparklog.core.errors import DataLoss, InvalidInput, SparklogError, UnknownTopicOrPartition, Wakeup
 from sparklog.core.positions import Position
 from sparklog.core.purgatory import Records
@@ -57,7 +57,7 @@ class Reading:
         self._commit_due_ms = 0 if self._commits_itself else NEVER_MS
         self.commits = Commits(self._shares)
         self.positions = self._new_positions()
-        self.moves = 0  # seeks, pauses and rebalances so far: what was fetched before is not handed out any more
+        self.moves = 0  # reads, seeks, pauses and rebalances so far: what was fetched before is handed out no more
         self.woken = threading.Event()
 
     # ---- what it reads --------------------------------------------------------------------------
@@ -81,8 +81,8 @@ class Reading:
             self._fetches.close()
             self.moves += 1
             self._look_due_ms = 0
-            self._shares.leave()
             self.positions = self._new_positions()
+            self._shares.leave()
 
     # ---- one round of reading -------------------------------------------------------------------
 
@@ -95,17 +95,13 @@ class Reading:
             raise InvalidInput("this consumer reads nothing yet: subscribe to topics, or assign partitions")
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         has_looked = False
+        self.moves += 1
         while True:
             if self.woken.is_set():
                 self.woken.clear()
                 raise Wakeup("another thread called wakeup of this consumer; poll again to go on")
             self.tend(look=has_looked)
-            try:
-                found = self._ready(most_records)
-            except DataLoss:
-                if not self._is_behind_log_start():
-                    raise
-                continue  # retention was faster: auto_offset_reset says where to go on
+            found = self._ready(most_records)
             if found.pieces:
                 return found
             if not has_looked:
@@ -129,9 +125,9 @@ class Reading:
         pieces: list[Batch] = []
         ends: dict[TopicPartition, End] = {}
         left, left_bytes = most_records, self._options.fetch_max_bytes
+        rest = None
         try:
-            for unread in self.positions.unread(state):
-                rest = unread
+            for rest in self.positions.unread(state):
                 while rest.offsets.start < rest.offsets.end and left > 0 and left_bytes > 0:
                     piece = self._fetches.take(state, rest, left)
                     ends[rest.key] = piece.end, piece.leader_epoch
@@ -142,8 +138,9 @@ class Reading:
                         left_bytes -= piece.batch.nbytes
                 if left <= 0 or left_bytes <= 0:
                     break
-        except SparklogError:
-            if not pieces:
+        except SparklogError as error:
+            was_removed = isinstance(error, DataLoss) and rest is not None and self._was_removed(rest)
+            if not pieces and not was_removed:  # if retention was faster, auto_offset_reset says where to go on
                 raise
         for warning in self.positions.warnings:
             log.warning("%s", warning)
@@ -161,14 +158,11 @@ class Reading:
     def _has_news(self) -> bool:
         return self.woken.is_set() or self._shares.is_stale(self.positions.generation)
 
-    def _is_behind_log_start(self) -> bool:
+    def _was_removed(self, unread: Unread) -> bool:
         """Whether the newest state no longer has a record at which the consumer would go on."""
         with self._connection.follower.current() as state:
-            for key in self.positions.share:
-                partition = state.partitions.get(key)
-                if partition is None or self.position(key).offset < partition.log_start:
-                    return True
-        return False
+            partition = state.partitions.get(unread.key)
+            return partition is None or self.position(unread.key).offset < partition.log_start
 
     # ---- now and then ---------------------------------------------------------------------------
 
@@ -188,8 +182,8 @@ class Reading:
             self._commit_due_ms = now_ms + self._options.auto_commit_interval_ms
             self.commits.begin_by_itself(self.positions)
         if now_ms >= self._look_due_ms or self._shares.is_stale(self.positions.generation):
-            self._look_due_ms = now_ms + self._options.heartbeat_interval_ms
             self._shares.look()
+            self._look_due_ms = now_ms + self._options.heartbeat_interval_ms
             look = True
         if look:
             self.take_share()
