@@ -228,7 +228,7 @@ class Consumer:
         """The offset at which the group goes on in a partition; None if it has committed nothing there."""
         with self._alone():
             self._check_group()
-            return self._reading.committed(tuple(place))
+            return self._reading.committed((place[0], place[1]))
 
     # ---- its end --------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class Reading:
         self.end()
         self._shares.wanted = wanted
         self._listener = listener or RebalanceListener()
-        self.positions = self._new_positions()
+        self.positions = self._new_positions(wanted)
 
     def end(self, *, commits: bool = True) -> None:
         """Give up what it reads, after a last commit if it commits by itself, and leave the group."""
@@ -245,8 +245,8 @@ class Reading:
             row = next(found, None)
         return None if row is None else row.offset
 
-    def _new_positions(self) -> ConsumerPositions:
-        state, wanted = self._connection.follower.state, self._shares.wanted
+    def _new_positions(self, wanted: Subscription | Assignment | None = None) -> ConsumerPositions:
+        state = self._connection.follower.state
         return ConsumerPositions(
             state.chain_id,
             AutoOffsetReset(self._options.auto_offset_reset),
