@@ -426,13 +426,15 @@ def test_it_is_for_one_thread_at_a_time(cluster: Cluster, monkeypatch: pytest.Mo
 
     thread = threading.Thread(target=poll)
     thread.start()
-    assert waits.wait(30)
-    for call in (reader.poll, reader.close, reader.seek_to_end, lambda: next(iter(reader))):
-        with pytest.raises(InvalidInput, match="another thread is in a call of this consumer"):
-            call()  # type: ignore[operator]
-    reader.wakeup()
-    goes_on.set()
-    thread.join()
+    try:
+        assert waits.wait(30)
+        for call in (reader.poll, reader.close, reader.seek_to_end, lambda: next(iter(reader))):
+            with pytest.raises(InvalidInput, match="another thread is in a call of this consumer"):
+                call()  # type: ignore[operator]
+    finally:
+        reader.wakeup()
+        goes_on.set()
+        thread.join()
     assert len(woken) == 1
     reader.close()
 
