@@ -15,6 +15,9 @@ from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.admin import Admin
 from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection
+from sparklog.client.consumer.consumer import Consumer
+from sparklog.client.consumer.listener import RebalanceListener
+from sparklog.client.consumer.options import consumer_options
 from sparklog.client.groups import (
     SESSION_TIMEOUT_MS,
     GroupDescription,
@@ -288,6 +291,26 @@ class Cluster(Admin):
     ) -> GroupMember:
         """Become a member of a group, which shares the partitions of the topics among its members."""
         return GroupMember(self.connection, group, topics, session_timeout_ms=session_timeout_ms)
+
+    def consumer(
+        self,
+        *topics: str,
+        group: str | None = None,
+        pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+        **options: object,
+    ) -> Consumer:
+        """A consumer of these topics, or of all whose names match a pattern; of none yet, without either.
+
+        With `group`, it is a member from its first `poll` on, and shares the partitions with the others. `options` are
+        those of `ConsumerOptions`. Raises InvalidOption, InvalidGroupId, InvalidInput, UnknownTopicOrPartition.
+        """
+        consumer = Consumer(self.connection, group, consumer_options(options))
+        if topics or pattern is not None:
+            consumer.subscribe(topics, pattern=pattern, listener=listener)
+        elif listener is not None:
+            raise InvalidInput("a listener belongs to a subscription: give it to subscribe")
+        return consumer
 
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets. Raises NonEmptyGroup if it has members, GroupIdNotFound."""

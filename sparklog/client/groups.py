@@ -13,8 +13,9 @@ heartbeats instead, which cost no entry of the chain (`core/group_sessions.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -150,7 +151,8 @@ def rows_to_commit(state: ClusterState, offsets: Offsets, metadata: str) -> tupl
 class GroupMember:
     """A member of a group, for one thread at a time. It is a member from its construction until `leave`.
 
-    `generation` and `assigned` are as of the last `poll`. Between two of them no more than the session timeout may
+    `generation` and `assigned` are as of the last `poll`, and so are `group_number` and `share`, which name the same
+    group and partitions by numbers that are never used twice. Between two polls no more than the session timeout may
     pass, or the others take its partitions; a commit counts as well.
     """
 
@@ -170,8 +172,9 @@ class GroupMember:
         """
         self.group, self.topics = group, tuple(sorted(set(topics)))
         self.member_id = member_id or f"consumer-{new_id()}"
-        self.generation = 0
+        self.generation = self.group_number = 0
         self.assigned: tuple[Place, ...] = ()
+        self.share: dict[TopicPartition, str] = {}  # the names of topics, by partition
         self._connection = connection
         self._session_timeout_ms = session_timeout_ms
         self._clock = clock or connection.committer.clock
@@ -222,11 +225,29 @@ class GroupMember:
         Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: `poll`, and go on
         from what is committed. Raises what `Cluster.commit_offsets` raises.
         """
+        self.prepared(offsets, metadata)()
+
+    def prepared(self, offsets: Offsets, metadata: str = "", generation: int | None = None) -> Callable[[], None]:
+        """A commit to run later, perhaps in another thread; several of them one after the other, in this order.
+
+        It is of this generation, by default the present one, whatever the member does meanwhile. Raises what the commit
+        itself raises about its offsets.
+        """
         with self._connection.follower.current() as state:
             rows = rows_to_commit(state, offsets, metadata)
         self._commits += 1
+        fence = self.generation if generation is None else generation
+        return partial(
+            self._commit, CommitOffsets(self._chain_id, self.group, rows, self.member_id, fence, self._commits)
+        )
+
+    def wants(self, topics: Iterable[str]) -> None:
+        """Share the partitions of these topics from now on. Raises InvalidInput if there is none."""
+        self.topics = tuple(sorted(set(topics)))
+        self._join()
+
+    def _commit(self, command: CommitOffsets) -> None:
         begun_ms = self._clock.monotonic_ms()
-        command = CommitOffsets(self._chain_id, self.group, rows, self.member_id, self.generation, self._commits)
         _submit(self._connection, command)
         self._renewed_ms = begun_ms
 
@@ -234,7 +255,7 @@ class GroupMember:
         """Leave the group, so that the others have its partitions at once. No error if it is no member any more."""
         with suppress(UnknownMemberId, GroupIdNotFound):
             _submit(self._connection, LeaveGroup(self.group, self.member_id))
-        self.generation, self.assigned = 0, ()
+        self._has_nothing()
 
     def _renew(self, coordinator: Coordinator) -> None:
         """Show that this member is alive: to the coordinator in force, or else in the chain.
@@ -268,11 +289,15 @@ class GroupMember:
         group = state.groups.get(self.group)
         member = None if group is None else group.member(self.member_id)
         if group is None or member is None:  # the next poll joins again
-            self.generation, self.assigned = 0, ()
+            self._has_nothing()
             return
         self._commits = max(self._commits, member.commits)
-        self.generation = group.generation
-        self.assigned = tuple((state.topics[key.topic_id].name, key.partition) for key in member.assigned)
+        self.generation, self.group_number = group.generation, group.number
+        self.share = {key: state.topics[key.topic_id].name for key in member.assigned}
+        self.assigned = tuple((topic, key.partition) for key, topic in self.share.items())
+
+    def _has_nothing(self) -> None:
+        self.generation, self.assigned, self.share = 0, (), {}
 
 
 def _submit(connection: Connection, command: Command) -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from tests import readme_figures
 from tests.bench import machine, peers_section, report
 from tests.bench.commits import commit_rates
+from tests.bench.consumer import consumer
 from tests.bench.coordinator import coordinated_rates, failover, producers, waiting
 from tests.bench.maintenance import maintenance
 from tests.bench.metadata_copies import copies_rates
@@ -53,6 +54,7 @@ PARTS = (
     "soak",
     "replication",
     "replicas",
+    "consumer",
     "small",
     "shuffled",
     "bulk",
@@ -109,6 +111,8 @@ def main() -> int:
             figures += _alone("soak", "100,000 commits, maintained")
         if "replication" in parts:
             comparisons += catch_up(folder)
+        if "consumer" in parts:
+            comparisons += consumer(folder)
         if "replicas" in parts:
             figures += deaths(folder)
         spark_parts = [part for part in (replicas, small, shuffled, bulk) if part.__name__ in parts]

@@ -196,8 +196,9 @@ GUARDS: Final = (
         "group-printed-then-committed",
         "consume --group commits only what it has printed.",
         "sparklog/cli/consume.py",
-        '                        position = counted.column("offset")[-1].as_py() + 1',
-        "                        position = piece.end",
+        "            table = consumer.poll_table(FOLLOW_WAIT_MS if follow else 0, most)",
+        "            table = consumer.poll_table(FOLLOW_WAIT_MS if follow else 0, most)\n"
+        "            consumer.poll_table(0, 1)",
         ("tests/cli/test_consume.py::test_a_group_commits_only_what_it_printed",),
     ),
 )
