@@ -91,12 +91,16 @@ class Repair:
         left, silent = self._read_everywhere(found)
         repairable: dict[StoreId, list[Damage]] = {}
         for number, of_object in left.items():
+            unread = silent.get(number, {})
             if number in self._whole:
                 for damage in of_object:
                     repairable.setdefault(damage.store, []).append(damage)
-            elif number in silent:
+                for damage in found[number]:
+                    if damage.store in unread:
+                        self._fail(damage, f"{damage}; it can't be repaired now: {unread[damage.store]}")
+            elif unread:
                 for damage in of_object or found[number]:
-                    self._fail(damage, f"{damage}; it can't be repaired now: {silent[number]}")
+                    self._fail(damage, f"{damage}; it can't be repaired now: {'; '.join(unread.values())}")
             elif of_object:
                 found_anywhere = [*of_object, *self._left_overs.get(number, ())]
                 salvage(self._frame, found_anywhere, self._note, accept_loss=self._accept_loss)
@@ -109,16 +113,16 @@ class Repair:
 
     def _read_everywhere(
         self, found: Mapping[ObjectNumber, Sequence[Damage]]
-    ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, str]]:
+    ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, dict[StoreId, str]]]:
         """Read the damaged objects on all stores that hold them now, and note in `_whole` who has one whole.
 
-        Returns the damages of this reading, and for some objects why a store that may have it could not be read. Since
+        Returns the damages of this reading, and for some objects why stores that may have it could not be read. Since
         the damages were found, another run may have repaired one, an agent may have reported its loss, or a person may
         have put one back. That must not look as if nobody had the object. A replica that ends before the object in the
         chain, because it lost an earlier one, may still have the bytes: they count if they are the right ones.
         """
         left: dict[ObjectNumber, list[Damage]] = {}
-        silent: dict[ObjectNumber, str] = {}
+        silent: dict[ObjectNumber, dict[StoreId, str]] = {}
         holders: dict[ObjectNumber, set[StoreId]] = {}
         wanted: dict[StoreId, list[ObjectToCheck]] = {}
         with self._frame.connection.follower.current() as state:
@@ -131,7 +135,7 @@ class Repair:
                     if store in registered:
                         wanted.setdefault(store, []).append(object_)
                     elif store in holders[number]:
-                        silent[number] = f"store {store} is fenced, and may have it whole"
+                        silent.setdefault(number, {})[store] = f"store {store} is fenced, and may have it whole"
         for store, objects in wanted.items():
             for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
                 try:
@@ -146,7 +150,7 @@ class Repair:
                         if outcome.check is not None and Part.OBJECT in _damaged_parts(outcome.check):
                             self._left_overs.setdefault(number, []).append(Damage(store, object_, outcome.check))
                     elif outcome.check is None:
-                        silent[number] = f"store {store}: {outcome.error}"
+                        silent.setdefault(number, {})[store] = f"store {store}: {outcome.error}"
                     else:
                         left[number].append(Damage(store, object_, outcome.check))
         return left, silent
