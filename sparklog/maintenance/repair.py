@@ -146,11 +146,11 @@ class Repair:
                     number = object_.named.number
                     if outcome.check is not None and outcome.check.object_is_whole:
                         self._whole.setdefault(number, store)
-                    elif store not in holders[number]:
-                        if outcome.check is not None and Part.OBJECT in _damaged_parts(outcome.check):
-                            self._left_overs.setdefault(number, []).append(Damage(store, object_, outcome.check))
                     elif outcome.check is None:
                         silent.setdefault(number, {})[store] = f"store {store}: {outcome.error}"
+                    elif store not in holders[number]:
+                        if Part.OBJECT in _damaged_parts(outcome.check):
+                            self._left_overs.setdefault(number, []).append(Damage(store, object_, outcome.check))
                     else:
                         left[number].append(Damage(store, object_, outcome.check))
         return left, silent
@@ -174,7 +174,7 @@ class Repair:
                     own |= {number} & unheld
                 elif number in unheld or Part.OBJECT in _damaged_parts(check):
                     unclear[number] = [Damage(store, object_, check)]
-        self._read_everywhere(unclear)
+        _, silent = self._read_everywhere(unclear)
         elsewhere = [damage for number, (damage,) in unclear.items() if number in self._whole]
         self._take_away(store, elsewhere)
         self._whole |= dict.fromkeys(own, store)
@@ -186,7 +186,8 @@ class Repair:
         repairable = []
         for damage in left:
             if damage.number in unclear and damage.number not in self._whole:
-                self._fail(damage, f"{damage}; no store has it whole, so it is kept. {_WAY_OUT}")
+                unread = "; ".join(silent.get(damage.number, {}).values())
+                self._fail(damage, f"{damage}; it is kept: {unread or f'no store has it whole. {_WAY_OUT}'}")
             elif problem:
                 self._fail(damage, f"store {store} lacks it: {problem}")
             else:

@@ -259,6 +259,17 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
     ),
     Guard(
+        "recovery-silent-replica",
+        "A replica that could not be read may have an object behind the end of its log.",
+        "sparklog/maintenance/repair.py",
+        "elif outcome.check is None:\n                        silent.",
+        "elif outcome.check is None and store in holders[number]:\n                        silent.",
+        (
+            "tests/maintenance/test_lost_tasks.py::"
+            "test_nothing_is_given_up_while_a_replica_that_may_have_it_behind_its_end_could_not_be_read",
+        ),
+    ),
+    Guard(
         "recovery-unread-damage",
         "A damage that was found, and could not be read again, is reported.",
         "sparklog/maintenance/repair.py",

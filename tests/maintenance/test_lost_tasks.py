@@ -11,9 +11,11 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from sparklog.core.commands import HeldEnd, ReportLoss
 from sparklog.core.errors import SparklogError
 from sparklog.core.invariants import check
 from sparklog.core.replication.append import Acks
+from sparklog.core.types import Offset, StoreId
 from sparklog.maintenance.object_checks import CheckOrder, check_objects
 from sparklog.maintenance.recovery import run_recovery
 from sparklog.maintenance.replication import run_replication
@@ -130,6 +132,26 @@ def test_nothing_is_given_up_while_it_is_not_known_what_another_store_has() -> N
     assert f"it can't be repaired now: store a: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
     for partition, values in log.model.items():
         assert log.left(partition) == values
+    assert run_recovery(log.url, console=quiet).exit_code == 0
+    log.check()
+    log.world.cluster.close()
+
+
+# M: F-04
+def test_nothing_is_given_up_while_a_replica_that_may_have_it_behind_its_end_could_not_be_read() -> None:
+    """By the chain store b holds nothing from object 2 on, as it lost that one. It has the bytes of object 3."""
+    log = damaged_log()
+    key, store = log.world.key(), log.world.state.stores[StoreId("b")]
+    log.damage("b", 2, "lost")
+    held = HeldEnd(key.topic_id, key.partition, Offset(3))
+    log.world.submit(ReportLoss(store.store, store.registration, store.incarnation, (held,)))
+    for other in "ac":
+        log.damage(other, 3, "flipped")
+    quiet = Console(file=io.StringIO())
+    report = run_recovery(log.url, tasks=LosingChecks("b"), accept_loss=True, console=quiet)
+    assert report.exit_code == 1
+    assert f"it can't be repaired now: store b: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
+    assert log.world.value(key.partition).lost == ()
     assert run_recovery(log.url, console=quiet).exit_code == 0
     log.check()
     log.world.cluster.close()
