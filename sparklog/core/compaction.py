@@ -77,8 +77,9 @@ def plan_compaction(
 
     The cleanable part ends at the first slice that is not sealed (the roll comes first), that is not below the high
     watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. A slice that the log start cuts is
-    left alone, because a swap replaces whole slices; while there is one, no tombstone goes. Nothing is due if the part
-    ends before the cleaner's position (the lag was raised, or an earlier run had a later `now_ms`): it is clean.
+    left alone, because a swap replaces whole slices; while there is one, no tombstone goes, and while it is younger
+    than the lag, nothing behind it is compacted. Nothing is due if the part ends before the cleaner's position (the lag
+    was raised, or an earlier run had a later `now_ms`): it is clean.
 
     It is due if new segments are more than `min.cleanable.dirty.ratio` of its stored bytes, if the earliest record of
     new segments is older than `max.compaction.lag.ms`, if tombstones have waited for `delete.retention.ms`, or with
@@ -120,12 +121,13 @@ def _cleanable(
     columns = slices.columns
     stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT
     stays |= columns["end"] > partition.high_watermark
+    cut = bool(len(slices)) and int(columns["start"][0]) < partition.log_start
+    first = int(cut)
+    stays[:first] = False  # no roll will ever seal a slice that is cut, so nothing behind it waits for that
     if config.min_compaction_lag_ms:
         stays |= columns["max_timestamp_us"] > (now_ms - config.min_compaction_lag_ms) * 1000
-    cut = bool(len(slices)) and int(columns["start"][0]) < partition.log_start
-    first = int(cut)  # no roll will ever seal a slice that is cut, so nothing behind it waits for that
-    uncleanable = np.flatnonzero(stays[first:])
-    end = first + int(uncleanable[0]) if len(uncleanable) else len(slices)
+    uncleanable = np.flatnonzero(stays)
+    end = max(first, int(uncleanable[0])) if len(uncleanable) else len(slices)
     return slices.rows(first, end), cut
 
 

@@ -75,12 +75,16 @@ class Repair:
         left, silent = self._read_everywhere(found)
         repairable: dict[StoreId, list[Damage]] = {}
         for number, of_object in left.items():
+            unread = silent.get(number, {})
             if number in self._whole:
                 for damage in of_object:
                     repairable.setdefault(damage.store, []).append(damage)
-            elif number in silent:
+                for damage in found[number]:
+                    if damage.store in unread:
+                        self._fail(damage, f"{damage}; it can't be repaired now: {unread[damage.store]}")
+            elif unread:
                 for damage in of_object or found[number]:
-                    self._fail(damage, f"{damage}; it can't be repaired now: {silent[number]}")
+                    self._fail(damage, f"{damage}; it can't be repaired now: {'; '.join(unread.values())}")
             elif of_object:
                 self._salvage(number, of_object)
         for store, of_store in repairable.items():
@@ -92,17 +96,17 @@ class Repair:
 
     def _read_everywhere(
         self, found: Mapping[ObjectNumber, Sequence[Damage]]
-    ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, str]]:
+    ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, dict[StoreId, str]]]:
         """Read the damaged objects on all stores that hold them now, and note in `_whole` who has one whole.
 
-        Returns the damages of this reading, and for some objects why a store that may have it could not be read. Since
+        Returns the damages of this reading, and for some objects why stores that may have it could not be read. Since
         the damages were found, another run may have repaired one, an agent may have reported its loss, or a person may
         have put one back. That must not look as if nobody had the object. A replica that ends before the object in the
         chain, because it lost an earlier one, may still have the bytes: they count if they are the right ones. While no
         replica may lead, they may be the last ones, so each replica has to answer.
         """
         left: dict[ObjectNumber, list[Damage]] = {}
-        silent: dict[ObjectNumber, str] = {}
+        silent: dict[ObjectNumber, dict[StoreId, str]] = {}
         holders: dict[ObjectNumber, set[StoreId]] = {}
         asked: dict[ObjectNumber, set[StoreId]] = {}
         wanted: dict[StoreId, list[ObjectToCheck]] = {}
@@ -117,7 +121,7 @@ class Repair:
                     if store in registered:
                         wanted.setdefault(store, []).append(object_)
                     elif store in asked[number]:
-                        silent[number] = f"store {store} is fenced, and may have it whole"
+                        silent.setdefault(number, {})[store] = f"store {store} is fenced, and may have it whole"
         for store, objects in wanted.items():
             for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
                 try:
@@ -129,8 +133,7 @@ class Repair:
                     if outcome.check is not None and outcome.check.object_is_whole:
                         self._whole.setdefault(number, store)
                     elif outcome.check is None:
-                        if store in asked[number]:
-                            silent[number] = f"store {store}: {outcome.error}"
+                        silent.setdefault(number, {})[store] = f"store {store}: {outcome.error}"
                     elif store in holders[number]:
                         left[number].append(Damage(store, object_, outcome.check))
                     elif Part.OBJECT in _damaged_parts(outcome.check):
@@ -167,7 +170,7 @@ class Repair:
             (damage,) = unclear.pop(number)
             objects = [object_ for object_ in objects if object_.named.number != number]
             if number in silent:
-                self._fail(damage, f"{damage}; it can't be repaired now: {silent[number]}")
+                self._fail(damage, f"{damage}; it can't be repaired now: {'; '.join(silent[number].values())}")
             elif left_anywhere.get(number):
                 self._salvage(number, left_anywhere[number])
         elsewhere = [damage for number, (damage,) in unclear.items() if number in self._whole]
@@ -181,7 +184,8 @@ class Repair:
         repairable = []
         for damage in left:
             if damage.number in unclear and damage.number not in self._whole:
-                self._fail(damage, f"{damage}; no store has it whole, so it is kept: put the object back")
+                unread = "; ".join(silent.get(damage.number, {}).values())
+                self._fail(damage, f"{damage}; it is kept: {unread or 'no store has it whole: put it back'}")
             elif problem:
                 self._fail(damage, f"store {store} lacks it: {problem}")
             else:

@@ -86,7 +86,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-silent-holder",
         "While a holder is silent, it may have what the others lack.",
         "sparklog/maintenance/repair.py",
-        "            elif number in silent:",
+        "            elif unread:",
         "            elif False:",
         (f"{_JOB}test_while_a_holder_is_silent_nothing_is_given_up",),
     ),
@@ -94,8 +94,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-fenced-holder",
         "A fenced store may have what the others lack.",
         "sparklog/maintenance/repair.py",
-        '                        silent[number] = f"store {store} is fenced, and may have it whole"\n',
-        "                        pass\n",
+        'silent.setdefault(number, {})[store] = f"store {store} is fenced, and may have it whole"',
+        "pass",
         (f"{_BESIDE}test_what_a_fenced_store_may_have_is_not_given_up",),
     ),
     Guard(
@@ -308,5 +308,24 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (
             "tests/maintenance/test_lost_tasks.py::test_nothing_is_given_up_while_it_is_not_known_what_another_store_has",
         ),
+    ),
+    Guard(
+        "recovery-silent-replica",
+        "A replica that could not be read may have an object behind the end of its log.",
+        "sparklog/maintenance/repair.py",
+        "elif outcome.check is None:\n                        silent.",
+        "elif outcome.check is None and store in holders[number]:\n                        silent.",
+        (
+            "tests/maintenance/test_lost_tasks.py::"
+            "test_nothing_is_given_up_while_a_replica_that_may_have_it_behind_its_end_could_not_be_read",
+        ),
+    ),
+    Guard(
+        "recovery-unread-damage",
+        "A damage that was found, and could not be read again, is reported.",
+        "sparklog/maintenance/repair.py",
+        "                    if damage.store in unread:",
+        "                    if False:",
+        ("tests/maintenance/test_lost_tasks.py::test_a_damage_that_could_not_be_read_again_is_reported",),
     ),
 )

@@ -264,6 +264,20 @@ def test_a_slice_that_was_cut_before_it_was_sealed_holds_nothing_up(log: KeyedLo
     assert log.text() == "6:a6 7:c7 8:d8"
 
 
+def test_a_young_segment_holds_up_what_follows_though_the_log_start_cuts_it(log: KeyedLog) -> None:  # M: C-02 R-05
+    """Whoever reads within the lag has just read the young record, and is to see all that was written after it."""
+    log.create(**TRIMMED, min_compaction_lag_ms=DAY_MS)
+    now_ms = log.log.clock.at_ms
+    for age, records in ((0, [("x", "1"), ("y", "2")]), (2, [("a", "3"), ("a", "4")])):
+        log.append(*records, timestamp_ms=now_ms - age * DAY_MS)
+        log.roll()
+    log.move_log_start(1)
+    log.compact()
+    assert log.text() == "1:y2 2:a3 3:a4"
+    log.compact(now_ms=now_ms + DAY_MS)
+    assert log.text() == "1:y2 3:a4"
+
+
 # ---- with other jobs -----------------------------------------------------------------------------------
 
 

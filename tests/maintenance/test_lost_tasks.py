@@ -11,9 +11,11 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from sparklog.core.commands import HeldEnd, ReportLoss
 from sparklog.core.errors import SparklogError
 from sparklog.core.invariants import check
 from sparklog.core.replication.append import Acks
+from sparklog.core.types import Offset, StoreId
 from sparklog.maintenance.recovery import run_recovery
 from sparklog.maintenance.recovery_tasks import CheckOrder, check_objects
 from sparklog.maintenance.replication import run_replication
@@ -106,12 +108,15 @@ def test_a_call_for_tasks_that_fails_is_reported_and_the_next_run_does_the_rest(
 
 
 class LosingChecks(LocalTasks):
-    """Runs all tasks but those that look whether store a has an object whole."""
+    """Runs all tasks but those that look whether a store has an object whole."""
+
+    def __init__(self, store: str) -> None:
+        self.store = store
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
         if task is check_objects:
             orders = [msgspec.msgpack.decode(payload, type=CheckOrder) for payload in payloads]
-            if any(order.store == "a" and not order.mend for order in orders):
+            if any(order.store == self.store and not order.mend for order in orders):
                 raise SparklogError(GAVE_UP)
         return super().run(task, payloads)
 
@@ -122,11 +127,46 @@ def test_nothing_is_given_up_while_it_is_not_known_what_another_store_has() -> N
     for store in "bc":
         log.damage(store, 2, "flipped")
     quiet = Console(file=io.StringIO())
-    report = run_recovery(log.url, tasks=LosingChecks(), accept_loss=True, console=quiet)
+    report = run_recovery(log.url, tasks=LosingChecks("a"), accept_loss=True, console=quiet)
     assert report.exit_code == 1
     assert f"it can't be repaired now: store a: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
     for partition, values in log.model.items():
         assert log.left(partition) == values
+    assert run_recovery(log.url, console=quiet).exit_code == 0
+    log.check()
+    log.world.cluster.close()
+
+
+# M: F-04
+def test_nothing_is_given_up_while_a_replica_that_may_have_it_behind_its_end_could_not_be_read() -> None:
+    """By the chain store b holds nothing from object 2 on, as it lost that one. It has the bytes of object 3."""
+    log = damaged_log()
+    key, store = log.world.key(), log.world.state.stores[StoreId("b")]
+    log.damage("b", 2, "lost")
+    held = HeldEnd(key.topic_id, key.partition, Offset(3))
+    log.world.submit(ReportLoss(store.store, store.registration, store.incarnation, (held,)))
+    for other in "ac":
+        log.damage(other, 3, "flipped")
+    quiet = Console(file=io.StringIO())
+    report = run_recovery(log.url, tasks=LosingChecks("b"), accept_loss=True, console=quiet)
+    assert report.exit_code == 1
+    assert f"it can't be repaired now: store b: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
+    assert log.world.value(key.partition).lost == ()
+    assert run_recovery(log.url, console=quiet).exit_code == 0
+    log.check()
+    log.world.cluster.close()
+
+
+# M: F-04
+def test_a_damage_that_could_not_be_read_again_is_reported() -> None:
+    """Another store has the object whole, and the damage on a third one is repaired."""
+    log = damaged_log()
+    for store in "bc":
+        log.damage(store, 2, "flipped")
+    quiet = Console(file=io.StringIO())
+    report = run_recovery(log.url, tasks=LosingChecks("c"), console=quiet)
+    assert report.exit_code == 1
+    assert f"it can't be repaired now: store c: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
     assert run_recovery(log.url, console=quiet).exit_code == 0
     log.check()
     log.world.cluster.close()

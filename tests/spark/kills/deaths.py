@@ -4,8 +4,10 @@
         ...                                       # whatever runs on the executors
     assert death.came()
 
-The first worker that comes to a change of a store is chosen. It kills the victim before its fourth change: steps count
-from 0. Only workers of a session with `settings` do that: their daemon is `deadly_daemon`.
+Each worker counts its changes of a store. The first one that comes to its fourth change kills the victim before it:
+steps count from 0. Only workers of a session with `settings` do that: their daemon is `deadly_daemon`.
+
+No worker is chosen before: that might be one whose task Spark has given up, because a copy of the task was faster.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ class Death:
             wait_for_group(int(group))
 
     def is_mine(self) -> bool:
-        """Whether this worker is the one to do it."""
+        """Whether the worker that asks is the one to do it: the first, or each with `always`."""
         return self.always or _first(self.folder / f"{self.id}.chosen")
 
     def bring(self) -> None:
@@ -122,7 +124,6 @@ class Worker:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._id = ""
-        self._mine = False
         self._step = 0
 
     def come(self, changes: bool) -> None:
@@ -135,12 +136,10 @@ class Worker:
             return
         if death.id != self._id:
             (death.workers / str(os.getpgrp())).touch()
-            self._id, self._step, self._mine = death.id, 0, death.is_mine()
-        if self._mine and self._step == death.step:
-            self._step += 1
+            self._id, self._step = death.id, 0
+        step, self._step = self._step, self._step + 1
+        if step == death.step and death.is_mine():
             death.bring()
-        else:
-            self._step += 1
 
 
 def wait_for_group(group: int) -> None:

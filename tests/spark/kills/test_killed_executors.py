@@ -30,15 +30,15 @@ __all__ = ["spark"]  # two executors, in JVMs of their own
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-Steps = Callable[[int], Iterator[int]]
+Steps = Callable[..., Iterator[int]]
 
 
 @pytest.fixture
 def steps(request: pytest.FixtureRequest) -> Steps:
-    """At which calls of the store an executor dies: at this one; with --campaign one after the other."""
+    """At which calls of the store an executor dies: at this one; with --campaign at one after the other."""
 
-    def chosen(usual: int) -> Iterator[int]:
-        return itertools.count() if request.config.getoption("--campaign") else iter([usual])
+    def chosen(usual: int, every: int = 1) -> Iterator[int]:
+        return itertools.count(0, every) if request.config.getoption("--campaign") else iter([usual])
 
     return chosen
 
@@ -73,7 +73,8 @@ def test_a_compaction_whose_executor_is_killed_is_right(
             settle(keyed)
         if not came:
             break
-    assert step >= 3
+    assert came or step > 3
+    print(f"the last step was {step}")
 
 
 @pytest.mark.campaign
@@ -88,7 +89,8 @@ def test_a_roll_whose_executor_is_killed_is_right(
             settle(keyed)
         if not came:
             break
-    assert step >= 3
+    assert came or step > 3
+    print(f"the last step was {step}")
 
 
 @pytest.mark.campaign
@@ -141,7 +143,7 @@ def recover(log: DamagedLog, spark: SparkSession) -> JobReport:
 def test_recovery_and_verify_with_a_killed_executor_leave_whole_stores(
     spark: SparkSession, deaths: Deaths, damaged: Callable[[], DamagedLog], steps: Steps
 ) -> None:
-    for step in steps(20):
+    for step in steps(20, every=4):
         log = damaged()
         with deaths.planned(Victim.EXECUTOR, step, reads=True) as death:
             report = recover(log, spark)
@@ -151,15 +153,17 @@ def test_recovery_and_verify_with_a_killed_executor_leave_whole_stores(
         assert recover_here(log.url) == 0
         if not death.came():
             break
-    assert step >= 20
-    for step in steps(5):
+    assert death.came() or step > 20
+    print(f"the last step of recovery was {step}")
+    for step in steps(4, every=4):
         with deaths.planned(Victim.EXECUTOR, step, reads=True) as death:
             verified = run_verify(log.url, tasks=SparkTasks(spark), console=quiet())
         assert (verified.exit_code, verified.differences) == (0, ()), verified.to_json()
         assert verified.done.objects == verified.planned.objects
         if not death.came():
             break
-    assert step >= 5
+    assert death.came() or step > 4
+    print(f"the last step of verify was {step}")
     assert _names(recover(log, spark)) == []
 
 
