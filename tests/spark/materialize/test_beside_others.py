@@ -15,7 +15,7 @@ from sparklog.spark.materialize.delta_table import DeltaTable
 from sparklog.spark.materialize.job import MaterializeJob
 from tests.spark.materialize.filled_tables import append, is_the_topic, materialize, numbered, rows_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
 def create_again(cluster: Cluster, records: int) -> None:
