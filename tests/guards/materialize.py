@@ -8,7 +8,7 @@ from tests.guards.guard import Guard
 
 _JOB: Final = "sparklog/spark/materialize/job.py"
 _ONCE: Final = "tests/spark/materialize/test_exactly_once.py"
-_OTHERS: Final = "tests/spark/materialize/test_beside_others.py"
+_SOURCE: Final = "tests/spark/materialize/test_same_source.py"
 _STEPS: Final = "tests/spark/materialize/test_steps.py"
 
 GUARDS: Final = (
@@ -50,7 +50,7 @@ GUARDS: Final = (
         "sparklog/spark/materialize/delta_table.py",
         ' or "REPLACE TABLE" in commit.operation',
         "",
-        (f"{_OTHERS}::test_a_table_that_others_replaced_is_refused",),
+        (f"{_SOURCE}::test_what_others_took_back_is_not_taken_for_there",),
     ),
     Guard(
         "materialize-read-topic-id",
@@ -58,7 +58,7 @@ GUARDS: Final = (
         _JOB,
         '        reader = reader.option("topicId", step.after.topic_id)\n',
         "",
-        (f"{_OTHERS}::test_a_topic_that_is_created_again_before_the_read_adds_nothing",),
+        (f"{_SOURCE}::test_records_are_read_of_the_topic_that_the_step_is_of",),
     ),
     Guard(
         "read-topic-id",

@@ -11,7 +11,6 @@ import pytest
 from sparklog.core.errors import DataLoss, StoreUnavailable
 from sparklog.core.invariants import check
 from sparklog.core.replication.append import Acks
-from sparklog.core.types import Offset
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import DrivenAgent
 from tests.faults.deadly_calls import dying_at, every_change
@@ -222,8 +221,8 @@ def test_an_object_of_two_partitions_is_given_up_where_nobody_leads_and_where_so
 
 
 # M: F-04 P-06
-def test_a_run_that_dies_anywhere_and_runs_again_gives_up_just_these_records() -> None:
-    """A plain run, too, elects a leader if one that gave up records could not do it any more."""
+def test_a_run_that_dies_anywhere_and_runs_again_gives_up_just_these_records(request: pytest.FixtureRequest) -> None:
+    """A plain run, too, elects a leader if one that gave up records could not do it. At every second change."""
     step, came = 0, True
     while came:
         log = damaged_log()
@@ -238,7 +237,7 @@ def test_a_run_that_dies_anywhere_and_runs_again_gives_up_just_these_records() -
         assert log.recover(accept_loss=True).exit_code == 0
         goes_on(log, (6, 9))
         log.world.cluster.close()
-        step += 1
+        step += 1 if request.config.getoption("--campaign") else 2
     assert step > 5
 
 
@@ -254,5 +253,4 @@ def test_an_election_that_is_not_possible_yet_is_noted(log: DamagedLog) -> None:
     assert (log.world.value(0).leader, log.lost()) == (None, [(6, 9)])
     for store in log.world.state.stores.values():
         log.world.submit(AgentUp(store.store, store.registration))
-    assert log.world.value(0).leader is not None
-    assert log.world.value(0).log_end(log.world.value(0).leader or log.world.value(0).replicas[0]) == Offset(9)
+    assert log.world.replicas(0) == "a:a a9 b9 c9"
