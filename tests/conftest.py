@@ -93,9 +93,10 @@ def pytest_collection(session: pytest.Session) -> None:
     work: dict[str, str] | None = getattr(session.config, "workerinput", None)
     if work is None or session.config.args != ["tests"]:
         return
-    files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    folder = Path(__file__).parent
+    files = sorted(folder.rglob("test_*.py"))
     first = len(files) * int(work["workerid"].removeprefix("gw")) // int(work["workercount"])
-    for file in files[first:] + files[:first]:
+    for file in [*folder.rglob("conftest.py"), *files[first:], *files[:first]]:
         with suppress(Exception, pytest.skip.Exception):  # collection says what is wrong
             importlib.import_module(".".join(file.relative_to(session.config.rootpath).with_suffix("").parts))
 
