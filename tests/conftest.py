@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from sparklog.storage import probe
 from tests.scheduling import ByServer, is_whole_run, turn_of
 from tests.servers import ahead
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
@@ -40,6 +42,13 @@ for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADO
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ["SPARK_HOME"] = str(spark_home())
 _OWN_JVM_OPTIONS = "SPARK_SUBMIT_OPTS" in os.environ
+
+# The probe of each new cluster's store would take longer than most tests. Those of the probe have `whole_probe`.
+_ONE_ROUND = tuple(replace(races, fewest=1, most=1) for races in probe.AT_INIT)
+_SHORT_PROBE = {"AT_INIT": _ONE_ROUND, "AT_INIT_WITH_THE_BODY": _ONE_ROUND, "_MANY": 6}
+_WHOLE_PROBE = {name: getattr(probe, name) for name in _SHORT_PROBE}
+for _name, _short in _SHORT_PROBE.items():
+    setattr(probe, _name, _short)
 
 _ahead: ahead.Ahead | None = None  # of the process that leads a run with several workers
 
@@ -93,15 +102,23 @@ def pytest_collection(session: pytest.Session) -> None:
     work: dict[str, str] | None = getattr(session.config, "workerinput", None)
     if work is None or session.config.args != ["tests"]:
         return
-    files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    folder = Path(__file__).parent
+    files = sorted(folder.rglob("test_*.py"))
     first = len(files) * int(work["workerid"].removeprefix("gw")) // int(work["workercount"])
-    for file in files[first:] + files[:first]:
+    for file in [*folder.rglob("conftest.py"), *files[first:], *files[:first]]:
         with suppress(Exception, pytest.skip.Exception):  # collection says what is wrong
             importlib.import_module(".".join(file.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # else every collection also walks over all that was imported and collected
+
+
+@pytest.fixture
+def whole_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new store is probed as users have it."""
+    for name, whole in _WHOLE_PROBE.items():
+        monkeypatch.setattr(probe, name, whole)
 
 
 @pytest.fixture

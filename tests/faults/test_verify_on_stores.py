@@ -23,7 +23,7 @@ SOME = ("flip", "cut", "lose", "flip index")  # a server is slow, and it is the 
 
 
 # M: F-04 F-05
-@pytest.mark.parametrize("place", ["disk", "s3", "hdfs"], indirect=True)
+@pytest.mark.parametrize("place", ["disk", "s3", pytest.param("hdfs", marks=pytest.mark.campaign)], indirect=True)
 def test_every_kind_of_damage_is_named(place: Place) -> None:
     url = place.new_url()
     init_cluster(url)

@@ -203,7 +203,7 @@ def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_acknowledged(
     assert sorted(int(row.value) for row in read("t").collect()) == list(range(VERSIONS * ROWS))
 
 
-# M: P-07 P-11 N-02 L-03 S-01 (kills)
+@pytest.mark.campaign
 def test_executors_fill_the_replacement_of_a_lost_s3_server_while_others_write(
     spark: SparkSession,
     s3proxy: S3Server,

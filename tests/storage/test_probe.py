@@ -17,6 +17,8 @@ from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, StoredKey
 
+pytestmark = pytest.mark.usefixtures("whole_probe")
+
 ID = "ab" * 16
 
 

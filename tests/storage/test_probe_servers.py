@@ -19,7 +19,7 @@ from tests.servers.s3_servers import S3Server, ignoring_conditions, looking_firs
 
 __all__ = ["ministack", "moto", "s3proxy"]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("whole_probe")]
 
 
 @pytest.mark.parametrize(

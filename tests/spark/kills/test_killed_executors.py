@@ -138,7 +138,7 @@ def recover(log: DamagedLog, spark: SparkSession) -> JobReport:
     return run_recovery(log.url, tasks=SparkTasks(spark), console=quiet())
 
 
-# M: F-03 F-04 F-05 (kills)
+@pytest.mark.campaign
 @pytest.mark.timeout(3_000)
 def test_recovery_and_verify_with_a_killed_executor_leave_whole_stores(
     spark: SparkSession, deaths: Deaths, damaged: Callable[[], DamagedLog], steps: Steps
