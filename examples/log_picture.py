@@ -28,7 +28,8 @@ from matplotlib.patches import Patch, Rectangle
 import sparklog
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import SparklogError
-from sparklog.core.plan import named_object, partition_of, topic_of
+from sparklog.core.held_slices import named_object
+from sparklog.core.plan import partition_of, topic_of
 from sparklog.core.readable import counted
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.object_reader import read_index

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("campaign")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: turn_of(item.nodeid.partition("::")[0], slow=item.path in slow))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker of a run of all tests begins to import them elsewhere: in a new clone each compiles its share."""
+    work: dict[str, str] | None = getattr(session.config, "workerinput", None)
+    if work is None or session.config.args != ["tests"]:
+        return
+    files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    first = len(files) * int(work["workerid"].removeprefix("gw")) // int(work["workercount"])
+    for file in files[first:] + files[:first]:
+        with suppress(Exception, pytest.skip.Exception):  # collection says what is wrong
+            importlib.import_module(".".join(file.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:

@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 GROUPS: Final = {
     "HDFS": (
+        "tests/faults/test_s3_faults.py",
         "tests/faults/test_maintenance_sigkill.py",
         "tests/faults/test_compaction_sigkill.py",
         "tests/faults/test_verify_on_stores.py",
@@ -26,8 +27,14 @@ GROUPS: Final = {
         "tests/storage/test_hdfs_faults.py",
     ),
     "another HDFS, and Spark on it": (
+        "tests/cli/test_secrets.py",
         "tests/contract/test_s3_store.py",
+        "tests/contract/test_copies.py",
+        "tests/faults/test_s3_requests.py",
+        "tests/log/test_object_copy.py",
+        "tests/storage/test_s3_settings.py",
         "tests/faults/test_race_processes.py",
+        "tests/examples/test_demo.py",
         "tests/soak/test_soak.py",
         "tests/spark/test_on_stores.py",
         "tests/faults/test_killed_servers.py",

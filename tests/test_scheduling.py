@@ -25,7 +25,7 @@ def _asks_for_hdfs(file: Path) -> bool:
 
 
 def test_groups_come_first_then_slow_files() -> None:
-    first, slow, quick = "tests/spark/test_schema.py", "tests/examples/test_demo.py", "tests/core/test_types.py"
+    first, slow, quick = "tests/spark/test_schema.py", "tests/docs/test_readme.py", "tests/core/test_types.py"
     assert turn_of(first, slow=False) < turn_of(slow, slow=True) < turn_of(quick, slow=False)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import binascii
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparklog.client.cluster import Cluster
-    from sparklog.client.groups import GroupMember
     from sparklog.core.state import Partition
 
 FOLLOW_WAIT_MS = 5_000  # then the reader looks, whether it was woken or not
-OFFSETS_PER_COMMIT = 10_000  # a member of a group commits after so many, which also shows that it is alive
+RECORDS_PER_COMMIT = 10_000  # a member of a group commits after so many, which also shows that it is alive
 _NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() also accepts 1_0 and the digits of other scripts
 
 EPILOG = ending(
@@ -57,8 +56,8 @@ def consume(
         "--group",
         "-g",
         metavar="GROUP",
-        help="Join this consumer group: read its share of the partitions from where the group has committed (--offset "
-        "counts where it has not), and commit what was printed.",
+        help="Join this consumer group: read its share of the partitions from where the group has committed, and "
+        "commit what was printed. Where nothing is committed yet, --offset is committed first.",
     ),
     key_separator: str | None = typer.Option(
         None, "--key-separator", metavar="TEXT", help="Print KEY, this text, VALUE. Default: the value alone."
@@ -85,44 +84,77 @@ def consume(
         raise InvalidOption("--partition does not go with --group: the members share the partitions")
     separator = None if key_separator is None else key_separator.encode()
     as_json = JsonLines(base64=base64)
-    with (
-        connect() as cluster,
-        interrupts_noted() as check_interrupts,
-        _membership(cluster, topic, group) as member,
-    ):
-        reader = _Reader(cluster, topic, partition, offset, num, member)
+
+    def show(batch: pa.RecordBatch) -> None:
+        sys.stdout.buffer.write(as_json.of(batch) if settings.json else _lines(batch, separator))
+
+    with connect() as cluster, interrupts_noted() as check_interrupts:
+        if group is not None:
+            with closing(_tables_of_member(cluster, topic, group, offset, num, follow)) as tables:
+                for table in tables:
+                    for batch in table.to_batches():
+                        show(batch)
+                    sys.stdout.flush()
+                    check_interrupts()
+            return
+        reader = _Reader(cluster, topic, partition, offset, num)
         while True:
             for piece in reader.ready():
-                position = piece.end
                 rows = cluster.scan(
                     topic, partition=piece.partition, start=piece.start, end=piece.end, include_headers=settings.json
                 )
                 for batch in rows:
-                    counted = reader.take(batch)
-                    sys.stdout.buffer.write(as_json.of(counted) if settings.json else _lines(counted, separator))
+                    show(reader.take(batch))
                     if reader.left == 0:
-                        position = counted.column("offset")[-1].as_py() + 1 if counted.num_rows else piece.start
                         break
-                if member is not None:
-                    sys.stdout.flush()
-                reader.has_read(piece, position)
+                reader.has_read(piece)
             sys.stdout.flush()
-            if reader.left == 0:
-                return
-            if reader.begins_again():
-                continue
-            if not follow or reader.at_end():
+            if reader.left == 0 or not follow or reader.at_end():
                 return
             reader.wait()
             check_interrupts()
 
 
-def _membership(cluster: Cluster, topic: str, group: str | None) -> AbstractContextManager[GroupMember | None]:
-    """The membership of the group, if there is one. Raises UnknownTopicOrPartition before anybody joins."""
-    if group is None:
-        return nullcontext()
-    cluster.describe(topic)
-    return cluster.join_group(group, [topic])
+def _tables_of_member(
+    cluster: Cluster, topic: str, group: str, offset: str, num: int | None, follow: bool
+) -> Generator[pa.Table, None, None]:
+    """What a member of the group reads. When the next table is asked for, the one before it is committed."""
+    from sparklog.client.consumer.listener import RebalanceListener
+    from sparklog.core.errors import IllegalGeneration, UnknownMemberId
+
+    ranges = {
+        (topic, int(partition.partition)): _range(cluster, topic, partition, offset)
+        for partition in cluster.describe(topic).partitions
+    }
+    if any(end is not None for _, end in ranges.values()):
+        raise InvalidOption("--offset @A:B does not go with --group: a group reads on from what it has committed")
+
+    class FromOffset(RebalanceListener):
+        def on_partitions_assigned(self, partitions: Sequence[tuple[str, int]]) -> None:
+            for place in partitions:
+                if place in ranges and consumer.committed(place) is None:
+                    consumer.seek(place, ranges[place][0])
+
+    consumer = cluster.consumer(
+        topic,
+        group=group,
+        listener=None if offset in ("start", "end") else FromOffset(),
+        auto_offset_reset="latest" if offset == "end" else "earliest",
+        enable_auto_commit=False,
+    )
+    left = num
+    with consumer:
+        while left != 0:
+            most = RECORDS_PER_COMMIT if left is None else min(left, RECORDS_PER_COMMIT)
+            table = consumer.poll_table(FOLLOW_WAIT_MS if follow else 0, most)
+            if not table.num_rows and not follow:
+                return
+            yield table
+            left = None if left is None else left - table.num_rows
+            try:
+                consumer.commit()
+            except (IllegalGeneration, UnknownMemberId) as error:  # others may print these records again
+                print_warning(error.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,64 +167,25 @@ class _Piece:
 
 
 class _Reader:
-    """The position of a consumer in each partition. If none were chosen, partitions added later are read too.
+    """The position of a reader in each partition. If none were chosen, partitions added later are read too.
 
-    `left`: how many records are still wanted; None for all. A `member` of a group reads its share only.
+    `left`: how many records are still wanted; None for all.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        topic: str,
-        chosen: Sequence[int],
-        offset: str,
-        num: int | None,
-        member: GroupMember | None = None,
-    ) -> None:
+    def __init__(self, cluster: Cluster, topic: str, chosen: Sequence[int], offset: str, num: int | None) -> None:
         from sparklog.core.types import TopicId
 
         self.left = num
         self._cluster, self._topic, self._chosen = cluster, topic, tuple(dict.fromkeys(chosen))
-        self._next_offsets: dict[int, int] = {}
-        self._is_stale = False  # the group has another generation
         self._watch = cluster.connection.waiting.watch()
-        self._member = member
         self._topic_id = TopicId(cluster.describe(topic).topic_id)
-        ranges = {partition.partition: _range(cluster, topic, partition, offset) for partition in self._all()}
-        self._starts: dict[int, int] = {index: start for index, (start, _) in ranges.items()}
+        ranges = {partition.partition: _range(cluster, topic, partition, offset) for partition in self._partitions()}
+        self._next_offsets: dict[int, int] = {index: start for index, (start, _) in ranges.items()}
         self._ends: dict[int, int] = {index: end for index, (_, end) in ranges.items() if end is not None}
-        if member is not None and self._ends:
-            raise InvalidOption("--offset @A:B does not go with --group: a group reads on from what it has committed")
-        self._begin()
 
-    def has_read(self, piece: _Piece, position: int) -> None:
-        """The records of a piece were printed up to `position`. A member commits that.
-
-        If the group has another generation by now, others may print these records again: they were not committed.
-        """
-        self._next_offsets[piece.partition] = position
-        if self._member is not None:
-            from sparklog.core.errors import IllegalGeneration, UnknownMemberId
-
-            try:
-                self._member.commit({(self._topic, piece.partition): position})
-            except (IllegalGeneration, UnknownMemberId) as error:
-                print_warning(error.message)
-            self._is_stale = self._member.poll() or self._is_stale
-
-    def begins_again(self) -> bool:
-        """True if the group has another generation: then it goes on from what is committed in its new share."""
-        if self._member is not None and (self._member.poll() or self._is_stale):
-            self._begin()
-            return True
-        return False
-
-    def _begin(self) -> None:
-        self._is_stale = False
-        self._next_offsets = dict(self._starts)
-        if self._member is not None:
-            committed = self._member.starts()
-            self._next_offsets |= {index: offset for (_, index), offset in committed.items()}
+    def has_read(self, piece: _Piece) -> None:
+        """The records of a piece were printed, or as many as were wanted."""
+        self._next_offsets[piece.partition] = piece.end
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The part of a batch that is wanted. It counts as read."""
@@ -220,8 +213,6 @@ class _Reader:
             end = min(partition.high_watermark, self._ends.get(index, partition.high_watermark))
             while start < end and self.left != 0:
                 yield _Piece(index, start, self._piece_end(partition, start, end))
-                if self._is_stale:
-                    return
                 start = self._next_offsets[index]
                 partitions = self._partitions()  # the caller may have taken a long time to read the piece
 
@@ -230,8 +221,6 @@ class _Reader:
         from sparklog.core.numbering import end_of_records
         from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
-        if self._member is not None:
-            end = min(end, start + OFFSETS_PER_COMMIT)
         if self.left is None:
             return end
         key, offsets = TopicPartition(partition.topic_id, partition.partition), OffsetRange(Offset(start), Offset(end))
@@ -263,16 +252,11 @@ class _Reader:
 
     def _partitions(self) -> list[Partition]:
         """The partitions to read as they are now, ascending. Raises UnknownTopicOrPartition."""
-        self._known = self._all()
-        if self._member is not None:
-            self._known = [each for each in self._known if (self._topic, each.partition) in self._member.assigned]
-        return self._known
-
-    def _all(self) -> list[Partition]:
         from sparklog.core.plan import chosen_partitions, topic_of
 
         with self._cluster.connection.follower.current() as state:
-            return chosen_partitions(state, topic_of(state, self._topic), self._chosen)
+            self._known = chosen_partitions(state, topic_of(state, self._topic), self._chosen)
+        return self._known
 
 
 # ---- --offset -----------------------------------------------------------------------------------------

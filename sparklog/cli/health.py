@@ -221,13 +221,13 @@ def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
         slices += sum(segment.slices for segment in plan_roll(state, topic, partition, at_ms))
         cut = plan_retention(state, topic, partition, at_ms)
         records += 0 if cut is None else cut.records
-    due = {retired.number for retired in due_for_deletion(state, at_ms)}
+    due = len(due_for_deletion(state, at_ms))
     objects = [state.objects.get(retired.number) for retired in state.retired]
     return {
         "slices_to_roll": slices,
         "records_past_retention": records,
-        "objects_to_delete_now": len(due),
-        "objects_to_delete_later": len(state.retired) - len(due),
+        "objects_to_delete_now": due,
+        "objects_to_delete_later": len(state.retired) - due,
         "retired_bytes": sum(object_.size_bytes for object_ in objects if object_ is not None),
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.decide.stores import registered_store
-from sparklog.core.objects_to_verify import ObjectsWanted, ObjectToVerify, objects_to_verify, still_held
+from sparklog.core.objects_to_verify import ObjectsWanted, ObjectToVerify, objects_to_verify, slices_still_held
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.log.replica_check import ReplicaCheck, check_replicas, differences_of, is_repairable
 from sparklog.storage.keys import data_key
@@ -39,7 +39,7 @@ def _row(
         result = replica.error
     elif not replica.check.is_whole:
         with cluster.connection.follower.current() as now:
-            slices = still_held(now, object_, replica.store)
+            slices = slices_still_held(now, object_, replica.store)
         if not slices:
             return None
         repairable = is_repairable(object_, checks, replica)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from sparklog.core.errors import InvalidOption, OffsetOutOfRange
+from sparklog.core.errors import Conflict, InvalidOption, OffsetOutOfRange
 from sparklog.core.plan import RangeToRead, check_range, pack, partition_of, plan_range, topic_of, weigh
 from sparklog.core.readable import point_in_time_us
 from sparklog.core.state import ClusterState, Partition, Topic
@@ -38,7 +38,8 @@ class ReadPlan:
 def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> ReadPlan:
     """Resolve the options against `state`, which must not change meanwhile. Look-ups by time read objects.
 
-    Raises InvalidOption (partitions, start after end) and UnknownTopicOrPartition; OffsetOutOfRange or DataLoss if
+    Raises InvalidOption (partitions, start after end), UnknownTopicOrPartition; Conflict (a topic has another id than
+    the one that was named: it was deleted and created again); OffsetOutOfRange or DataLoss if
     requested records are gone. With `fail_on_data_loss` false the range is cut to what is there instead.
     """
     if options.subscription is None:
@@ -54,6 +55,7 @@ def offsets_to_read(
     """The range of each partition, by topic name and number. Raises as `plan_read`; appends to `warnings`."""
     assert options.subscription is not None
     read = partitions_to_read(state, options.subscription)
+    _check_topic_id(read, options.topic_id)
     names = {(topic.name, int(partition.partition)) for topic, partition in read}
     check_names_all(options.start_option, options.start, names)
     check_names_all(options.end_option, options.end, names)
@@ -108,6 +110,15 @@ def partitions_to_read(
         names = [name for name in state.topic_ids if re.fullmatch(subscription.pattern, name)]
     topics = [topic_of(state, name) for name in sorted(names)]
     return [(topic, partition) for topic in topics for partition in state.partitions_of(topic)]
+
+
+def _check_topic_id(read: Sequence[tuple[Topic, Partition]], wanted: int | None) -> None:
+    for topic, _ in read:
+        if wanted is not None and topic.topic_id != wanted:
+            raise Conflict(
+                f"topicId: wanted topic {wanted}, found that topic {topic.name} has the id {topic.topic_id}: it is "
+                "another one, or was deleted and created again"
+            )
 
 
 def _look_up(

@@ -1,4 +1,4 @@
-"""Commits with acks=0: nobody waits for them, and they keep their order."""
+"""Commits that nobody waits for, in their order: writes with acks=0, and the asynchronous commits of a consumer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class UnawaitedCommits:
     The process does not end before they are done.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, thread: str = "sparklog-acks-0") -> None:
+        self._thread = thread
         self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._last: Future[None] | None = None
@@ -25,7 +26,7 @@ class UnawaitedCommits:
         """Run it after those before it. Its error is only logged."""
         with self._lock:
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-acks-0")
+                self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self._thread)
             self._last = self._executor.submit(_run, commit)
 
     def wait(self, timeout_s: float | None = None) -> bool:

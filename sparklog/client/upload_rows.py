@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
@@ -22,8 +22,9 @@ def upload_rows(
     compression: str | None,
     durability: Durability,
     timeout_ms: int,
+    among: Collection[str] | None = None,
 ) -> tuple[WritePlan, TaskWritten, int]:
-    """Plan the write and upload its rows; nothing is committed yet.
+    """Plan the write and upload its rows; nothing is committed yet. `among`: the topics that rows name, if it is known.
 
     The last value is how much of `timeout_ms` went by before the upload that succeeded, in ms. Raises NoReplicaOnline
     if a partition had no store for all of that time.
@@ -40,6 +41,7 @@ def upload_rows(
                 compression=compression,
                 now_ms=now_ms(),
                 durability=durability,
+                among=among,
             )
             stores = connection.stores(state)  # with the secrets, which a plan does not carry
         spent_ms = deadline.spent_ms()

@@ -10,6 +10,7 @@ which coordinator is the next one. There is no thread, so nothing outlives an in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -96,10 +97,11 @@ class Watch:
         self._pause_ms = FIRST_PAUSE_MS
         self._woken_at = EntryNumber(-1)
 
-    def wait(self, wanted: Replicated | Records, longest_ms: int) -> bool:
+    def wait(self, wanted: Replicated | Records, longest_ms: int, *, stop: Callable[[], bool] = lambda: False) -> bool:
         """Wait until the process knows a state in which it is done, at most `longest_ms`. Returns whether it is.
 
-        Raises as `Waiting.catch_up`.
+        Between two looks at the chain, and between two requests to a coordinator, `stop` may end the wait. Raises as
+        `Waiting.catch_up`.
         """
         waiting, clock = self._waiting, self._waiting.clock
         deadline_ms = clock.monotonic_ms() + longest_ms
@@ -107,7 +109,7 @@ class Watch:
             self._look(deadline_ms)  # the caller could do nothing with it: not again at once
         while not waiting.is_done(wanted):
             left_ms = deadline_ms - clock.monotonic_ms()
-            if left_ms <= 0:
+            if left_ms <= 0 or stop():
                 return False
             seen = waiting.newest
             asked_ms = clock.monotonic_ms()

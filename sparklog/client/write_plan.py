@@ -108,11 +108,16 @@ def plan_write(
     compression: str | None,
     now_ms: int,
     durability: Durability = Durability(),  # noqa: B008 - a frozen value
+    among: Collection[str] | None = None,
 ) -> WritePlan:
-    """Plan a write to `topic`, or to the topics that rows will name. Raises UnknownTopicOrPartition, InvalidTopic."""
-    if topic is not None:
-        check_not_internal(topic)
-    names = [topic_of(state, topic).name] if topic is not None else list(state.topic_ids)
+    """Plan a write to `topic`, or to the topics that rows will name: any, or only those of `among`.
+
+    Raises UnknownTopicOrPartition, InvalidTopic.
+    """
+    wanted = [topic] if topic is not None else among
+    for name in wanted or ():
+        check_not_internal(name)
+    names = list(state.topic_ids) if wanted is None else [topic_of(state, name).name for name in wanted]
     topics = {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names}
     return WritePlan(
         places,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -22,7 +22,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.producers import sequence_after, span_of
 from sparklog.core.timestamp_bounds import TimestampBounds
-from sparklog.core.types import NewObject, NewSlice, StoreId, TopicId, UploadId
+from sparklog.core.types import NewObject, NewSlice, StoreId, TopicId, TopicPartition, UploadId
 from sparklog.host.clock import SystemClock, WaitingClock, now_us
 from sparklog.host.dice import new_id
 from sparklog.log.object_writer import WriteTarget
@@ -187,11 +187,21 @@ def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
 def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) -> tuple[NewSlice, ...]:
     """The slices of one partition with the sequences of an idempotent producer: (id, epoch, first sequence)."""
     producer_id, epoch, sequence = producer
-    if len({(slice_.topic_id, slice_.partition) for slice_ in slices}) > 1:
+    written = {TopicPartition(slice_.topic_id, slice_.partition) for slice_ in slices}
+    if len(written) > 1:
         raise InvalidInput("an append with a producer goes to one partition: sequences are counted per partition")
+    return sequenced(slices, producer_id, epoch, dict.fromkeys(written, sequence))
+
+
+def sequenced(
+    slices: Sequence[NewSlice], producer_id: int, epoch: int, first_sequences: Mapping[TopicPartition, int]
+) -> tuple[NewSlice, ...]:
+    """The slices with the sequences of an idempotent producer, which are counted in each partition by itself."""
+    next_ = dict(first_sequences)
     numbered = []
     for slice_ in slices:
-        span = span_of(producer_id, epoch, sequence, slice_.records)
+        key = TopicPartition(slice_.topic_id, slice_.partition)
+        span = span_of(producer_id, epoch, next_[key], slice_.records)
         numbered.append(msgspec.structs.replace(slice_, producer=span))
-        sequence = sequence_after(sequence, slice_.records)
+        next_[key] = sequence_after(next_[key], slice_.records)
     return tuple(numbered)

@@ -36,7 +36,7 @@ class Cleaner(msgspec.Struct, frozen=True, array_like=True):
     passes: tuple[Pass, ...] = ()
     keeps_superseded: bool = False
 
-    def over(self, clock_ms: int, delay_ms: int) -> Offset | None:
+    def tombstones_due(self, clock_ms: int, delay_ms: int) -> Offset | None:
         """Tombstones below this offset have been passed `delay_ms` ago; None if there are none of which that is known.
 
         `clock_ms` must be the machine's clock, never a time that a user passes in: readers were promised the delay.

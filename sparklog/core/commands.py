@@ -204,9 +204,13 @@ class ForgetApplications(msgspec.Struct, frozen=True, tag="forget-applications")
 
 
 class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
-    """Allocate a new producer id with epoch 0, or the next epoch of `producer_id`, which fences the older epochs."""
+    """Allocate a new producer id with epoch 0, or the next epoch of `producer_id`, which fences the older epochs.
+
+    With `producer_epoch` it is refused unless the producer is at that epoch: whoever was fenced must not come back.
+    """
 
     producer_id: int | None = None
+    producer_epoch: int | None = None
 
 
 class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):

@@ -96,8 +96,8 @@ def plan_compaction(
     end = Offset(int(rows.columns["end"][-1]))
     if end < position:
         return None
-    over = None if cleaner is None or cut else cleaner.over(clock_ms, config.delete_retention_ms)
-    reason = _reason(rows, position, config, now_ms, over, everything=everything)
+    due_below = None if cleaner is None or cut else cleaner.tombstones_due(clock_ms, config.delete_retention_ms)
+    reason = _reason(rows, position, config, now_ms, due_below, everything=everything)
     if reason is None:
         return None
     return PartitionToCompact(
@@ -105,7 +105,7 @@ def plan_compaction(
         partition,
         cleaner,
         end,
-        over,
+        due_below,
         _stretches(rows, config.segment_bytes),
         digest(rows),
         reason,
@@ -130,7 +130,7 @@ def _cleanable(
 
 
 def _reason(
-    rows: SliceColumns, position: int, config: TopicConfig, now_ms: int, over: Offset | None, *, everything: bool
+    rows: SliceColumns, position: int, config: TopicConfig, now_ms: int, due_below: Offset | None, *, everything: bool
 ) -> str | None:
     """Why the cleanable part is due, or None."""
     columns = rows.columns
@@ -143,7 +143,7 @@ def _reason(
         earliest_us = int(columns["min_timestamp_us"][dirty].min())
         if earliest_us < (now_ms - most_lag_ms) * 1000:
             return setting_ms("max.compaction.lag.ms", most_lag_ms)
-    if over is not None:
+    if due_below is not None:
         return f"tombstones, {setting_ms('delete.retention.ms', config.delete_retention_ms)}"
     return "all was asked for" if everything else None
 

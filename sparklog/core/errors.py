@@ -7,6 +7,7 @@
     ├── TryAgain ................ nothing was changed; the same call may work later
     ├── AccessRefused ........... the coordinator does not know the caller, or he lacks a right; nothing was changed
     ├── StoreReadOnly, StoreAccessDenied, StoreFull   a store refuses; somebody has to fix the store, then it works
+    ├── Wakeup .................. another thread called `wakeup` of this consumer
     ├── OutcomeUnknown .......... it may have landed: look it up, never repeat blindly
     └── Damaged ................. bytes are not what the chain says: nothing is served from them
 
@@ -462,6 +463,16 @@ class StoreFull(SparklogError):
     """A store has no space left; nothing was written."""
 
     code = "STORE_FULL"
+
+
+# ---- nothing went wrong -------------------------------------------------------------------------
+
+
+class Wakeup(SparklogError):
+    """Another thread called `wakeup` of this consumer, so that it stops waiting; it has lost nothing."""
+
+    code = "WAKEUP"
+    retriable = True
 
 
 # ---- it may have landed -------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
-from sparklog.core.plan import named_object
+from sparklog.core.held_slices import named_object
 from sparklog.core.state import ClusterState
 from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, Slice, StoreId, TopicPartition
 

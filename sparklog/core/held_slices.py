@@ -1,8 +1,8 @@
-"""Which stores hold the slices of a partition, according to the state: `replication/holders.py` for many slices."""
+"""Which stores hold the slices of partitions and of objects, by the state: `replication/holders.py` for many slices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,16 @@ from sparklog.core.column_blocks import Column
 from sparklog.core.replication.holders import stores_holding
 from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState, Partition
-from sparklog.core.types import Holder, Offset, OffsetRange, StoreId, TopicPartition
+from sparklog.core.types import (
+    Holder,
+    NamedObject,
+    ObjectNumber,
+    Offset,
+    OffsetRange,
+    Slice,
+    StoreId,
+    TopicPartition,
+)
 
 
 class Holding:
@@ -43,6 +52,52 @@ def held_by_store(
     if len(above):
         held[above] = _held_by_name(state, store, partition, slices.rows(int(above[0]), len(slices)))
     return slices.columns, held
+
+
+def named_object(state: ClusterState, slice_: Slice) -> NamedObject:
+    """The object that a slice of the state names."""
+    existing = state.objects.get(slice_.object_number)
+    if existing is None:
+        raise AssertionError(f"slice {slice_} names an object that the state does not have")
+    return NamedObject(slice_.object_number, existing)
+
+
+def slices_by_object(state: ClusterState, numbers: Collection[ObjectNumber]) -> dict[ObjectNumber, list[Slice]]:
+    """The slices that lie in each of these objects, in one pass over the partitions of their topics."""
+    found: dict[ObjectNumber, list[Slice]] = {number: [] for number in numbers}
+    wanted = np.fromiter(found, dtype=np.int64, count=len(found))
+    objects = (state.objects.get(number) for number in found)
+    for topic_id in sorted({object_.topic_id for object_ in objects if object_ is not None}):
+        topic = state.topics.get(topic_id)
+        for partition in () if topic is None else state.partitions_of(topic):
+            key = TopicPartition(partition.topic_id, partition.partition)
+            slices = state.slices.find(key, whole_log(partition))
+            for row in np.flatnonzero(np.isin(slices.columns["object_number"], wanted)).tolist():
+                (slice_,) = slices.rows(row, row + 1)
+                found[slice_.object_number].append(slice_)
+    return found
+
+
+def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
+    """The stores that hold a slice of the state, in the order in which a reader tries them."""
+    partition = state.partitions[TopicPartition(slice_.topic_id, slice_.partition)]
+    return Holding(state, partition).of(slice_.end, named_object(state, slice_).object.holders)
+
+
+def held_slices(
+    state: ClusterState, store: StoreId, numbers: Collection[ObjectNumber]
+) -> dict[ObjectNumber, list[Slice]]:
+    """The slices in each of these objects of which the chain says that the store holds them, if there are any."""
+    found = {
+        number: [slice_ for slice_ in slices if store in holders_of(state, slice_)]
+        for number, slices in slices_by_object(state, numbers).items()
+    }
+    return {number: slices for number, slices in found.items() if slices}
+
+
+def partitions_of(slices: Iterable[Slice]) -> list[TopicPartition]:
+    """The partitions of these slices, each once."""
+    return sorted({TopicPartition(slice_.topic_id, slice_.partition) for slice_ in slices})
 
 
 def whole_log(partition: Partition) -> OffsetRange:

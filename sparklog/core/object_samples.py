@@ -7,8 +7,7 @@ from itertools import count
 
 import msgspec
 
-from sparklog.core.held_slices import Holding
-from sparklog.core.plan import named_object
+from sparklog.core.held_slices import Holding, named_object
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, Slice, StoreId, TopicPartition
 

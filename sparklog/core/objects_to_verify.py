@@ -134,7 +134,7 @@ def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: Obj
     return slices["object_number"][chosen], int(slices["records"][chosen].sum())
 
 
-def still_held(state: ClusterState, object_: ObjectToVerify, store: StoreId) -> tuple[Slice, ...]:
+def slices_still_held(state: ClusterState, object_: ObjectToVerify, store: StoreId) -> tuple[Slice, ...]:
     """The slices of the object that the store should still hold by this newer state.
 
     None are left if retention, a rewrite, an election, a move or a reported loss came in between: then the store may

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from sparklog.core.held_slices import Holding
+from sparklog.core.held_slices import Holding, named_object
 from sparklog.core.numbering import offset_behind, records_between
 from sparklog.core.positions import Position
 from sparklog.core.readable import numbered
@@ -171,14 +171,6 @@ def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[S
         named = named_object(state, slice_)
         readable.append(SliceToRead(slice_, named, holding.of(slice_.end, named.object.holders)))
     return tuple(readable)
-
-
-def named_object(state: ClusterState, slice_: Slice) -> NamedObject:
-    """The object that a slice of the state names."""
-    existing = state.objects.get(slice_.object_number)
-    if existing is None:
-        raise AssertionError(f"slice {slice_} names an object that the state does not have")
-    return NamedObject(slice_.object_number, existing)
 
 
 def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:

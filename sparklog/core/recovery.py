@@ -20,15 +20,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from sparklog.core.held_slices import Holding, held_by_store, whole_log
+from sparklog.core.held_slices import held_by_store, whole_log
 from sparklog.core.partition_change import PartitionChange
-from sparklog.core.plan import named_object
 from sparklog.core.records import At
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import (
     ObjectNumber,
     Offset,
-    Slice,
     StoreId,
     TopicPartition,
 )
@@ -79,20 +77,20 @@ def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Part
 
 
 def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
-    """The replicas of a topic, without the objects that an earlier one lists; without those that then list none."""
-    columns = [column for replica in replicas for column in (replica.numbers, replica.lacking)]
+    """The replicas of a topic, without the objects that an earlier one lists; without those that then list none.
+
+    What one replica lacks and another one holds is to be read, because the store should have it.
+    """
+    columns = [replica.numbers for replica in replicas] + [replica.lacking for replica in replicas]
     if not columns:
         return
     is_first = np.zeros(sum(map(len, columns)), dtype=np.bool_)
     is_first[np.unique(np.concatenate(columns), return_index=True)[1]] = True
-    at = 0
-    for replica in replicas:
-        lists = []
-        for column in (replica.numbers, replica.lacking):
-            lists.append(column[is_first[at : at + len(column)]])
-            at += len(column)
-        if len(lists[0]) or len(lists[1]):
-            yield msgspec.structs.replace(replica, numbers=lists[0], lacking=lists[1])
+    parts = np.split(is_first, np.cumsum([len(column) for column in columns])[:-1])
+    lists = [column[first] for column, first in zip(columns, parts, strict=True)]
+    for replica, numbers, lacking in zip(replicas, lists[: len(replicas)], lists[len(replicas) :], strict=True):
+        if len(numbers) or len(lacking):
+            yield msgspec.structs.replace(replica, numbers=numbers, lacking=lacking)
 
 
 def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
@@ -119,44 +117,6 @@ def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> 
     if not len(unread):
         return partition.replication.log_end(store)
     return max(partition.log_start, Offset(slices["start"].item(unread[0])))
-
-
-def slices_by_object(state: ClusterState, numbers: Collection[ObjectNumber]) -> dict[ObjectNumber, list[Slice]]:
-    """The slices that lie in each of these objects, in one pass over the partitions of their topics."""
-    found: dict[ObjectNumber, list[Slice]] = {number: [] for number in numbers}
-    wanted = np.fromiter(found, dtype=np.int64, count=len(found))
-    objects = (state.objects.get(number) for number in found)
-    for topic_id in sorted({object_.topic_id for object_ in objects if object_ is not None}):
-        topic = state.topics.get(topic_id)
-        for partition in () if topic is None else state.partitions_of(topic):
-            key = TopicPartition(partition.topic_id, partition.partition)
-            slices = state.slices.find(key, whole_log(partition))
-            for row in np.flatnonzero(np.isin(slices.columns["object_number"], wanted)).tolist():
-                (slice_,) = slices.rows(row, row + 1)
-                found[slice_.object_number].append(slice_)
-    return found
-
-
-def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
-    """The stores that hold a slice of the state, in the order in which a reader tries them."""
-    partition = state.partitions[TopicPartition(slice_.topic_id, slice_.partition)]
-    return Holding(state, partition).of(slice_.end, named_object(state, slice_).object.holders)
-
-
-def held_slices(
-    state: ClusterState, store: StoreId, numbers: Collection[ObjectNumber]
-) -> dict[ObjectNumber, list[Slice]]:
-    """The slices in each of these objects of which the chain says that the store holds them, if there are any."""
-    found = {
-        number: [slice_ for slice_ in slices if store in holders_of(state, slice_)]
-        for number, slices in slices_by_object(state, numbers).items()
-    }
-    return {number: slices for number, slices in found.items() if slices}
-
-
-def partitions_of(slices: Iterable[Slice]) -> list[TopicPartition]:
-    """The partitions of these slices, each once."""
-    return sorted({TopicPartition(slice_.topic_id, slice_.partition) for slice_ in slices})
 
 
 def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:

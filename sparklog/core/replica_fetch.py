@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sparklog.core.commands import ReplicaReport
-from sparklog.core.held_slices import Holding
-from sparklog.core.plan import named_object
+from sparklog.core.held_slices import Holding, named_object
 from sparklog.core.replication.isr import may_join
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition

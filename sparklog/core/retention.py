@@ -7,9 +7,9 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
+from sparklog.core.column_blocks import Column
 from sparklog.core.numbering import most_records
 from sparklog.core.readable import setting_bytes, setting_ms
-from sparklog.core.retired_table import Retired
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
@@ -72,10 +72,10 @@ def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
     return int(stays[0]) if len(stays) else len(goes)
 
 
-def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str] | None = None) -> list[Retired]:
-    """Retired objects (of these topics) whose delay has passed, oldest first (R-04).
+def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str] | None = None) -> Column:
+    """The numbers of retired objects (of these topics) whose delay has passed, oldest first (R-04).
 
     The delay began at the time of the entry that retired them. So `clock_ms` must be the machine's clock, never a time
     that a user passes in: readers were promised the whole delay.
     """
-    return [object_ for object_ in state.retired.due(clock_ms) if topics is None or object_.topic in topics]
+    return state.retired.due(clock_ms, topics)

@@ -5,7 +5,7 @@ Deleting a topic may retire millions of objects at once: these never become Pyth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -71,14 +71,35 @@ class RetiredTable:
             yield from self._rows(live_columns(block))
         yield from self._tail.values()
 
-    def due(self, clock_ms: int) -> list[Retired]:
-        """The objects whose bytes may be deleted at `clock_ms`, by number."""
-        found = [each for each in self._tail.values() if each.delete_after_ms <= clock_ms]
+    def due(self, clock_ms: int, topics: Collection[str] | None = None) -> Column:
+        """The numbers of the objects (of these topics) whose bytes may be deleted at `clock_ms`, ascending."""
+        tail = self._tail.values()
+        in_tail = [
+            each.number
+            for each in tail
+            if each.delete_after_ms <= clock_ms and (topics is None or each.topic in topics)
+        ]
+        found = [np.array(in_tail, dtype=DTYPES["number"])]
+        chosen = [row for row, topic in enumerate(self.topics) if topics is None or topic in topics]
         for block in self.blocks:
             columns = live_columns(block)
-            is_due = columns["delete_after_ms"] <= clock_ms
-            found += self._rows({name: column[is_due] for name, column in columns.items()})
-        return sorted(found, key=lambda each: each.number)
+            is_due = (columns["delete_after_ms"] <= clock_ms) & np.isin(columns["topic"], chosen)
+            found.append(columns["number"][is_due])
+        return np.sort(np.concatenate(found))
+
+    def of(self, numbers: Sequence[ObjectNumber]) -> list[Retired]:
+        """These objects, in this order, without those that are not in the table."""
+        wanted = np.array(numbers, dtype=np.int64)
+        found = {number: self._tail[number] for number in numbers if number in self._tail}
+        for block in self.blocks:
+            column = block.columns["number"]
+            rows = np.searchsorted(column, wanted)
+            inside = rows < block.rows
+            rows = rows[inside][column[rows[inside]] == wanted[inside]]
+            if block.dead is not None:
+                rows = rows[~block.dead[rows]]
+            found |= {each.number: each for each in self._rows({name: block.columns[name][rows] for name in DTYPES})}
+        return [found[number] for number in numbers if number in found]
 
     def add_all(self, numbers: Column, delete_after_ms: int, topic: str, stores: tuple[StoreId, ...] = ()) -> None:
         """Add objects of a topic by their numbers (int64, ascending), none of which is in the table yet."""

@@ -1,4 +1,4 @@
-"""Delete objects one by one, by their exact names, each before its index. Never delete by prefix."""
+"""Delete objects by their exact names, each before its index. Never delete by prefix."""
 
 from __future__ import annotations
 
@@ -44,19 +44,22 @@ def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted
 
     A failure stops neither the other stores nor the other objects. An object counts as deleted when all stores did it.
     """
-    numbers, failed = [], []
-    refused = {store: _refused(stores, store) for store in {store for retired in objects for store in retired.stores}}
-    for retired in objects:
-        errors = [
-            error
-            for store in retired.stores
-            if (error := refused[store] or _delete(retired.key, stores, store)) is not None
-        ]
-        if errors:
-            failed.append(DeletionFailed(retired.number, retired.key, "; ".join(errors)))
-        else:
-            numbers.append(retired.number)
-    return Deleted(tuple(numbers), tuple(failed))
+    errors: dict[ObjectNumber, list[str]] = {}
+    for store in dict.fromkeys(store for retired in objects for store in retired.stores):
+        there = [retired for retired in objects if store in retired.stores]
+        refused = _refused(stores, store)
+        if refused is None and _deleted([retired.key for retired in there], stores, store):
+            continue
+        for retired in there:
+            error = refused or _delete(retired.key, stores, store)
+            if error is not None:
+                errors.setdefault(retired.number, []).append(error)
+    failed = [
+        DeletionFailed(retired.number, retired.key, "; ".join(errors[retired.number]))
+        for retired in objects
+        if retired.number in errors
+    ]
+    return Deleted(tuple(retired.number for retired in objects if retired.number not in errors), tuple(failed))
 
 
 def _refused(stores: Stores, store: StoreId) -> str | None:
@@ -66,6 +69,16 @@ def _refused(stores: Stores, store: StoreId) -> str | None:
     except SparklogError as error:
         return str(error)
     return None
+
+
+def _deleted(keys: Sequence[str], stores: Stores, store: StoreId) -> bool:
+    """Delete objects and their indexes from one store, together. False if any of that failed."""
+    try:
+        stores.get(store).delete_many(keys)
+        stores.get(store).delete_many([index_key(key) for key in keys])
+    except SparklogError:
+        return False
+    return True
 
 
 def _delete(key: str, stores: Stores, store: StoreId) -> str | None:

@@ -66,7 +66,7 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
     """
     if rows.num_rows == 0:
         return []
-    chosen = _partition_of_rows(rows, topic, partitions, sticky)
+    chosen = partition_of_rows(rows, topic, partitions, sticky)
     raw = without_headers(rows)
     if isinstance(chosen, int):
         return [
@@ -113,8 +113,8 @@ def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = No
     return sums
 
 
-def _partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> Chosen | int:
-    """The partition of each row, or a single number if all rows have the same."""
+def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> Chosen | int:
+    """The partition of each row, or a single number if all rows have the same. Arguments as in `split`."""
     if partitions == 1 and "partition" not in rows.schema.names:
         return 0
     given = _given_partitions(rows, topic, partitions)

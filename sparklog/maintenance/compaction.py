@@ -4,18 +4,22 @@
 
 Each swap is right by itself: it drops a record only if a later record of its key stays, or if it is a tombstone that
 may go. So a run may be killed between two swaps, or meet another run. The cleaner's position moves only after all.
+
+Beside it, records may be deleted (retention, delete-records). A swap that begins below the new log start is refused.
+What lies wholly below it needs no swap any more. Of a stretch that is deleted in part, the rest is planned again in the
+same run: else a compaction beside which that happens in every run would never come to its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Unpack
 
 import msgspec
 
 from sparklog.chain.committer import new_command_id
-from sparklog.core.commands import MoveCleaner, Submission
+from sparklog.core.commands import MoveCleaner, Submission, Swap
 from sparklog.core.compaction import PartitionToCompact, plan_compaction
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import Landed, PolicyViolation, SparklogError, SwapRefused, UnknownTopicOrPartition
@@ -24,14 +28,16 @@ from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ClusterState
 from sparklog.core.types import OffsetRange, TopicPartition
 from sparklog.log.segment_roll import reads_of
-from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, lonely, swaps_of, without_spares
+from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, rewritten_anyway, swaps_of, without_spares
 from sparklog.maintenance.compaction_tasks import KeyShuffle, KeysOrder, RewriteOrder, StretchOutcome, rewrite_anyway
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.report import Compacted, JobReport, Outcome, PartitionResult, Work
 from sparklog.maintenance.swapping import obstacle, segment_target, still_there
+from sparklog.maintenance.tasks import packs
 
 READ_BYTES = 64 << 20  # stored bytes whose keys one task reads
 ROUND_STRETCHES = 400  # partitions share a shuffle up to this many stretches
+MOST_PLANS = 3  # of a partition in a run
 _CHAIN_REQUESTS = 2  # put the entry, look for its void mark
 
 
@@ -65,6 +71,7 @@ class CompactionJob:
         self._everything = everything
         self._due: list[PartitionToCompact] = []
         self._rows: dict[TopicPartition, PartitionResult] = {}
+        self._again: list[PartitionToCompact] = []  # they lost records since their plan, and were planned again
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The partitions that are due. If a swap would be refused now, they are left for later."""
@@ -92,8 +99,11 @@ class CompactionJob:
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Compact the partitions, many in one shuffle."""
         compacted = 0
-        for round_ in _rounds(self._due):
-            self._compact(frame, round_)
+        for round_ in packs(self._due, (lambda due: len(due.stretches), ROUND_STRETCHES)):
+            self._again = list(round_)
+            for _ in range(MOST_PLANS):
+                due, self._again = self._again, []
+                self._compact(frame, due)
             compacted += len(round_)
             frame.output.progress("partitions compacted", compacted, len(self._due))
         return list(self._rows.values())
@@ -134,6 +144,7 @@ class CompactionJob:
         slices = _still_there(state, due)
         if slices is None:
             self._note(due, Outcome.OVERTAKEN, "its segments were changed since they were planned")
+            self._plan_again(frame, state, due)
             return None
         refusal = obstacle(state, key)
         if refusal is not None:
@@ -159,22 +170,23 @@ class CompactionJob:
         return _Ordered(due, rewrites, ranges)
 
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
-        """Swap what was rewritten. Returns the command for afterwards; None if something went wrong."""
+        """Swap what was rewritten. Returns the command for afterwards; None if it is not all clean now."""
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]
         stretches = [Stretch(*part) for part in zip(order.rewrites, order.ranges, outcomes, strict=True)]
         runs = [without_spares(run) for run in between_gaps(stretches)]
         keeps_superseded = any(all(stretch.is_empty for stretch in run) for run in runs)
         if not errors:
-            errors = self._rewrite_lonely(frame, runs)
+            errors = self._rewrite_anyway(frame, runs)
         if errors:
             self._fail(frame, order, "; ".join(dict.fromkeys(errors)))
             return None
         n0 = order.rewrites[0].target.n0
         swaps = [swap for run in runs for swap in swaps_of(key, run)]
         submissions = [Submission(new_command_id(), n0, swap) for swap in swaps]
-        landed = True
-        for result in frame.submit_all(submissions):
+        refused: list[Swap] = []
+        others = False
+        for swap, result in zip(swaps, frame.submit_all(submissions), strict=True):
             if isinstance(result, SwapRefused | UnknownTopicOrPartition | PolicyViolation):  # or not compacted any more
                 self._note(planned, Outcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
@@ -184,18 +196,25 @@ class CompactionJob:
                 self._note(planned, Outcome.POSTPONED if postponed else Outcome.FAILED, str(result))
             else:
                 continue
-            landed = False
-        if not landed:
-            return None
-        self._count(order, [stretch.outcome for run in runs for stretch in run])
+            refused.append(swap)
+            others |= not isinstance(result, SwapRefused)
+        if len(refused) < len(swaps) or not swaps:
+            self._count(order, [stretch.outcome for run in runs for stretch in run], refused)
+        if refused:
+            self._note(planned, None, f"{len(swaps) - len(refused)} of {len(swaps)} rewrites took effect")
+            with frame.connection.follower.current() as state:
+                partition = state.partitions.get(key)
+                if others or partition is None or any(swap.end > partition.log_start for swap in refused):
+                    self._plan_again(frame, state, planned)
+                    return None
         position = None if planned.cleaner is None else planned.cleaner.position
         passes = any(outcome.passes_tombstones for outcome in outcomes)
         below = planned.tombstones_below
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
-    def _rewrite_lonely(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
+    def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
         """Rewrite what is needed to cover the stretches of which nothing is left. Changes `runs`; returns errors."""
-        numbers = [(run, number) for run in runs for number in lonely(run)]
+        numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [
             msgspec.msgpack.encode((run[number].order, run[number].range, run[number].is_empty))
             for run, number in numbers
@@ -212,37 +231,54 @@ class CompactionJob:
             errors += [outcome.error] if outcome.error else []
         return errors
 
+    def _plan_again(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> None:
+        """Plan a partition once more for this run if its log start rose since the plan. Else it is left to others."""
+        partition = state.partitions.get(_key(due))
+        if partition is not None and partition.log_start > due.partition.log_start:
+            topic, clock_ms = state.topics[partition.topic_id], frame.clock.now_ms()
+            again = plan_compaction(state, topic, partition, frame.now_ms, clock_ms, everything=True)
+            self._again += [] if again is None else [again]
+
     def _fail(self, frame: JobFrame, order: _Ordered, message: str) -> None:
         with frame.connection.follower.current() as state:
             unchanged = _still_there(state, order.planned) is not None
+            self._plan_again(frame, state, order.planned)
         self._note(order.planned, Outcome.FAILED if unchanged else Outcome.OVERTAKEN, message)
 
-    def _note(self, planned: PartitionToCompact, outcome: Outcome, *messages: str) -> None:
-        """Record an outcome on the partition. One failure makes it failed."""
+    def _note(self, planned: PartitionToCompact, outcome: Outcome | None, *messages: str) -> None:
+        """Record an outcome on the partition, if there is one. One failure makes it failed."""
         self._rows[_key(planned)] = self._rows[_key(planned)].noted(outcome, *messages)
 
-    def _count(self, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> None:
-        whole = order.planned.stretches.sums()
-        uploads = [outcome.rewritten for outcome in outcomes if outcome.rewritten is not None]
-        objects = sum(len(rewritten.objects) for rewritten in uploads)
-        written_bytes = sum(slice_.new.length for rewritten in uploads for slice_ in rewritten.slices)
-        parts = zip(order.planned.stretches, outcomes, strict=True)
-        same_bytes = sum(part.size_bytes for part, outcome in parts if outcome.unchanged)
+    def _count(self, order: _Ordered, every: Sequence[StretchOutcome], refused: Sequence[Swap]) -> None:
+        """Record what was done. Stretches whose swaps were refused do not count, but the requests for them do."""
+        uploads = sum(len(outcome.rewritten.objects) for outcome in every if outcome.rewritten is not None)
+        parts = [
+            (part, outcome)
+            for part, outcome in zip(order.planned.stretches, every, strict=True)
+            if not any(swap.start <= part.start < swap.end for swap in refused)
+        ]
+        outcomes = [outcome for _, outcome in parts]
+        landed = [outcome.rewritten for outcome in outcomes if outcome.rewritten is not None]
+        written_bytes = sum(slice_.new.length for rewritten in landed for slice_ in rewritten.slices)
         compacted = Compacted(
-            whole.records,
+            sum(part.records for part, _ in parts),
             sum(outcome.kept for outcome in outcomes),
-            whole.size_bytes,
-            same_bytes + written_bytes,
+            sum(part.size_bytes for part, _ in parts),
+            sum(part.size_bytes for part, outcome in parts if outcome.unchanged) + written_bytes,
             sum(outcome.superseded for outcome in outcomes),
             sum(outcome.tombstones for outcome in outcomes),
             sum(outcome.keyless for outcome in outcomes),
         )
         kept = sum(outcome.kept for outcome in outcomes if outcome.rewritten is not None)
         reads = sum(2 * reads_of(rewrite.slices) for rewrite in order.rewrites)
-        writes = 2 * objects * len(order.planned.partition.replication.isr)
+        writes = 2 * uploads * len(order.planned.partition.replication.isr)
+        objects = sum(len(rewritten.objects) for rewritten in landed)
         done = Work(objects, kept, written_bytes, reads + writes + _CHAIN_REQUESTS)
         key = _key(order.planned)
-        self._rows[key] = msgspec.structs.replace(self._rows[key], done=done, compacted=compacted)
+        row = self._rows[key]
+        if row.compacted is not None:  # by an earlier plan of this run
+            done, compacted = row.done + done, row.compacted.then(compacted)
+        self._rows[key] = msgspec.structs.replace(row, done=done, compacted=compacted)
 
 
 def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) -> list[bytes]:
@@ -265,18 +301,6 @@ def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) ->
             ranges.append((log, stretch, plan_range(state, topic, piece.partition, offsets)))
         payloads.append(msgspec.msgpack.encode(KeysOrder(places, tuple(ranges))))
     return payloads
-
-
-def _rounds(due: Sequence[PartitionToCompact]) -> Iterator[list[PartitionToCompact]]:
-    """Partitions that share a shuffle: at least one, together at most ROUND_STRETCHES if there are several."""
-    round_: list[PartitionToCompact] = []
-    for planned in due:
-        if round_ and sum(len(other.stretches) for other in [*round_, planned]) > ROUND_STRETCHES:
-            yield round_
-            round_ = []
-        round_.append(planned)
-    if round_:
-        yield round_
 
 
 def _still_there(state: ClusterState, planned: PartitionToCompact) -> SliceColumns | None:

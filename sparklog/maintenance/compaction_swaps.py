@@ -68,7 +68,7 @@ def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
     return settled
 
 
-def lonely(stretches: Sequence[Stretch]) -> list[int]:
+def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
     """The stretches of a run that must be rewritten after all, so that every offset has a slice.
 
     They are unchanged neighbours of those of which nothing is left. If nothing is left of the whole run, the last one

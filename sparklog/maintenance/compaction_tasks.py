@@ -68,7 +68,7 @@ class RewriteOrder(msgspec.Struct, frozen=True):
     lag_time_max_ms: int
 
 
-class Left(msgspec.Struct, frozen=True):
+class LeftRecords(msgspec.Struct, frozen=True):
     """What the shuffle left of a stretch: marks, ascending. `keyless` records had no key, the last at `keyless_at`."""
 
     marks: Int64Array
@@ -107,7 +107,7 @@ def read_keys(payload: bytes) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays([logs, rows.column("key"), stretches, marks], schema=KEYS)
 
 
-def rewrite_stretch(payload: bytes, left: Left) -> bytes:
+def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
     """Task: rewrite the stretch of a RewriteOrder, and return a StretchOutcome."""
     order = msgspec.msgpack.decode(payload, type=RewriteOrder)
     offsets, is_tombstone = left.marks >> 1, (left.marks & 1).astype(np.bool_)

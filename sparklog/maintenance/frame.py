@@ -16,13 +16,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
 from sparklog.chain.floor import newest_older_than
 from sparklog.client.commit_many import COMMITS_AT_ONCE, commit_many
 from sparklog.client.connection import Connection
+from sparklog.core.column_blocks import Column
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import Author
@@ -32,9 +33,8 @@ from sparklog.core.plan import topic_of
 from sparklog.core.readable import point_in_time
 from sparklog.core.records import CommandResult
 from sparklog.core.retention import due_for_deletion
-from sparklog.core.retired_table import Retired
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.types import EntryNumber
+from sparklog.core.types import EntryNumber, ObjectNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.log.object_deletion import Deleted, ObjectToDelete, delete_objects
 from sparklog.log.stores import StorePlaces, Stores
@@ -166,46 +166,54 @@ class JobFrame:
 
     # ---- retired objects ------------------------------------------------------------------------
 
-    def due_deletions(self) -> list[ObjectToDelete]:
-        """The retired objects whose delay has passed by the machine's clock."""
+    def due_deletions(self) -> Work:
+        """What it takes to delete the retired objects whose delay has passed by the machine's clock."""
         with self.connection.follower.current() as state:
             due = due_for_deletion(state, self.clock.now_ms(), self.topics)
-            return [self._to_delete(state, retired) for retired in due]
+            return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
 
     def delete_due(self) -> DeletionResult:
         """Delete these objects from their stores, and record that in the chain, group by group."""
-        due = self.due_deletions()
-        groups = [tuple(group) for group in chunks(due, DELETED_AT_ONCE)]
+        planned, done, failed = Work(), Work(), 0
+        messages: list[str] = []
         with self.connection.follower.current() as state:
             places = self.connection.places(state)
-        gone: set[int] = set()
-        messages: list[str] = []
-        for round_ in chunks(groups, self.tasks.tasks_at_once):
-            orders = [msgspec.msgpack.encode(_DeletionOrder(places, group)) for group in round_]
-            results = [_delete(order) for order in orders] if len(groups) == 1 else self.tasks.run(_delete, orders)
-            for body in results:
+            due = due_for_deletion(state, self.clock.now_ms(), self.topics)
+        for round_ in chunks(due, DELETED_AT_ONCE * self.tasks.tasks_at_once):  # there may be millions
+            with self.connection.follower.current() as state:
+                groups = [tuple(self._to_delete(state, group)) for group in chunks(round_, DELETED_AT_ONCE)]
+            orders = [msgspec.msgpack.encode(_DeletionOrder(places, group)) for group in groups]
+            alone = len(due) <= DELETED_AT_ONCE
+            results = [_delete(order) for order in orders] if alone else self.tasks.run(_delete, orders)
+            for group, body in zip(groups, results, strict=True):
                 deleted = msgspec.msgpack.decode(body, type=Deleted)
-                messages += [f"{failed.key} can't be deleted: {failed.error}" for failed in deleted.failed]
+                messages += [f"{each.key} can't be deleted: {each.error}" for each in deleted.failed]
+                failed += len(deleted.failed)
                 if deleted.numbers:
                     self.commit(ConfirmDeleted(deleted.numbers))
-                    gone.update(deleted.numbers)
-            self.output.progress("retired objects deleted", len(gone), len(due))
-        done = [retired for retired in due if retired.number in gone]
-        return DeletionResult(_deletion_work(due), _deletion_work(done), len(due) - len(done), tuple(messages))
+                gone = set(deleted.numbers)
+                planned += _deletion_work(group)
+                done += _deletion_work([each for each in group if each.number in gone])
+            self.output.progress("retired objects deleted", done.objects, len(due))
+        return DeletionResult(planned, done, failed, tuple(messages))
 
-    def _to_delete(self, state: ClusterState, retired: Retired) -> ObjectToDelete:
-        """It goes from every store that may have a copy: by name, under whatever registration, or by a replica.
+    def _to_delete(self, state: ClusterState, numbers: Column) -> list[ObjectToDelete]:
+        """Those of the objects that no other run has deleted by now.
 
-        A fenced store holds nothing up. What it has is an orphan once the object is deleted elsewhere, because nothing
-        can name the object again, and vacuum takes it when the store is back.
+        Each goes from every store that may have a copy: by name, under whatever registration, or by a replica. A fenced
+        store holds nothing up. What it has is an orphan once the object is deleted elsewhere, because nothing can name
+        the object again, and vacuum takes it when the store is back.
         """
-        named = state.objects.get(retired.number)
-        if named is None:
-            raise AssertionError(f"object {retired.number} is retired, so the state names it until a DELETED record")
-        may_hold = dict.fromkeys([*(holder.store for holder in named.holders), *retired.stores])
         registered = state.registrations()
-        stores = tuple(store for store in may_hold if store in registered)
-        return ObjectToDelete(retired.number, data_key(named, retired.topic), stores, named.total_bytes)
+        orders = []
+        for retired in state.retired.of([ObjectNumber(number) for number in numbers.tolist()]):
+            named = state.objects.get(retired.number)
+            if named is None:
+                raise AssertionError(f"object {retired.number} is retired, so it is named until a DELETED record")
+            may_hold = dict.fromkeys([*(holder.store for holder in named.holders), *retired.stores])
+            stores = tuple(store for store in may_hold if store in registered)
+            orders.append(ObjectToDelete(retired.number, data_key(named, retired.topic), stores, named.total_bytes))
+        return orders
 
 
 def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: Unpack[JobOptions]) -> JobReport:
@@ -219,7 +227,7 @@ def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: 
     try:
         rows = job.plan(frame)
         planned = total(row.planned for row in rows)
-        deletion = DeletionResult() if only_reads else DeletionResult(_deletion_work(frame.due_deletions()))
+        deletion = DeletionResult() if only_reads else DeletionResult(frame.due_deletions())
         notes = list(job.notes)
         notes += [f"ages are counted from {point_in_time(frame.now_ms)} (--now)"] if frame.now_was_given else []
         title = f"{job.name} {frame.connection.url}"
@@ -305,7 +313,11 @@ def _deletion_work(objects: Sequence[ObjectToDelete]) -> Work:
     return Work(len(objects), 0, sum(retired.size_bytes for retired in objects), requests)
 
 
-def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+@overload
+def chunks(items: Column, size: int) -> Iterator[Column]: ...
+@overload
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]: ...
+def chunks(items: Sequence[T] | Column, size: int) -> Iterator[Sequence[T] | Column]:
     """The items in order, `size` at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

@@ -3,7 +3,7 @@
     plan: a row per replica -> print -> (--dry-run stops here) -> read and check in tasks, indexes are put again
     -> damaged objects: taken out of the chain's books, then away, then fetched again (`repair.py`)
     -> what no store has whole: put together from what is left (`salvage.py`), or reported by name
-    -> recovery points -> checkpoints
+    -> leaders, where there was none and a replica has everything now -> recovery points -> checkpoints
 
 The recovery point rises only over objects that were read and are whole. A reader never gets damaged bytes meanwhile:
 each batch is verified, and the next holder is asked.
@@ -17,24 +17,19 @@ from typing import Final, Unpack
 
 import msgspec
 
-from sparklog.core.commands import MoveRecoveryPoint
+from sparklog.core.commands import Election, ElectLeaders, MoveRecoveryPoint
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import SparklogError
+from sparklog.core.held_slices import held_slices, partitions_of, slices_by_object
 from sparklog.core.readable import counted
-from sparklog.core.recovery import (
-    ReplicaToCheck,
-    held_slices,
-    partitions_of,
-    recovery_point_after,
-    replicas_to_check,
-    slices_by_object,
-)
+from sparklog.core.recovery import ReplicaToCheck, recovery_point_after, replicas_to_check
 from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicPartition
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
+from sparklog.maintenance.damage import Damage
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.object_checks import ObjectToCheck, checked, packed
-from sparklog.maintenance.repair import Damage, Repair
+from sparklog.maintenance.recovery_tasks import ObjectToCheck, checked, packed
+from sparklog.maintenance.repair import Repair
 from sparklog.maintenance.replication import check_registered
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
 
@@ -114,6 +109,7 @@ class RecoveryJob:
                 self._fill(frame, store, due, repair)
             except SparklogError as error:
                 self._fail(store, f"it could not be filled: {error}")
+        self._elect(frame)
         for store in self._due:
             self._whole[store] |= repair.repaired.get(store, set())
             self._raise_point(frame, store, repair.registrations)
@@ -196,6 +192,26 @@ class RecoveryJob:
             for object_ in objects:
                 if object_.named.number in repair.repaired.get(store, ()):
                     self._count(store, partitions_of(object_.slices), object_)
+
+    def _elect(self, frame: JobFrame) -> None:
+        """Elect a leader where there is none although a replica has every committed record (rule E1).
+
+        So it is where records were given up, by this run or by one that was killed, and nothing behind them was to be
+        fetched: what an agent or a run reports has a leader elected, too.
+        """
+        with frame.connection.follower.current() as state:
+            elections = tuple(
+                Election(partition.topic_id, partition.partition)
+                for topic in frame.chosen_topics(state)
+                for partition in state.partitions_of(topic)
+                if partition.replication.leader is None
+                and any(state.stores[store].reachable for store in partition.replication.whole)
+            )
+        if elections:
+            try:
+                frame.commit(ElectLeaders(elections))
+            except SparklogError as error:
+                self.notes.append(f"no leader could be elected: {error}")
 
     # ---- the recovery point ---------------------------------------------------------------------
 

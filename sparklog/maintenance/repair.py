@@ -11,11 +11,16 @@ other replicas have all that the store has. Else the repair waits for them. Read
 
 An agent may take a damaged object that is still there for the copy that it wants (it compares lengths). So the job
 looks again after the store was filled, and begins anew if it has to.
+
+Two runs may repair the same object. One may delete what the other has fetched since the first one read it: no store
+deletes on a condition. Both read the object again in the end, and fetch it again. If the first run is held up between
+its last look at the chain and the deletion, until the other has reported its copy, and is killed right after the
+deletion, the copy is missing until verify, `--full` or the store's agent looks for it; other stores have it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -23,14 +28,15 @@ import msgspec
 from sparklog.core.commands import HeldEnd, ReportLoss, ReportReplicas
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
-from sparklog.core.recovery import held_slices, holders_of, partitions_of, slices_by_object
+from sparklog.core.held_slices import held_slices, holders_of, partitions_of, slices_by_object
 from sparklog.core.replica_fetch import ObjectToFetch, replica_reports, standing
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.object_check import ObjectCheck, Part, Problem
+from sparklog.maintenance.damage import Damage, Note
 from sparklog.maintenance.frame import JobFrame, chunks
-from sparklog.maintenance.object_checks import CheckOutcome, ObjectToCheck, checked, packed
+from sparklog.maintenance.recovery_tasks import CheckOutcome, ObjectToCheck, checked, packed
 from sparklog.maintenance.replication import (
     FetchOrder,
     ReplicationJob,
@@ -43,28 +49,6 @@ from sparklog.maintenance.salvage import salvage
 from sparklog.storage.keys import index_key
 
 ATTEMPTS: Final = 3
-_WAY_OUT: Final = (
-    "Put the object back from a backup. If no replica may lead, an unclean election (sparklog replica elect --unclean) "
-    "gives up this object and everything behind it"
-)
-
-Note = Callable[[StoreId, Collection[TopicPartition], Outcome | None, str], None]
-
-
-class Damage(msgspec.Struct, frozen=True):
-    """An object that is not whole on a store, with the slices of it that the store should hold, and what was found."""
-
-    store: StoreId
-    object: ObjectToCheck
-    check: ObjectCheck
-
-    @property
-    def number(self) -> ObjectNumber:
-        """The number of the object."""
-        return self.object.named.number
-
-    def __str__(self) -> str:
-        return f"store {self.store}: {'; '.join(map(str, self.check.findings))}"
 
 
 class Repair:
@@ -81,7 +65,7 @@ class Repair:
         self._note = note
         self._accept_loss = accept_loss
         self._whole: dict[ObjectNumber, StoreId] = {}  # objects that are damaged elsewhere, and who has them whole
-        self._left_overs: dict[ObjectNumber, list[Damage]] = {}  # damaged copies that the chain does not count on
+        self._left_overs: dict[ObjectNumber, dict[StoreId, Damage]] = {}  # copies that the chain does not count on
 
     def run(self, damages: Sequence[Damage]) -> None:
         """Repair what can be repaired from another store; put together, give up or report the rest."""
@@ -98,8 +82,7 @@ class Repair:
                 for damage in of_object or found[number]:
                     self._fail(damage, f"{damage}; it can't be repaired now: {silent[number]}")
             elif of_object:
-                found_anywhere = [*of_object, *self._left_overs.get(number, ())]
-                salvage(self._frame, found_anywhere, self._note, accept_loss=self._accept_loss)
+                self._salvage(number, of_object)
         for store, of_store in repairable.items():
             try:
                 self._repair(store, of_store)
@@ -115,22 +98,25 @@ class Repair:
         Returns the damages of this reading, and for some objects why a store that may have it could not be read. Since
         the damages were found, another run may have repaired one, an agent may have reported its loss, or a person may
         have put one back. That must not look as if nobody had the object. A replica that ends before the object in the
-        chain, because it lost an earlier one, may still have the bytes: they count if they are the right ones.
+        chain, because it lost an earlier one, may still have the bytes: they count if they are the right ones. While no
+        replica may lead, they may be the last ones, so each replica has to answer.
         """
         left: dict[ObjectNumber, list[Damage]] = {}
         silent: dict[ObjectNumber, str] = {}
         holders: dict[ObjectNumber, set[StoreId]] = {}
+        asked: dict[ObjectNumber, set[StoreId]] = {}
         wanted: dict[StoreId, list[ObjectToCheck]] = {}
         with self._frame.connection.follower.current() as state:
             registered = state.registrations()
             for number, slices in slices_by_object(state, found).items():
                 object_ = msgspec.structs.replace(found[number][0].object, slices=tuple(slices))
                 holders[number] = {store for slice_ in slices for store in holders_of(state, slice_)}
+                asked[number] = holders[number] | _replicas_of(state, _led_by_nobody(state, slices))
                 left[number] = [] if holders[number] or not slices else [*found[number]]
                 for store in sorted(holders[number] | _replicas_of(state, slices)):
                     if store in registered:
                         wanted.setdefault(store, []).append(object_)
-                    elif store in holders[number]:
+                    elif store in asked[number]:
                         silent[number] = f"store {store} is fenced, and may have it whole"
         for store, objects in wanted.items():
             for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
@@ -142,21 +128,27 @@ class Repair:
                     number = object_.named.number
                     if outcome.check is not None and outcome.check.object_is_whole:
                         self._whole.setdefault(number, store)
-                    elif store not in holders[number]:
-                        if outcome.check is not None and Part.OBJECT in _damaged_parts(outcome.check):
-                            self._left_overs.setdefault(number, []).append(Damage(store, object_, outcome.check))
                     elif outcome.check is None:
-                        silent[number] = f"store {store}: {outcome.error}"
-                    else:
+                        if store in asked[number]:
+                            silent[number] = f"store {store}: {outcome.error}"
+                    elif store in holders[number]:
                         left[number].append(Damage(store, object_, outcome.check))
+                    elif Part.OBJECT in _damaged_parts(outcome.check):
+                        self._left_overs.setdefault(number, {})[store] = Damage(store, object_, outcome.check)
         return left, silent
+
+    def _salvage(self, number: ObjectNumber, found: Sequence[Damage]) -> None:
+        """Put together, give up or report an object that no store has whole."""
+        damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in found}
+        salvage(self._frame, list(damages.values()), self._note, accept_loss=self._accept_loss)
 
     def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
         """Fetch objects that the store lacks by the chain.
 
         What is left of them there is from a run that died, or from before a loss was reported. A copy takes an object
         of the right length for the right one, so what is damaged goes first, if another store has it whole: else it may
-        be the last that is left. What is whole, and held by nobody, is reported: then it counts again.
+        be the last that is left. What is whole, and held by nobody, is reported: then it counts again. What nobody has,
+        and nobody holds, is the reason why no replica may lead: it is given up with --accept-loss.
         """
         unheld = self._unheld(objects)
         own: set[ObjectNumber] = set()
@@ -170,7 +162,14 @@ class Repair:
                     own |= {number} & unheld
                 elif number in unheld or Part.OBJECT in _damaged_parts(check):
                     unclear[number] = [Damage(store, object_, check)]
-        self._read_everywhere(unclear)
+        left_anywhere, silent = self._read_everywhere(unclear)
+        for number in sorted(unheld.intersection(unclear).difference(self._whole)):
+            (damage,) = unclear.pop(number)
+            objects = [object_ for object_ in objects if object_.named.number != number]
+            if number in silent:
+                self._fail(damage, f"{damage}; it can't be repaired now: {silent[number]}")
+            elif left_anywhere.get(number):
+                self._salvage(number, left_anywhere[number])
         elsewhere = [damage for number, (damage,) in unclear.items() if number in self._whole]
         self._take_away(store, elsewhere)
         self._whole |= dict.fromkeys(own, store)
@@ -182,7 +181,7 @@ class Repair:
         repairable = []
         for damage in left:
             if damage.number in unclear and damage.number not in self._whole:
-                self._fail(damage, f"{damage}; no store has it whole, so it is kept. {_WAY_OUT}")
+                self._fail(damage, f"{damage}; no store has it whole, so it is kept: put the object back")
             elif problem:
                 self._fail(damage, f"store {store} lacks it: {problem}")
             else:
@@ -191,10 +190,10 @@ class Repair:
             self._repair(store, repairable)
 
     def _unheld(self, objects: Sequence[ObjectToCheck]) -> set[ObjectNumber]:
-        """Those of the objects that no store holds by the chain: each replica lost them, or something before them."""
+        """Those with a slice that no store holds by the chain: each replica lost it, or something before it."""
         with self._frame.connection.follower.current() as state:
             found = slices_by_object(state, [object_.named.number for object_ in objects])
-            return {number for number, slices in found.items() if not any(holders_of(state, each) for each in slices)}
+            return {number for number, slices in found.items() if not all(holders_of(state, each) for each in slices)}
 
     def _report_found(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
         """Report what is on the store though the chain did not count on it. It may become a leader that was missing."""
@@ -333,6 +332,12 @@ def _damaged_parts(check: ObjectCheck | None) -> set[Part]:
 def _replicas_of(state: ClusterState, slices: Sequence[Slice]) -> set[StoreId]:
     """The stores with replicas of the partitions of these slices."""
     return {store for key in partitions_of(slices) for store in state.partitions[key].replication.replicas}
+
+
+def _led_by_nobody(state: ClusterState, slices: Sequence[Slice]) -> list[Slice]:
+    """Those of the slices whose partitions have no leader."""
+    keys = {key for key in partitions_of(slices) if state.partitions[key].replication.leader is None}
+    return [slice_ for slice_ in slices if TopicPartition(slice_.topic_id, slice_.partition) in keys]
 
 
 def _held_ends(state: ClusterState, store: StoreId, damages: Sequence[Damage]) -> tuple[HeldEnd, ...]:

@@ -40,8 +40,9 @@ class Outcome(StrEnum):
 
     PLANNED = "planned"  # only planned, with --dry-run
     DONE = "done"
-    OVERTAKEN = "overtaken"  # another process changed the same segments first; nothing is wrong, nothing was changed
-    POSTPONED = "postponed"  # its replicas can't take the work now; nothing was changed, a later run does it
+    # What is overtaken or postponed changed nothing. Of several swaps of a partition the others may have taken effect.
+    OVERTAKEN = "overtaken"  # another process changed the same segments first; nothing is wrong
+    POSTPONED = "postponed"  # its replicas can't take the work now; a later run does it
     FAILED = "failed"
 
 
@@ -59,6 +60,18 @@ class Compacted(msgspec.Struct, frozen=True):
     superseded: int = 0
     tombstones: int = 0
     keyless: int = 0
+
+    def then(self, later: Compacted) -> Compacted:
+        """Both, of which `later` found what this one left."""
+        return Compacted(
+            self.records_before - self.records_after + later.records_before,
+            later.records_after,
+            self.bytes_before - self.bytes_after + later.bytes_before,
+            later.bytes_after,
+            self.superseded + later.superseded,
+            self.tombstones + later.tombstones,
+            self.keyless + later.keyless,
+        )
 
 
 class PartitionResult(msgspec.Struct, frozen=True):

@@ -8,6 +8,9 @@ gets an error (CORRUPT_MESSAGE, DATA_LOSS), never wrong records. Afterwards the 
 in a whole segment again, which can be copied, rolled and retained. What is left of a torn tail ends with its last good
 batch.
 
+A segment must be on the store of a leader. So a partition without a leader can only lose whole slices: that may be what
+gives it one again.
+
 The records of a compacted segment keep their offsets. A lost batch takes with it the offsets from its first record to
 its last one. Offsets around it that compaction has left without a record belong to a good neighbour, if there is one:
 nothing was lost there.
@@ -15,11 +18,10 @@ nothing was lost there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -28,8 +30,8 @@ from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import RewrittenSlice, Submission, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.held_slices import holders_of
 from sparklog.core.plan import SliceToRead
-from sparklog.core.recovery import holders_of
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState
 from sparklog.core.types import (
@@ -37,7 +39,6 @@ from sparklog.core.types import (
     Offset,
     OffsetRange,
     Slice,
-    StoreId,
     TimestampSource,
     TopicPartition,
     UploadId,
@@ -51,15 +52,11 @@ from sparklog.log.segment_roll import rewrite
 from sparklog.log.segments_writer import Rewritten
 from sparklog.log.store_lanes import StoreLanes
 from sparklog.log.stores import Stores
+from sparklog.maintenance.damage import Damage, Note
 from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.report import Outcome
 from sparklog.maintenance.swapping import segment_target
 from sparklog.storage.object_store import ObjectStore
-
-if TYPE_CHECKING:
-    from sparklog.maintenance.repair import Damage
-
-Note = Callable[[StoreId, Collection[TopicPartition], Outcome | None, str], None]
 
 
 def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:
@@ -91,7 +88,7 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
             note(damage.store, [key], outcome, message)
 
 
-class _Left(msgspec.Struct, frozen=True):
+class _Remains(msgspec.Struct, frozen=True):
     """The good batches of a slice, each as a slice of its own, in runs without a gap; and what is lost.
 
     `with_offsets`: the object is a compacted segment, which stores the offset of each record.
@@ -118,9 +115,9 @@ def _index(stores: Stores, damages: Sequence[Damage]) -> Index | None:
     return None
 
 
-def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Left:
+def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Remains:
     if index is None:
-        return _Left((), (OffsetRange(slice_.start, slice_.end),))
+        return _Remains((), (OffsetRange(slice_.start, slice_.end),))
     part = cut_to_slice(index, slice_, damages[0].object.key)
     good = np.zeros(slice_.batches, dtype=np.bool_)
     for damage in damages:
@@ -140,7 +137,7 @@ def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Lef
         else:
             lost.append(OffsetRange(at, end))
         at = end
-    return _Left(tuple(runs), tuple(lost), index.base_offset is not None)
+    return _Remains(tuple(runs), tuple(lost), index.base_offset is not None)
 
 
 def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
@@ -178,7 +175,7 @@ def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: Of
 
 
 def _swapped(
-    frame: JobFrame, slice_: Slice, left: _Left, damages: Sequence[Damage], stores: Stores
+    frame: JobFrame, slice_: Slice, left: _Remains, damages: Sequence[Damage], stores: Stores
 ) -> tuple[Outcome | None, str]:
     """Rewrite what is left of a slice, and swap it in. Returns the outcome, and what to say."""
     object_ = damages[0].object
@@ -191,6 +188,13 @@ def _swapped(
         if slice_.start < partition.log_start:  # a swap replaces whole slices, and nothing below the log start
             advice = f"put the object back from a backup, or delete the records below offset {slice_.end}"
             return Outcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
+        if partition.replication.leader is None and left.runs:
+            return Outcome.FAILED, (
+                f"{object_.key}: what is left of {place} can't be rewritten without a leader: put the object back from "
+                "a backup; an unclean election (sparklog replica elect --unclean) gives up all of it, and all behind it"
+            )
+        if partition.replication.leader is None and slice_.end > partition.high_watermark:
+            return Outcome.POSTPONED, f"{object_.key}: {place} was never committed: the next leader decides about it"
         replaced = _replaced(state, slice_)
         if replaced is None:
             return Outcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"

@@ -27,7 +27,7 @@ from sparklog.core.objects_to_verify import (
     ObjectToVerify,
     Share,
     objects_to_verify,
-    still_held,
+    slices_still_held,
     sums_to_verify,
 )
 from sparklog.core.state import ClusterState, Store
@@ -205,7 +205,7 @@ class VerifyJob:
     ) -> None:
         if replica.check is not None and replica.check.is_whole:
             return
-        slices = still_held(now, object_, replica.store)
+        slices = slices_still_held(now, object_, replica.store)
         if not slices:
             return
         if replica.check is None:

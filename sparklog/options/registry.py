@@ -136,6 +136,17 @@ _DECLARED: Final = (
     ),
     Option(
         ConfigKey(
+            "topicId",
+            _LONG,
+            None,
+            "Read one topic, and only if this is its id (`metadata=topics` shows it). A topic that was deleted and "
+            "created again has another one: offsets that were kept of the earlier one would name other records.",
+            minimum=0,
+        ),
+        _READ,
+    ),
+    Option(
+        ConfigKey(
             "startingOffsets",
             _STRING,
             "earliest",

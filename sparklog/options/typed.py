@@ -67,7 +67,8 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
     `columns` are the columns of the DataFrame, in order (empty for `metadata`). `start_option` and `end_option` are
     the options that `start` and `end` come from, for error messages. `start_at_latest_if_none`: if no record matches
-    the starting timestamp, start at latest instead of failing. `zone`: where the tasks run, "" if nobody says.
+    the starting timestamp, start at latest instead of failing. `topic_id`: of the only topic that may be read; None if
+    any may. `zone`: where the tasks run, "" if nobody says.
     """
 
     cluster: str
@@ -85,6 +86,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     max_bytes_per_partition: int
     columns: tuple[str, ...]
     ignored: tuple[Ignored, ...]
+    topic_id: int | None = None
     zone: str = ""
 
     def for_tasks(self) -> ReadOptions:
@@ -175,6 +177,7 @@ def read_options(given: GivenOptions, default_cluster: str | None) -> ReadOption
         max_bytes_per_partition=given.integer("maxBytesPerPartition"),
         columns=_columns(given) if metadata is None else (),
         ignored=given.ignored(),
+        topic_id=given.optional_integer("topicId"),
         zone=given.optional_text("zone") or "",
     )
 

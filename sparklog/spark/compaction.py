@@ -21,7 +21,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.readable import counted
 from sparklog.core.types import Offset
 from sparklog.maintenance import compaction
-from sparklog.maintenance.compaction_tasks import Left, read_keys, rewrite_stretch
+from sparklog.maintenance.compaction_tasks import LeftRecords, read_keys, rewrite_stretch
 from sparklog.maintenance.report import JobReport
 from sparklog.spark.session import job_session
 from sparklog.spark.spark_errors import brief
@@ -88,8 +88,8 @@ def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) 
     return [results[number] for number in range(len(rewrites))]
 
 
-def by_stretch(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Left]]:
-    """Rows (stretch, mark, keyless), ordered by stretch and mark, as one `Left` per stretch. Mark -1 is no record."""
+def by_stretch(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, LeftRecords]]:
+    """Rows (stretch, mark, keyless), ordered by stretch and mark, as `LeftRecords` per stretch. Mark -1: no record."""
     current: int | None = None
     parts: list[pa.RecordBatch] = []
     for batch in batches:
@@ -107,9 +107,9 @@ def by_stretch(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Left]]:
         yield current, _left(parts)
 
 
-def _left(parts: list[pa.RecordBatch]) -> Left:
+def _left(parts: list[pa.RecordBatch]) -> LeftRecords:
     marks = np.concatenate([part.column(1).to_numpy() for part in parts])
     keyless = np.concatenate([part.column(2).to_numpy() for part in parts])
     without_key = marks[keyless > 0]
     at = Offset(int(without_key[0]) >> 1) if len(without_key) else None
-    return Left(marks[(keyless == 0) & (marks >= 0)], int(keyless.sum()), at)
+    return LeftRecords(marks[(keyless == 0) & (marks >= 0)], int(keyless.sum()), at)

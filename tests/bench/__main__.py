@@ -25,11 +25,13 @@ from pathlib import Path
 from tests import readme_figures
 from tests.bench import machine, peers_section, report
 from tests.bench.commits import commit_rates
+from tests.bench.consumer import consumer
 from tests.bench.coordinator import coordinated_rates, failover, producers, waiting
 from tests.bench.maintenance import maintenance
 from tests.bench.metadata_copies import copies_rates
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
+from tests.bench.producing import producing
 from tests.bench.queries import query_rates, served_rates
 from tests.bench.replicas import deaths, replicas
 from tests.bench.replication import catch_up
@@ -47,10 +49,12 @@ PARTS = (
     "coordinator",
     "queries",
     "waiting",
+    "producer",
     "state",
     "soak",
     "replication",
     "replicas",
+    "consumer",
     "small",
     "shuffled",
     "bulk",
@@ -99,12 +103,16 @@ def main() -> int:
             figures += query_rates() + served_rates()
         if "waiting" in parts:
             figures += waits()
+        if "producer" in parts:
+            comparisons += producing(folder)
         if "state" in parts:
             figures += _alone("state_scale", "state of the chain")
         if "soak" in parts:
             figures += _alone("soak", "100,000 commits, maintained")
         if "replication" in parts:
             comparisons += catch_up(folder)
+        if "consumer" in parts:
+            comparisons += consumer(folder)
         if "replicas" in parts:
             figures += deaths(folder)
         spark_parts = [part for part in (replicas, small, shuffled, bulk) if part.__name__ in parts]

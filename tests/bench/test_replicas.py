@@ -9,6 +9,7 @@ import pytest
 from tests.bench import replicas
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_the_time_without_a_store_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicas, "DEADLINE_MS", 200)

@@ -260,6 +260,14 @@ def test_a_group_reads_on_where_it_committed(orders: Cli) -> None:  # M: I-07
     ]
 
 
+def test_a_group_that_began_at_the_end_reads_what_came_after_its_first_run(orders: Cli) -> None:
+    """Also if nothing came during that run."""
+    consume = ("consume", "orders", "--group", "late", "--offset", "end")
+    assert orders(*consume).out == ""
+    orders("produce", "orders", stdin="d\n")
+    assert orders(*consume).out == "d\n"
+
+
 def test_a_group_commits_only_what_it_printed(sparklog: Cli) -> None:
     """Also in compacted slices, of which more is read than is wanted."""
     with library.connect(sparklog.url) as cluster:

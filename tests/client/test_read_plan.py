@@ -18,6 +18,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.read_plan import ReadPlan, plan_read
 from sparklog.core.commands import FenceStore, MoveLogStart, NewStore, RegisterStore
 from sparklog.core.errors import (
+    Conflict,
     InvalidOption,
     KeyNotFound,
     OffsetOutOfRange,
@@ -94,6 +95,20 @@ def test_subscription_chooses_partitions_in_order(cluster: Cluster) -> None:
     assert ranges(cluster, subscribePattern="[tu]") == whole
     assert ranges(cluster, subscribePattern="x") == []
     assert ranges(cluster, assign='{"u":[0],"t":[1]}') == [("t", 1, 0, 10)]
+
+
+def test_a_topic_that_was_created_again_is_not_the_one_that_was_named(cluster: Cluster) -> None:
+    with cluster.connection.follower.current() as state:
+        topic_id = state.topic_ids["t"]
+    wanted = {"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":2}}', "topicId": topic_id}
+    assert ranges(cluster, **wanted) == [("t", 0, 2, 10)]
+    cluster.delete_topic("t")
+    cluster.create_topic("t", partitions=2)
+    append(cluster, [0] * 10, list(range(10)))
+    with pytest.raises(
+        Conflict, match=f"topicId: wanted topic {topic_id}, found that topic t has the id {topic_id + 2}"
+    ):
+        planned(cluster, **wanted)
 
 
 # M: S-05

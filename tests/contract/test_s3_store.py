@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 class S3Contract(ObjectStoreContract):
     """A fresh prefix of a fresh bucket; how the server is reached stands in the environment, as for other processes."""
 
-    races: ClassVar[dict[int, int]] = {0: 20, KIB: 20, 300 * KIB: 5, PART_BYTES: 1, PART_BYTES + 1: 1}
+    races: ClassVar[dict[int, int]] = {0: 10, KIB: 10, 300 * KIB: 3, PART_BYTES: 1, PART_BYTES + 1: 1}
     campaign: ClassVar[dict[int, int]] = {**ObjectStoreContract.campaign, PART_BYTES + 1: 50}  # sent in parts
 
     @pytest.fixture

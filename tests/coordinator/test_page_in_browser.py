@@ -160,7 +160,7 @@ def test_it_refreshes_in_place_until_it_is_paused(shown: Shown) -> None:
         records = cluster.describe("payments").records
     payments = "tr[data-topic=payments]"
     assert number(cells(page, payments)[4]) == records - 7
-    page.clock.run_for(6_000)
+    page.clock.fast_forward(6_000)
     page.wait_for_function(
         "([row, text]) => document.querySelector(row).children[4].textContent === text", arg=[payments, f"{records:,}"]
     )
@@ -168,7 +168,7 @@ def test_it_refreshes_in_place_until_it_is_paused(shown: Shown) -> None:
     page.click("#pause")
     assert page.inner_text("#live") == "paused"
     asked = len(seen.asked)
-    page.clock.run_for(20_000)
+    page.clock.fast_forward(20_000)
     assert len(seen.asked) == asked
     assert seen.problems == []
 

@@ -24,11 +24,12 @@ from sparklog.core.commands import (
     ReplicaReport,
     ReportLoss,
     ReportReplicas,
+    Swap,
 )
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.replication.partition import Replication
-from sparklog.core.types import Holder, Offset, PartitionIndex, StoreId
+from sparklog.core.types import Holder, Offset, OffsetRange, PartitionIndex, StoreId
 from tests.core.decided_log import TOPIC, DecidedLog
 from tests.core.replication.example_partition import ends, roles, stores
 
@@ -69,6 +70,11 @@ class ReplicatedLog(DecidedLog):
 
     def write_to_leader(self, on: str, records: int = 1, **more: Any) -> CommandResult:
         return self.write(on, records, acks=Acks.LEADER, **more)
+
+    def give_up_of(self, start: int, end: int) -> Swap:
+        """The slices of this range are on no store any more."""
+        lost = OffsetRange(Offset(start), Offset(end))
+        return msgspec.structs.replace(self.swap_of(start, end), objects=(), slices=(), lost=(lost,))
 
     # ---- stores and replicas --------------------------------------------------------------------
 

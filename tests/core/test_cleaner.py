@@ -32,13 +32,13 @@ def move(to: int, position: int | None = None, dropped_below: int | None = None,
 
 def test_a_delay_is_over_by_the_pass_that_was_first() -> None:  # M: C-03
     found = cleaner(30, (10, 100), (20, 200))
-    assert [found.over(clock_ms, 50) for clock_ms in (149, 150, 249, 250)] == [None, 10, 10, 20]
+    assert [found.tombstones_due(clock_ms, 50) for clock_ms in (149, 150, 249, 250)] == [None, 10, 10, 20]
 
 
 def test_no_delay_is_over_while_a_superseded_record_is_kept() -> None:  # M: C-03
     found = moved(cleaner(10, (10, 100)), Offset(20), None, 200, keeps_superseded=True)
-    assert found.over(10_000, 50) is None
-    assert moved(found, Offset(20), None, None).over(10_000, 50) == 20, "the next run looked again"
+    assert found.tombstones_due(10_000, 50) is None
+    assert moved(found, Offset(20), None, None).tombstones_due(10_000, 50) == 20, "the next run looked again"
     assert within_log(found, Offset(15), Offset(50)) == Cleaner(Offset(20), (Pass(Offset(20), 200),), True)
 
 
@@ -71,7 +71,7 @@ def test_a_tombstone_never_goes_early_and_never_much_later(gaps: list[int], dela
     passed_ms: list[int] = []
     for to, gap in enumerate(gaps, start=1):
         now_ms += gap
-        over = None if found is None else found.over(now_ms, delay_ms)
+        over = None if found is None else found.tombstones_due(now_ms, delay_ms)
         for offset in range(dropped, over or 0):
             assert now_ms - passed_ms[offset] >= delay_ms
         dropped = max(dropped, over or 0)
@@ -80,7 +80,7 @@ def test_a_tombstone_never_goes_early_and_never_much_later(gaps: list[int], dela
         assert len(found.passes) <= MOST_PASSES
         assert list(found.passes) == sorted(found.passes, key=lambda pass_: (pass_.to, pass_.at_ms))
     assert found is not None
-    assert found.over(now_ms + delay_ms, delay_ms) == len(gaps)
+    assert found.tombstones_due(now_ms + delay_ms, delay_ms) == len(gaps)
     assert found.passes[0].at_ms <= now_ms
 
 
@@ -139,6 +139,18 @@ def test_a_log_start_behind_it_resets_it_and_a_deleted_topic_has_none() -> None:
     log.submit(move(20))
     log.submit(DeleteTopic(TOPIC))
     assert not log.state.cleaners
+
+
+def test_a_position_that_the_log_start_passed_during_the_run_does_not_stop_it() -> None:  # M: C-02
+    log = DecidedLog()
+    for _ in range(3):
+        log.append(10)
+    log.submit(move(10))
+    log.submit(MoveLogStart(TOPIC, P0, Offset(10)))
+    with pytest.raises(SwapRefused):
+        log.decide(move(30, 11))
+    log.submit(move(30, 10))
+    assert log.state.cleaners[place()] == cleaner(30, (30, log.now_ms))
 
 
 def test_an_unclean_election_that_gives_up_cleaned_records_takes_the_cleaner_back() -> None:  # M: C-02

@@ -13,7 +13,7 @@ from sparklog.core.objects_to_verify import (
     ObjectsWanted,
     Share,
     objects_to_verify,
-    still_held,
+    slices_still_held,
     sums_to_verify,
 )
 from sparklog.core.plan import slices_to_read
@@ -101,7 +101,7 @@ def test_the_sums_of_a_plan_are_those_of_its_objects(world: ReplicatedCluster, o
             for each in objects_to_verify(state, chosen):
                 stored = each.named.object
                 for store in each.stores:
-                    records = sum(slice_.records for slice_ in still_held(state, each, store))
+                    records = sum(slice_.records for slice_ in slices_still_held(state, each, store))
                     sizes = slow.get((store, each.topic), ObjectSums(0, 0, 0, 0))
                     slow[store, each.topic] = ObjectSums(
                         sizes.objects + 1,
@@ -117,17 +117,17 @@ def test_the_sums_of_a_plan_are_those_of_its_objects(world: ReplicatedCluster, o
 def test_what_the_log_forgot_or_the_store_need_not_have_is_no_longer_held(world: ReplicatedCluster) -> None:
     state = world.state
     first = next(objects_to_verify(state, wanted(state)))
-    assert still_held(state, first, StoreId("a")) == first.slices
-    assert still_held(state, first, StoreId("x")) == ()
+    assert slices_still_held(state, first, StoreId("a")) == first.slices
+    assert slices_still_held(state, first, StoreId("x")) == ()
     rolled = state.fork()
     (slice_, *_) = first.slices
     key = next(key for key in rolled.partitions if key.partition == slice_.partition)
     rolled.slices.remove(key, OffsetRange(slice_.start, slice_.end))
-    assert still_held(rolled, first, StoreId("a")) == first.slices[1:]
+    assert slices_still_held(rolled, first, StoreId("a")) == first.slices[1:]
     deleted = state.fork()
     for key in list(deleted.partitions):
         del deleted.partitions[key]
-    assert still_held(deleted, first, StoreId("a")) == ()
+    assert slices_still_held(deleted, first, StoreId("a")) == ()
 
 
 def test_memory_does_not_grow_with_the_state() -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from sparklog.core.commands import CreateTopic, MoveLogStart
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.held_slices import named_object
 from sparklog.core.plan import (
     WeighedRange,
     check_range,
-    named_object,
     pack,
     partition_of,
     plan_range,

@@ -9,8 +9,9 @@ import pytest
 
 from sparklog.core.commands import HeldEnd, Move, MoveRecoveryPoint, MoveReplicas, ReportLoss
 from sparklog.core.errors import Conflict, InvalidInput, NotEnoughReplicas, StaleBrokerEpoch
+from sparklog.core.held_slices import slices_by_object
 from sparklog.core.invariants import check
-from sparklog.core.recovery import recovered_end, recovery_point_after, replicas_to_check, slices_by_object
+from sparklog.core.recovery import recovered_end, recovery_point_after, replicas_to_check
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import EntryNumber, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
 from sparklog.maintenance.replication import run_replication

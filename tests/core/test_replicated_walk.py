@@ -163,14 +163,15 @@ class Walk:
         self.log.lose(self.store(), *self.dice.sample(ends, self.dice.randint(0, 2)), wiped=self.dice.random() < 0.4)
 
     def plan_a_loss_on_all_stores(self) -> None:
-        """An application and a producer write, every store loses that, and only an unclean election helps."""
+        """An application and a producer write, every store loses that: it is given up, or an election is unclean."""
         value = self.log.value()
         end = max(value.log_start, value.high_watermark - self.dice.randint(0, 2))
         self.planned = [
             lambda: self.write_of_application(0),
             lambda: self.write_of_producer("abcd", 0, {}),
             *(partial(self.log.lose, store, (0, end)) for store in value.replicas),
-            lambda: self.log.elect(unclean=True),
+            lambda: self.write_of_application(0),
+            *self.dice.choice([[lambda: self.log.elect(unclean=True)], [lambda: self.give_up(end), self.log.elect]]),
             lambda: self.write_of_application(0),
             lambda: self.write_of_producer("abcd", 0, {}),
         ]
@@ -186,6 +187,13 @@ class Walk:
             on = self.dice.choice(["".join(value.isr), self.some(value.replicas)]) or "a"
             holders = tuple(Holder(StoreId(each), self.log.registration(each)) for each in on)
             self.log.submit(replace(command, objects=(replace(command.objects[0], holders=holders),)))
+
+    def give_up(self, start: int) -> None:
+        """Nobody has the slices from `start` on any more."""
+        for low, high in self.log.bounds():
+            if low >= start and high <= self.log.value().high_watermark:
+                self.log.submit(self.log.give_up_of(low, high))
+                self.seen["given up without a leader"] += self.log.value().leader is None
 
     def retain(self) -> None:
         value = self.log.value()
@@ -235,5 +243,6 @@ def test_the_walks_do_what_they_are_for() -> None:
     wanted = """Appended SlicesSwapped LogStartMoved StoreFenced StoreRegistered AgentChanged PartitionsChanged forgets
         NOT_ENOUGH_REPLICAS NOT_LEADER_OR_FOLLOWER NO_REPLICA_ONLINE OUT_OF_ORDER_SEQUENCE_NUMBER STALE_BROKER_EPOCH
         DUPLICATE_BROKER_REGISTRATION ELECTION_NOT_NEEDED INVALID_REPLICA_ASSIGNMENT WRITE_LOST LossReported"""
+    assert seen["given up without a leader"] > 5, seen
     rare = {name: seen[name] for name in wanted.split() if seen[name] < 5}
     assert not rare, seen

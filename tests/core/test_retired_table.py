@@ -57,7 +57,10 @@ def test_every_version_knows_what_a_plain_dict_knows(
             assert not any(number in table for number in (7, 99, 100 * len(steps)) if number not in model)
             for clock_ms in (-1, 4, 9):
                 due = [each for _, each in sorted(model.items()) if each.delete_after_ms <= clock_ms]
-                assert table.due(clock_ms) == due
+                assert table.due(clock_ms).tolist() == [each.number for each in due]
+                chosen = [each.number for each in due if each.topic == "t1"]
+                assert table.due(clock_ms, {"t1"}).tolist() == chosen
+                assert table.of([*(each.number for each in reversed(due)), ObjectNumber(-1)]) == due[::-1]
 
 
 def test_a_million_objects_of_a_deleted_topic_make_no_object_each(monkeypatch: pytest.MonkeyPatch) -> None:

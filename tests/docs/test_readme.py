@@ -1,4 +1,4 @@
-"""The snippets of the README run as its text says: pasted one by one into clean shells."""
+"""The snippets of the README run as its text says: pasted into clean shells."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ SNIPPET = re.compile(r"```(?:python|bash)\n(.*?)```", re.DOTALL)
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_each_snippet_runs_as_the_text_says_in_a_clean_shell(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", ["the same python", pytest.param("pyspark", marks=pytest.mark.campaign)])
+def test_each_snippet_runs_as_the_text_says_in_a_clean_shell(tmp_path: Path, program: str) -> None:
+    """The third and the fourth go into the `python` of the second, or into `pyspark`."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
     text = README.read_text(encoding="utf-8").replace("/tmp/sparklog-readme", str(tmp_path / "cluster"))
     first, client, write, read, maintain, verbs = SNIPPET.findall(text)
     printed = pasted(tmp_path, first, "python", client)
     assert "[(0, 0, 1), (1, 0, 2), (2, 0, 1)]" in printed
     assert "[b'2 cups', b'1 spoon']" in printed
-    pasted(tmp_path, first, "python", write)
-    shown = pasted(tmp_path, first, "pyspark", read + maintain)
+    if program == "pyspark":
+        pasted(tmp_path, first, "python", write)
+        shown = pasted(tmp_path, first, "pyspark", read + maintain)
+    else:
+        shown = pasted(tmp_path, first, "python", write + "\n" + read + maintain)
     assert "|        2|    14|" in shown
     assert "Work(" in shown
     assert '"value":"3 spoons"' in in_clean_shell(tmp_path, first + verbs)

@@ -1,38 +1,87 @@
-"""Runs a demo with Sparks that start in half the time: python -m tests.examples.quick_spark PROGRAM …
+"""Runs examples/demo.py with one Spark for all that it does: python -m tests.examples.quick_spark ARGUMENTS …
 
-They take the archive of classes and a SPARK_HOME without Spark's own copy of pyspark: see tests/spark_classes.py and
-tests/spark_home.py. A folder of settings would keep them from the archive, so the one that matters comes as an option.
+Its jobs run in this process, on the session that it reads with, instead of by spark-submit, which starts a Spark for
+each. Spark takes the archive of classes and a SPARK_HOME without its own copy of pyspark: see tests/spark_classes.py
+and tests/spark_home.py. A folder of settings would keep it from the archive, so the one that matters comes as an
+option.
 """
 
 from __future__ import annotations
 
-import runpy
+import importlib
+import io
+import json
+import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
+from sparklog.cli import produce_files
+from sparklog.cli.main import run_job
 from tests.spark_classes import NO_FOLDER, short_lived_spark
 from tests.spark_home import spark_home
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
-def main(program: str, *arguments: str) -> None:
-    sys.path.insert(0, str(Path(program).parent))
-    sys.argv = [program, *arguments]
-    import steps
 
-    theirs = steps.environment
+def main(*arguments: str) -> int:
+    sys.path.insert(0, str(EXAMPLES))
+    sys.argv = ["demo.py", *arguments]
+    demo: Any = importlib.import_module("demo")
+    theirs = demo.environment
+    demo.environment = lambda: _quick(theirs())
+    demo.Demo.job = _job
+    return demo.main()  # type: ignore[no-any-return]
 
-    def environment() -> dict[str, str]:
-        variables = theirs()
-        log4j = Path(variables["SPARK_CONF_DIR"], "log4j2.properties")
-        return variables | {
-            "SPARK_CONF_DIR": str(NO_FOLDER),
-            "SPARK_HOME": str(spark_home()),
-            "SPARK_SUBMIT_OPTS": " ".join([*short_lived_spark(), f"-Dlog4j2.configurationFile={log4j}"]),
-        }
 
-    steps.environment = environment
-    runpy.run_path(program, run_name="__main__")
+def _quick(variables: dict[str, str]) -> dict[str, str]:
+    log4j = Path(variables["SPARK_CONF_DIR"], "log4j2.properties")
+    return variables | {
+        "SPARK_CONF_DIR": str(NO_FOLDER),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_SUBMIT_OPTS": " ".join([*short_lived_spark(), f"-Dlog4j2.configurationFile={log4j}"]),
+    }
+
+
+def _job(
+    demo: Any, name: str, *arguments: str, shown: str = "", url: str | None = None, settings: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What Demo.job does, in this process."""
+    report = demo.folder / f"{name}.json"
+    argv = ["--cluster", url or demo.url, "--report", str(report), *arguments]
+    with _session(demo, settings), redirect_stdout(io.StringIO()) as said, redirect_stderr(said):
+        code = produce_files.main(argv) if name == "produce" else run_job(name, argv)
+    for line in said.getvalue().splitlines():
+        if line.startswith(shown) and line.strip():
+            demo.detail(line.rstrip())
+    demo.check(f"exit code of {name}, which said {said.getvalue()}", code, 0)
+    done: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+    return done
+
+
+@contextmanager
+def _session(demo: Any, settings: Sequence[str]) -> Iterator[None]:
+    """The session that a job finds, with these settings meanwhile. The demo's own is the same one."""
+    from pyspark.sql import SparkSession
+
+    os.environ.update(demo.environment)
+    quiet = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(demo.folder / "warehouse"),
+    }
+    session = SparkSession.builder.master("local[2]").config(map=quiet).getOrCreate()
+    given = dict(setting.split("=", 1) for setting in settings)
+    for key, value in given.items():
+        session.conf.set(key, value)
+    yield
+    for key in given:
+        session.conf.unset(key)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

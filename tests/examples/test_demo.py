@@ -14,12 +14,13 @@ import sparklog
 
 PROJECT = Path(__file__).parents[2]
 DEMO = PROJECT / "examples" / "demo.py"
+FLIGHTS = 1_000  # each is about an eighth of a segment, and each segment a task of compaction
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tests.examples.quick_spark", str(DEMO), *arguments],
+        [sys.executable, "-m", "tests.examples.quick_spark", *arguments],
         cwd=PROJECT,
         env=os.environ | environment,
         capture_output=True,
@@ -32,8 +33,9 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
+    """On one Spark. tests/cli/test_job_files.py has spark-submit."""
     folder = tmp_path / "demo"
-    done = run("--keep", str(folder), "--flights", "3000", "--without-delta", STORE="local")
+    done = run("--keep", str(folder), "--flights", str(FLIGHTS), "--without-delta", STORE="local")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all checks passed" in done.stdout
     assert "no Delta table: --without-delta" in done.stdout
@@ -42,19 +44,19 @@ def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
     removed = json.loads((folder / "retention.json").read_text())["done"]["records"]
     with sparklog.connect(str(folder / "cluster")) as cluster:
         partitions = cluster.describe("flights").partitions
-        assert sum(part.high_watermark - part.log_start for part in partitions) == 3000 - removed < 3000
+        assert sum(part.high_watermark - part.log_start for part in partitions) == FLIGHTS - removed < FLIGHTS
         left = [cluster.read("flights", partition=number, columns=["key"]) for number in range(len(partitions))]
         keys = [key for table in left for key in table["key"].to_pylist()]
-        assert 100 < len(keys) == len(set(keys)) < 3000 - removed
+        assert 100 < len(keys) == len(set(keys)) < FLIGHTS - removed
     with sparklog.connect(str(folder / "three-stores" / "chain")) as cluster:
-        assert cluster.describe("flights").records == 3000
+        assert cluster.describe("flights").records == FLIGHTS
         assert not any(store.agent_up for store in cluster.stores())
 
 
 @pytest.mark.spark
 @pytest.mark.campaign
 def test_the_demo_has_a_delta_table(tmp_path: Path) -> None:
-    """Without the quick Sparks of the test above, as users run it."""
+    """As users run it, each job by spark-submit."""
     done = subprocess.run(
         [sys.executable, str(DEMO), "--keep", str(tmp_path / "demo"), "--flights", "3000"],
         env=os.environ | {"STORE": "local"},

@@ -23,7 +23,7 @@ from sparklog.storage.hdfs.upload import HdfsUpload
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.local.upload import LocalUpload
 from sparklog.storage.memory import MemoryStore, MemoryUpload
-from sparklog.storage.object_store import Bytes
+from sparklog.storage.object_store import Bytes, ObjectStore
 from sparklog.storage.open_store import open_store
 from sparklog.storage.s3.bucket import Bucket
 from sparklog.storage.s3.store import S3Store
@@ -119,6 +119,7 @@ def kill_at(calls: Calls, moment: str, step: int, *, reads: bool, counted: Calla
     """
     steps = itertools.count()
     _upload_in_parts()
+    _delete_one_by_one()
 
     def kill() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -148,6 +149,7 @@ def before_each_call(come: Callable[[bool], object]) -> None:
 
         return wrapper
 
+    _delete_one_by_one()
     for store in (LocalStore, HdfsStore, S3Store):
         changes = _every_change(store)
         for kind, name in dict.fromkeys((*_every_call(store), *changes)):
@@ -187,6 +189,17 @@ def _upload_in_parts() -> None:
         write(self, body)
 
     setattr(S3Upload, "write", begin_and_write)  # noqa: B010
+
+
+def _delete_one_by_one() -> None:
+    """Let many objects be deleted as by a store without bulk deletion, so that a process can die between two."""
+
+    def one_by_one(store: ObjectStore, keys: Sequence[str]) -> None:
+        for key in keys:
+            store.delete(key)
+
+    for kind in (LocalStore, HdfsStore, S3Store):
+        setattr(kind, "delete_many", one_by_one)  # noqa: B010
 
 
 def import_clients() -> None:

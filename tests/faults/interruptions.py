@@ -25,6 +25,11 @@ def killed_at(changes: int, request: pytest.FixtureRequest, kills: int = 2) -> S
     return sorted(random.Random(_SEED).sample(steps, min(kills, changes)))
 
 
+def stride(request: pytest.FixtureRequest, usual: int) -> int:
+    """How far it is from one step at which others come in to the next: `usual`, or 1 with --campaign."""
+    return 1 if request.config.getoption("--campaign") else usual
+
+
 def meet_at(patch: pytest.MonkeyPatch, step: int, others: Callable[[], None]) -> Callable[[], bool]:
     """Call `others` before the `step`-th change of a store in memory from now.
 

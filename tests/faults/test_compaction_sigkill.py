@@ -12,7 +12,7 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change
-from tests.faults.interruptions import NEVER, killed_at, meet_at
+from tests.faults.interruptions import NEVER, killed_at, meet_at, stride
 from tests.faults.killed_maintenance import run
 from tests.faults.killed_runs import KilledRuns
 from tests.faults.test_maintenance_sigkill import FAR_MS, OLD_MS
@@ -108,8 +108,9 @@ def test_a_compaction_killed_anywhere_and_run_again_is_right(  # M: C-01 C-05 S-
     ],
 )
 def test_a_compaction_that_meets_others_anywhere_is_right(  # M: C-05 S-09
-    other: str, monkeypatch: pytest.MonkeyPatch
+    other: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    """At every third change; with --campaign at all of them."""
     step, came_to_it = 0, True
     while came_to_it:
         url = f"memory://{uuid.uuid4().hex}"
@@ -136,4 +137,4 @@ def test_a_compaction_that_meets_others_anywhere_is_right(  # M: C-05 S-09
             for _ in range(2):
                 keyed.compact()
             finish(keyed)
-        step += 1
+        step += stride(request, 3)

@@ -14,7 +14,8 @@ from sparklog.client.cluster import connect
 from sparklog.core.errors import Damaged, SparklogError
 from sparklog.log import batch, object_reader
 
-SAMPLES, SAMPLES_OF_A_CAMPAIGN = 500, 10_000
+SAMPLES, SAMPLES_OF_A_CAMPAIGN = 250, 10_000
+CUTS, CUTS_OF_A_CAMPAIGN = 20, 40  # of each file
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +71,15 @@ def test_any_flipped_bit_is_a_named_error_or_harmless(
 
 
 # M: F-04
-def test_any_cut_is_a_named_error_or_harmless(whole: Path, tmp_path: Path) -> None:
+def test_any_cut_is_a_named_error_or_harmless(whole: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     wanted = everything(whole)
+    cuts = CUTS_OF_A_CAMPAIGN if request.config.getoption("--campaign") else CUTS
     broken = tmp_path / "broken"
     shutil.copytree(whole, broken)
     messages: list[str] = []
     for path in files_of(broken):
         before = path.read_bytes()
-        for length in sorted({*range(0, len(before), max(1, len(before) // 40)), len(before) - 1}):
+        for length in sorted({*range(0, len(before), max(1, len(before) // cuts)), len(before) - 1}):
             _replace(path, before[:length])
             try:
                 assert everything(broken) == wanted, f"{path} cut to {length}"

@@ -1,6 +1,6 @@
 """A store's server is killed (SIGKILL) in the middle of a commit and started again: the commit lands once.
 
-With --campaign S3 dies at every request of an append, not only at that of its commit.
+With --campaign S3 dies at every request of an append, not only at that of its commit, and before it has carried it out.
 
 `tests/spark/test_on_stores.py` has Spark writes during such a death.
 """
@@ -62,7 +62,11 @@ def proxy(s3proxy: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultP
 
 
 # M: F-01 (kills)
-@pytest.mark.parametrize("applied", [False, True], ids=["before it is answered", "once it was applied"])
+@pytest.mark.parametrize(
+    "applied",
+    [pytest.param(False, marks=pytest.mark.campaign), True],
+    ids=["before it is answered", "once it was applied"],
+)
 def test_an_append_during_which_the_s3_server_dies_is_there_once(
     s3proxy: S3Server, proxy: FaultProxy, applied: bool, request: pytest.FixtureRequest
 ) -> None:
@@ -111,7 +115,7 @@ def mended(hadoop: Hadoop) -> Iterator[Hadoop]:
     ("moment", "node"),
     [
         ("before", NAME_NODE),
-        ("after", DATA_NODES[0]),
+        pytest.param("after", DATA_NODES[0], marks=pytest.mark.campaign),
         pytest.param("after", NAME_NODE, marks=pytest.mark.campaign),
         pytest.param("before", DATA_NODES[0], marks=pytest.mark.campaign),
     ],

@@ -20,7 +20,7 @@ from sparklog.core.commands import Submission
 from sparklog.core.errors import WriteExpired
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change
-from tests.faults.interruptions import NEVER, killed_at, meet_at
+from tests.faults.interruptions import NEVER, killed_at, meet_at, stride
 from tests.faults.killed_maintenance import run
 from tests.faults.killed_runs import KilledRuns
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
@@ -94,15 +94,20 @@ def steps_of(place: Place, request: pytest.FixtureRequest) -> Callable[[int], Se
     """At which of these changes a job dies: at all of them, or at a sample if a process must be killed."""
 
     def chosen(changes: int) -> Sequence[int]:
-        return range(changes) if place.name == "memory" else killed_at(changes, request)
+        if place.name == "memory":
+            return range(changes)
+        return killed_at(changes, request, kills=2 if place.name == "disk" else 1)
 
     return chosen
 
 
+REAL_KILLS = {("disk", "vacuum"), ("s3", "roll"), ("hdfs", "retention")}
+
+
 def case(place: str, job: str) -> ParameterSet:
-    """In memory and on a disk every job; on a server one job, or all of them with --campaign."""
+    """In memory every job; elsewhere another one on each kind of store, or all of them with --campaign."""
     marks = [pytest.mark.slow] if place in ("s3", "hdfs") else []
-    if place in ("s3", "hdfs") and (place, job) not in (("s3", "roll"), ("hdfs", "retention")):
+    if place != "memory" and (place, job) not in REAL_KILLS:
         marks.append(pytest.mark.campaign)
     return pytest.param(place, job, marks=marks)
 
@@ -157,12 +162,24 @@ def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  
 # ---- met by others ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("job", JOBS)
-@pytest.mark.parametrize("other", ["writers", *JOBS])
+def meeting(job: str, other: str) -> ParameterSet:
+    """Every job meets writers and another job, or all jobs with --campaign."""
+    usual = (job, other) in MEETINGS or other == "writers"
+    return pytest.param(job, other, marks=() if usual else pytest.mark.campaign)
+
+
+MEETINGS = {("roll", "retention"), ("retention", "vacuum"), ("vacuum", "roll")}
+FIRST = {job: at for at, job in enumerate(JOBS)}
+EVERY = 3
+
+
+@pytest.mark.parametrize(("job", "other"), [meeting(job, other) for other in ("writers", *JOBS) for job in JOBS])
 def test_a_job_that_meets_writers_readers_and_other_jobs_anywhere_loses_nothing(  # M: S-09 R-04 C-05
-    job: str, other: str, monkeypatch: pytest.MonkeyPatch
+    job: str, other: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    step, came_to_it = 0, True
+    """At every third change, from another one on for each job; with --campaign at all of them."""
+    every = stride(request, EVERY)
+    step, came_to_it = FIRST[job] % every, True
     while came_to_it:
         url = f"memory://{uuid.uuid4().hex}"
         init_cluster(url)
@@ -196,4 +213,4 @@ def test_a_job_that_meets_writers_readers_and_other_jobs_anywhere_loses_nothing(
                     continue  # FLOOR has passed it: its upload is an orphan
             log.check()
             clean(log)
-        step += 1
+        step += every

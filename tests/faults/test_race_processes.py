@@ -1,4 +1,7 @@
-"""Processes that race for every slot of one chain: on a local disk, on S3, on HDFS."""
+"""Processes that race for every slot of one chain: on a local disk, on S3, with --campaign on HDFS.
+
+The contract of stores has eight processes that race for keys on HDFS.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def test_commits_that_race_on_s3_lose_nothing_and_double_nothing(
     check_race(f"s3://{s3proxy.new_bucket()}/cluster", 20 if request.config.getoption("--campaign") else PARTITIONS)
 
 
-# M: S-03
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_commits_that_race_on_hdfs_lose_nothing_and_double_nothing(
     hadoop: Hadoop, request: pytest.FixtureRequest

@@ -7,6 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _JOB = "tests/maintenance/test_compaction.py::"
+_BESIDE = "tests/maintenance/test_compaction_beside_others.py::"
 _CLEANER = "tests/core/test_cleaner.py::"
 
 GUARDS: Final = (
@@ -90,7 +91,7 @@ GUARDS: Final = (
         "cleaner-overtaken",
         "A run that another one overtook does not say what is cleaned.",
         "sparklog/core/decide/maintenance.py",
-        "    if position != command.position:",
+        "    if position != command.position and not passed:",
         "    if False:",
         (f"{_CLEANER}test_a_run_that_another_one_overtook_does_not_move_the_cleaner",),
     ),
@@ -106,9 +107,42 @@ GUARDS: Final = (
         "cleaner-after-swaps",
         "The cleaner's position does not move if a swap of the run did not land.",
         "sparklog/maintenance/compaction.py",
-        "        if not landed:\n            return None\n",
+        "                if others or partition is None or any(swap.end > partition.log_start for swap in refused):\n",
+        "                if False:\n",
+        (
+            f"{_JOB}test_a_swap_that_is_refused_does_not_move_the_cleaner",
+            f"{_BESIDE}test_a_stretch_that_is_deleted_in_part_every_time_does_not_count_as_cleaned",
+        ),
+    ),
+    Guard(
+        "compaction-counts-landed",
+        "What a refused swap would have done is not reported as done.",
+        "sparklog/maintenance/compaction.py",
+        "            if not any(swap.start <= part.start < swap.end for swap in refused)\n",
         "",
-        (f"{_JOB}test_a_swap_that_is_refused_does_not_move_the_cleaner",),
+        (f"{_BESIDE}test_what_landed_is_reported_though_a_stretch_was_overtaken",),
+    ),
+    Guard(
+        "compaction-plans-again",
+        "What is left of a stretch whose first records were deleted meanwhile is compacted by the same run.",
+        "sparklog/maintenance/compaction.py",
+        "                    self._plan_again(frame, state, planned)\n",
+        "",
+        (
+            f"{_BESIDE}test_beside_deletions_in_every_run_the_position_moves_in_every_run",
+            f"{_BESIDE}test_random_deletions_beside_every_run_hold_it_up_in_no_run",
+        ),
+    ),
+    Guard(
+        "cleaner-passed",
+        "A position that the log start passed during the run does not hold up the next one.",
+        "sparklog/core/decide/maintenance.py",
+        "    if position != command.position and not passed:",
+        "    if position != command.position:",
+        (
+            f"{_CLEANER}test_a_position_that_the_log_start_passed_during_the_run_does_not_stop_it",
+            f"{_BESIDE}test_random_deletions_beside_every_run_hold_it_up_in_no_run",
+        ),
     ),
     Guard(
         "compaction-spare",

@@ -350,8 +350,8 @@ GUARDS: Final = (
         "delete-delay",
         "Objects stay for their delay after the log forgot them: readers with an older plan go on.",
         "sparklog/core/retention.py",
-        "state.retired.due(clock_ms)",
-        "state.retired.due(1 << 60)",
+        "state.retired.due(clock_ms, topics)",
+        "state.retired.due(1 << 60, topics)",
         ("tests/maintenance/test_retention.py::test_objects_go_after_the_delay_and_late_readers_are_told",),
     ),
 )

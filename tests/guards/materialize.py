@@ -8,6 +8,7 @@ from tests.guards.guard import Guard
 
 _JOB: Final = "sparklog/spark/materialize/job.py"
 _ONCE: Final = "tests/spark/materialize/test_exactly_once.py"
+_OTHERS: Final = "tests/spark/materialize/test_beside_others.py"
 _STEPS: Final = "tests/spark/materialize/test_steps.py"
 
 GUARDS: Final = (
@@ -42,6 +43,30 @@ GUARDS: Final = (
         "    return TablePosition(state.chain_id, topic.topic_id, topic.name, mode, 0, run, ends)\n",
         "    return TablePosition(state.chain_id, topic.topic_id, topic.name, mode, 0, run)\n",
         (f"{_STEPS}::test_what_a_partition_lost_before_the_table_began_is_no_loss_even_if_it_was_empty_then",),
+    ),
+    Guard(
+        "materialize-replaced",
+        "A table that somebody else replaced does not look as if it had what the job wrote before.",
+        "sparklog/spark/materialize/delta_table.py",
+        ' or "REPLACE TABLE" in commit.operation',
+        "",
+        (f"{_OTHERS}::test_a_table_that_others_replaced_is_refused",),
+    ),
+    Guard(
+        "materialize-read-topic-id",
+        "No record of a topic that was created again gets under the position of the earlier one.",
+        _JOB,
+        '        reader = reader.option("topicId", step.after.topic_id)\n',
+        "",
+        (f"{_OTHERS}::test_a_topic_that_is_created_again_before_the_read_adds_nothing",),
+    ),
+    Guard(
+        "read-topic-id",
+        "A read that names the id of its topic gets no records of a topic of the same name.",
+        "sparklog/client/read_plan.py",
+        "    _check_topic_id(read, options.topic_id)\n",
+        "",
+        ("tests/client/test_read_plan.py::test_a_topic_that_was_created_again_is_not_the_one_that_was_named",),
     ),
     Guard(
         "materialize-topic-id",

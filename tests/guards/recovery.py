@@ -11,6 +11,8 @@ _JOB = "tests/maintenance/test_recovery.py::"
 _SALVAGE = "tests/maintenance/test_salvage.py::"
 _COMPACTED = "tests/maintenance/test_compacted_salvage.py::"
 _BESIDE = "tests/maintenance/test_recovery_beside_others.py::"
+_EVERYWHERE = "tests/maintenance/test_lost_everywhere.py::"
+_GIVEN_UP = "tests/core/decide/test_given_up.py::"
 _CHECK = "tests/log/test_object_check.py::"
 _FILES = "tests/log/test_checkpoint_files.py::"
 _SWAP = "tests/core/decide/test_maintenance.py::"
@@ -97,6 +99,55 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_BESIDE}test_what_a_fenced_store_may_have_is_not_given_up",),
     ),
     Guard(
+        "recovery-leaderless-fenced",
+        "While no replica may lead, a fenced one may have the last bytes behind the end of its log.",
+        "sparklog/maintenance/repair.py",
+        " | _replicas_of(state, _led_by_nobody(state, slices))",
+        "",
+        (
+            f"{_EVERYWHERE}test_what_a_fenced_store_may_have_is_not_given_up",
+            f"{_EVERYWHERE}test_while_a_replica_is_silent_nothing_is_given_up",
+        ),
+    ),
+    Guard(
+        "recovery-leaderless-batches",
+        "Good batches stay where they are while they can't be rewritten.",
+        "sparklog/maintenance/salvage.py",
+        "        if partition.replication.leader is None and left.runs:\n",
+        "        if False:\n",
+        (f"{_EVERYWHERE}test_good_batches_without_a_leader_are_kept_and_reported",),
+    ),
+    Guard(
+        "recovery-elects",
+        "A partition whose last object was given up gets a leader, also if the run that gave it up was killed.",
+        "sparklog/maintenance/recovery.py",
+        "        self._elect(frame)\n",
+        "",
+        (
+            f"{_EVERYWHERE}test_on_real_stores_an_accepted_loss_gives_the_partition_a_leader_again",
+            f"{_EVERYWHERE}test_a_run_that_dies_anywhere_and_runs_again_gives_up_just_these_records",
+        ),
+    ),
+    Guard(
+        "given-up-fenced",
+        "Nothing is given up that a fenced store may have, also if it was fenced while the others were read.",
+        "sparklog/core/decide/maintenance.py",
+        "        check_given_up(partition.replication, command.lost, state.registrations())\n",
+        "",
+        (
+            f"{_GIVEN_UP}test_without_a_leader_a_fenced_store_may_have_more_than_the_chain_says",
+            f"{_GIVEN_UP}test_with_a_leader_a_fenced_store_counts_if_it_has_the_records_by_the_chain",
+        ),
+    ),
+    Guard(
+        "given-up-rewrite",
+        "What is rewritten must be on the store of a leader.",
+        "sparklog/core/decide/maintenance.py",
+        "        if command.slices:\n",
+        "        if command.slices and not command.lost:\n",
+        (f"{_GIVEN_UP}test_without_a_leader_nothing_is_rewritten",),
+    ),
+    Guard(
         "recovery-replica-bytes",
         "A replica that ends before an object in the chain may still have its bytes.",
         "sparklog/maintenance/repair.py",
@@ -116,8 +167,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-left-overs",
         "What is left of an object on any replica may complete it.",
         "sparklog/maintenance/repair.py",
-        "                found_anywhere = [*of_object, *self._left_overs.get(number, ())]\n",
-        "                found_anywhere = of_object\n",
+        "        damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in found}\n",
+        "        damages = {damage.store: damage for damage in found}\n",
         (f"{_BESIDE}test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked",),
     ),
     Guard(
@@ -139,7 +190,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-unmounted",
         "What is missing from a store that is unmounted, wiped or swapped is not lost.",
-        "sparklog/maintenance/object_checks.py",
+        "sparklog/maintenance/recovery_tasks.py",
         "        return [outcome if outcome.is_whole else unknown for outcome in outcomes]\n",
         "        return outcomes\n",
         (f"{_BESIDE}test_stores_that_are_unmounted_during_a_run_have_lost_nothing",),

@@ -368,8 +368,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "gap-swap",
         "A replica with a rewritten object does not wait before a gap behind it.",
         "sparklog/core/decide/maintenance.py",
-        "OffsetRange(begin, held_end(state, key, command.end)),",
-        "OffsetRange(begin, command.end),",
+        "    new = OffsetRange(begin, held_end(state, key, command.end))\n",
+        "    new = OffsetRange(begin, command.end)\n",
         (f"{_GAPS}test_a_replica_with_a_rewritten_object_is_behind_the_gap_that_follows",),
     ),
     Guard(

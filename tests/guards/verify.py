@@ -20,7 +20,7 @@ GUARDS: Final = (
         "verify-asks-again",
         "An object that the chain has forgotten since the plan is no difference.",
         _JOB,
-        "        slices = still_held(now, object_, replica.store)",
+        "        slices = slices_still_held(now, object_, replica.store)",
         "        slices = object_.slices",
         (f"{_JOB_TESTS}::test_objects_that_roll_and_retention_delete_meanwhile_are_no_difference",),
     ),

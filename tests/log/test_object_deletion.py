@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import ObjectNumber, StoreId
@@ -42,6 +43,24 @@ def test_object_and_index_go_from_every_store_and_a_failure_stops_no_other() -> 
         key(2),
         key(2).replace(".arrow", ".index"),
     ]
+
+
+def test_a_store_deletes_many_at_once_objects_before_their_indexes() -> None:
+    root = f"memory://{uuid.uuid4().hex}"
+    stores = Stores(StorePlaces(root, {A: "a", B: "b"}))
+    asked: list[tuple[str, list[str]]] = []
+
+    class Asked(MemoryStore):
+        def delete_many(self, keys: Sequence[str]) -> None:
+            asked.append((self.url[-1], list(keys)))
+
+    for store in (A, B):
+        stores._open[store] = Asked(stores.get(store).url)
+    orders = [ObjectToDelete(ObjectNumber(each), key(each), (A, B) if each else (A,), 2) for each in range(3)]
+    assert delete_objects(orders, stores).numbers == (0, 1, 2)
+    indexes = [key(each).replace(".arrow", ".index") for each in range(3)]
+    objects = [key(each) for each in range(3)]
+    assert asked == [("a", objects), ("a", indexes), ("b", objects[1:]), ("b", indexes[1:])]
 
 
 def test_a_store_that_does_not_answer_keeps_the_object_named_and_stops_no_other_store() -> None:

@@ -11,10 +11,11 @@ from typing import Final
 import pyarrow as pa
 from rich.console import Console
 
+from sparklog.core.commands import HeldEnd, ReportLoss
+from sparklog.core.held_slices import slices_by_object
 from sparklog.core.invariants import check
 from sparklog.core.plan import partition_of, plan_range, topic_of
-from sparklog.core.recovery import slices_by_object
-from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, Slice, StoreId
+from sparklog.core.types import NamedObject, ObjectNumber, Offset, OffsetRange, Slice, StoreId
 from sparklog.log.index import SliceIndex, cut_to_slice
 from sparklog.log.object_reader import _cache, read_index
 from sparklog.log.scan import scan
@@ -113,6 +114,16 @@ class DamagedStores:
         """Cut the object in the middle of this batch."""
         length = int(of.batches.position[batch] + of.batches.length[batch] // 2)
         rewrite_file(self.world.store(store), self.key(number), lambda body: body[:length])
+
+    def report_loss(self, name: str, end: int, partition: int = 0) -> None:
+        """As the agent of a store does that finds an object missing or cut: its log ends at `end`."""
+        key, store = self.world.key(partition), self.world.state.stores[StoreId(name)]
+        held = HeldEnd(key.topic_id, key.partition, Offset(end))
+        self.world.submit(ReportLoss(store.store, store.registration, store.incarnation, (held,)))
+
+    def lost(self) -> list[tuple[int, int]]:
+        """The records that were given up in either partition."""
+        return [(each.start, each.end) for partition in (0, 1) for each in self.world.value(partition).lost]
 
     # ---- what must hold -------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from sparklog.core.cleaner import Cleaner
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.types import Offset, PartitionIndex, TopicPartition
 from sparklog.maintenance.compaction import run_compaction
-from sparklog.maintenance.compaction_tasks import Left, read_keys, rewrite_stretch
+from sparklog.maintenance.compaction_tasks import LeftRecords, read_keys, rewrite_stretch
 from sparklog.maintenance.report import JobReport
 from tests.maintenance.maintained_log import MaintainedLog
 
@@ -48,7 +48,7 @@ class DictShuffle:
             marks = np.array(sorted(mark for at, mark in last.values() if at == stretch), np.int64)
             without = keyless.get(stretch, [])
             at = Offset(max(without) >> 1) if without else None
-            results.append(rewrite_stretch(payload, Left(marks, len(without), at)))
+            results.append(rewrite_stretch(payload, LeftRecords(marks, len(without), at)))
         return results
 
 

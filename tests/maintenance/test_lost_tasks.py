@@ -14,8 +14,8 @@ from rich.console import Console
 from sparklog.core.errors import SparklogError
 from sparklog.core.invariants import check
 from sparklog.core.replication.append import Acks
-from sparklog.maintenance.object_checks import CheckOrder, check_objects
 from sparklog.maintenance.recovery import run_recovery
+from sparklog.maintenance.recovery_tasks import CheckOrder, check_objects
 from sparklog.maintenance.replication import run_replication
 from sparklog.maintenance.report import JobReport
 from sparklog.maintenance.roll import run_roll

@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-import io
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
-from sparklog.core.commands import HeldEnd, NewStore, RegisterStore, RemoveStore, ReportLoss
-from sparklog.core.invariants import check
-from sparklog.core.types import NamedObject, ObjectNumber, Offset, StoreId
+from sparklog.core.commands import NewStore, RegisterStore, RemoveStore
+from sparklog.core.types import NamedObject, ObjectNumber, StoreId
 from sparklog.log.incarnation import begin_incarnation
 from sparklog.log.object_reader import read_index
 from sparklog.maintenance import recovery, repair
+from sparklog.maintenance.damage import Damage
 from sparklog.maintenance.frame import JobFrame
-from sparklog.maintenance.recovery import run_recovery
 from sparklog.maintenance.report import JobReport, Outcome
 from sparklog.storage.keys import INCARNATION, index_key
+from sparklog.storage.memory import MemoryStore
 from sparklog.storage.open_store import open_store
 from tests.agent.agent_world import DrivenAgent
-from tests.maintenance.damaged_log import DamagedLog, damaged_log, rewrite_file
+from tests.maintenance.damaged_log import DamagedLog, logs, messages, rewrite_file
 
-B = StoreId("b")
 LAST = 4  # number of the last object
 
 
 @pytest.fixture
 def log() -> Iterator[DamagedLog]:
-    log = damaged_log()
-    yield log
-    check(log.world.state)
-    log.world.cluster.close()
-
-
-def run(log: DamagedLog, **options: object) -> JobReport:
-    return run_recovery(log.url, console=Console(file=io.StringIO(), width=140), **options)  # type: ignore[arg-type]
-
-
-def messages(report: JobReport) -> str:
-    return "\n".join(message for row in report.partitions for message in row.messages)
-
-
-def lost(log: DamagedLog) -> list[tuple[int, int]]:
-    return [(each.start, each.end) for partition in (0, 1) for each in log.world.value(partition).lost]
+    yield from logs()
 
 
 def before_repair(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Act after the objects were read and found damaged, and before the repair begins."""
     begin = repair.Repair.run
 
-    def beside(self: repair.Repair, damages: Sequence[repair.Damage]) -> None:
+    def beside(self: repair.Repair, damages: Sequence[Damage]) -> None:
         if damages:
             act()
         begin(self, damages)
@@ -66,7 +51,7 @@ def test_an_object_that_is_damaged_on_the_leader_and_a_follower_is_fetched_from_
     """A replica is filled from its leader, and a copy by the stores themselves compares lengths only."""
     log.damage("a", 2, "flipped")
     log.damage("b", 2, "flipped")
-    report = run(log)
+    report = log.recover()
     assert report.exit_code == 0, messages(report)
     log.check()
 
@@ -77,31 +62,23 @@ def test_what_a_store_was_reported_to_have_lost_meanwhile_is_not_given_up(
 ) -> None:
     """An agent or another recovery was quicker: by the chain the store does not hold the object any more."""
     log.damage("b", 2, "flipped")
-    key = log.world.key()
-
-    def report_loss() -> None:
-        store, held = log.world.state.stores[B], HeldEnd(key.topic_id, key.partition, Offset(3))
-        log.world.submit(ReportLoss(B, store.registration, store.incarnation, (held,)))
-
-    before_repair(monkeypatch, report_loss)
-    report = run(log, accept_loss=True)
-    assert lost(log) == []
+    before_repair(monkeypatch, lambda: log.report_loss("b", 3))
+    report = log.recover(accept_loss=True)
+    assert log.lost() == []
     assert {row.outcome for row in report.partitions} == {Outcome.DONE}, messages(report)
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
 
 
 # M: F-04
 def test_what_a_replica_has_behind_the_end_of_its_log_is_not_given_up(log: DamagedLog) -> None:
     """It lost an earlier object, so by the chain it holds nothing from there on. Its bytes are as good as any."""
-    key, store = log.world.key(), log.world.state.stores[B]
     log.damage("b", 2, "lost")
-    held = HeldEnd(key.topic_id, key.partition, Offset(3))
-    log.world.submit(ReportLoss(B, store.registration, store.incarnation, (held,)))
+    log.report_loss("b", 3)
     log.damage("a", 3, "flipped")
     log.damage("c", 3, "cut")
-    report = run(log, accept_loss=True)
-    assert lost(log) == []
+    report = log.recover(accept_loss=True)
+    assert log.lost() == []
     assert report.exit_code == 0, messages(report)
     log.check()
 
@@ -113,8 +90,8 @@ def test_what_was_put_back_meanwhile_is_not_given_up(log: DamagedLog, monkeypatc
     for store in "abc":
         log.damage(store, 2, "lost")
     before_repair(monkeypatch, lambda: log.world.store("c").put_if_absent(key, body))
-    assert run(log, accept_loss=True).exit_code == 0
-    assert lost(log) == []
+    assert log.recover(accept_loss=True).exit_code == 0
+    assert log.lost() == []
     log.check()
 
 
@@ -123,12 +100,12 @@ def test_what_a_fenced_store_may_have_is_not_given_up(log: DamagedLog) -> None:
     for store in "ab":
         log.damage(store, 2, "lost")
     log.world.fence("c")
-    report = run(log, accept_loss=True)
+    report = log.recover(accept_loss=True)
     assert report.exit_code == 1
     assert "it can't be repaired now: store c is fenced, and may have it whole" in messages(report)
-    assert lost(log) == []
+    assert log.lost() == []
     log.world.register("c")
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
 
 
@@ -152,13 +129,13 @@ def test_a_store_that_holds_it_by_the_time_of_the_swap_is_not_passed_over(
         save(*arguments, accept_loss=accept_loss)  # type: ignore[arg-type]
 
     monkeypatch.setattr(repair, "salvage", late)
-    report = run(log, accept_loss=True)
+    report = log.recover(accept_loss=True)
     assert [row.outcome for row in report.partitions if row.topic == "t" and row.partition == 0] == [
         Outcome.OVERTAKEN
     ] * 2 + [Outcome.DONE], messages(report)
-    assert lost(log) == []
+    assert log.lost() == []
     monkeypatch.undo()
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
 
 
@@ -177,13 +154,13 @@ def test_stores_that_are_unmounted_during_a_run_have_lost_nothing(
         return begin(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(recovery.RecoveryJob, "_objects", unmount)
-    report = run(log, accept_loss=True)
+    report = log.recover(accept_loss=True)
     assert report.exit_code == 1
     assert "the store was wiped, or is not mounted" in messages(report)
-    assert lost(log) == []
+    assert log.lost() == []
     for (name, key), body in away.items():
         log.world.store(name).put_if_absent(key, body)
-    assert run(log).exit_code == 0
+    assert log.recover().exit_code == 0
     log.check()
 
 
@@ -195,7 +172,7 @@ def test_a_store_that_is_removed_during_a_run_stops_no_other(log: DamagedLog, mo
     log.world.cluster.append("u", pa.table({"value": ["v"]}))
     checked = recovery.RecoveryJob._checked
 
-    def gone(self: recovery.RecoveryJob, frame: JobFrame, store: StoreId) -> list[repair.Damage]:
+    def gone(self: recovery.RecoveryJob, frame: JobFrame, store: StoreId) -> list[Damage]:
         found = checked(self, frame, store)
         if store == "c":
             log.world.cluster.delete_topic("u")
@@ -203,7 +180,7 @@ def test_a_store_that_is_removed_during_a_run_stops_no_other(log: DamagedLog, mo
         return found
 
     monkeypatch.setattr(recovery.RecoveryJob, "_checked", gone)
-    report = run(log)
+    report = log.recover()
     assert "wanted store 'd', the cluster has a, b, c" in messages(report)
     assert [log.point(store) for store in "abc"] == [LAST + 2] * 3
 
@@ -211,25 +188,18 @@ def test_a_store_that_is_removed_during_a_run_stops_no_other(log: DamagedLog, mo
 # ---- what the chain does not count on -------------------------------------------------------------------
 
 
-def report_loss(log: DamagedLog, name: str, end: int, partition: int = 0) -> None:
-    """As the agent of a store does that finds an object missing or cut."""
-    key, store = log.world.key(partition), log.world.state.stores[StoreId(name)]
-    held = HeldEnd(key.topic_id, key.partition, Offset(end))
-    log.world.submit(ReportLoss(store.store, store.registration, store.incarnation, (held,)))
-
-
 # M: F-04
 def test_records_that_no_replica_holds_any_more_by_the_chain_are_found_on_their_stores(log: DamagedLog) -> None:
     """Each store lost another object, so their logs end before it, and nobody may lead. All bytes are still there."""
     for store, number, end in (("a", 0, 0), ("b", 0, 0), ("c", 2, 3)):
         log.damage(store, number, "cut")
-        report_loss(log, store, end)
+        log.report_loss(store, end)
     log.damage("a", 0, "lost")
     assert log.world.replicas() == "-: a0 b0 c3"
-    report = run(log)
+    report = log.recover()
     assert log.world.value().leader is not None, messages(report)
     for _ in range(2):
-        report = run(log)
+        report = log.recover()
     assert report.exit_code == 0, messages(report)
     log.check()
 
@@ -244,21 +214,111 @@ def test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked(l
     key = log.key(number)
     index = read_index(log.world.store("a"), key, named)
     log.damage("b", 1, "lost")
-    report_loss(log, "b", 0, 1)
+    log.report_loss("b", 0, 1)
     log.damage("c", 1, "lost")
     log.damage("c", number, "lost")
-    report_loss(log, "c", 0, 1)
+    log.report_loss("c", 0, 1)
     for store, batch in (("a", 0), ("b", 1)):
         at = int(index.position[batch]) + 1_000
         rewrite_file(log.world.store(store), key, lambda body, at=at: body[:at] + b"x" + body[at + 1 :])  # type: ignore[misc]
     left = bytes(log.world.store("b").get(key))
     if filled:
-        run(log, stores=["b"])
+        log.recover(stores=["b"])
     assert bytes(log.world.store("b").get(key)) == left, "nobody has it whole"
-    report = run(log)
+    report = log.recover()
     assert "was put together again" in messages(report)
-    assert lost(log) == []
+    assert log.lost() == []
     for _ in range(2):
-        report = run(log)
+        report = log.recover()
     assert report.exit_code == 0, messages(report)
     assert log.world.values(1) == log.model[1]
+
+
+# ---- two recoveries -----------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """This recovery is gone: nothing in it handles that."""
+
+
+# M: F-04
+@pytest.mark.parametrize("killed", [False, True], ids=["goes on", "is killed then"])
+def test_a_recovery_that_deletes_what_another_one_has_just_fetched_leaves_no_hole(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """It found the object damaged. Before it deletes it, the other one has deleted, and fetched, but not reported."""
+    log.damage("b", 2, "flipped")
+    key, first = log.key(2), threading.current_thread()
+    fetched, deleted = threading.Event(), threading.Event()
+    take_away, held, fetch, delete = (
+        repair.Repair._take_away, repair.held_slices, repair.Repair._fetch, MemoryStore.delete,
+    )  # fmt: skip
+    taking: list[Future[JobReport]] = []
+    counted: list[bool] = []
+
+    def delete_counted(store: MemoryStore, name: str) -> None:
+        if name == key:
+            counted.append(log.world.value(0).log_end(StoreId("b")) > 3)
+        delete(store, name)
+
+    def first_takes_away(self: repair.Repair, *given: Any) -> None:
+        if threading.current_thread() is first and not taking:
+            monkeypatch.setattr(repair, "held_slices", let_the_other_fetch)
+        take_away(self, *given)
+
+    def let_the_other_fetch(*given: Any) -> Any:
+        if threading.current_thread() is first and not taking:
+            taking.append(pool.submit(log.recover))
+            assert fetched.wait(60)
+        return held(*given)
+
+    def fetch_in_turn(self: repair.Repair, *given: Any) -> None:
+        if threading.current_thread() is not first:
+            fetch(self, *given)
+            fetched.set()
+            assert deleted.wait(60)
+        elif killed:
+            raise Killed
+        else:
+            deleted.set()
+            taking[0].result(60)
+            fetch(self, *given)
+
+    with ThreadPoolExecutor(1) as pool:
+        for name, patched in (("_take_away", first_takes_away), ("_fetch", fetch_in_turn)):
+            monkeypatch.setattr(repair.Repair, name, patched)
+        monkeypatch.setattr(MemoryStore, "delete", delete_counted)
+        if killed:
+            with pytest.raises(Killed):
+                log.recover()
+            deleted.set()
+        else:
+            assert log.recover().exit_code == 0
+        report = taking[0].result(60)
+    assert report.exit_code == 0, messages(report)
+    assert counted == [False, False], "both deleted it, while the chain counted on neither copy"
+    monkeypatch.undo()
+    assert log.recover().exit_code == 0
+    log.check()
+
+
+# M: F-04
+def test_a_recovery_that_is_held_up_before_it_deletes_fetches_what_others_had_repaired(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its last look at the chain and the deletion the other one does everything, and its copy counts."""
+    log.damage("b", 2, "flipped")
+    key, delete, others = log.key(2), MemoryStore.delete, []
+
+    def late(store: MemoryStore, name: str) -> None:
+        if name == key and not others:
+            others.append(1)
+            assert log.recover().exit_code == 0
+            log.check()
+        delete(store, name)
+
+    monkeypatch.setattr(MemoryStore, "delete", late)
+    report = log.recover()
+    assert (report.exit_code, others) == (0, [1]), messages(report)
+    log.check()
+    assert log.recover().partitions == ()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from sparklog.core import retention
+from sparklog.core.column_blocks import Column
 from sparklog.core.errors import DataLoss, StoreReadOnly
-from sparklog.core.retired_table import Retired
 from sparklog.maintenance import frame
 from sparklog.maintenance.report import Outcome
 from sparklog.storage.memory import MemoryStore
@@ -98,7 +98,7 @@ def test_without_the_delay_check_a_reader_inside_the_delay_would_lose_records(
 ) -> None:
     """The test above with the guard taken out: it can see the fault."""
 
-    def at_once(state: object, clock_ms: int, topics: object = None) -> list[Retired]:
+    def at_once(state: object, clock_ms: int, topics: object = None) -> Column:
         return retention.due_for_deletion(state, 2**62, topics)  # type: ignore[arg-type]
 
     monkeypatch.setattr(frame, "due_for_deletion", at_once)

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.bench.peer_jars import delta
 from tests.servers.hadoop import write_hadoop_archives
 from tests.servers.maven import CannotFetch
 from tests.servers.s3_servers import s3proxy_jar
 from tests.spark_classes import write_spark_archive
 
 PROGRAM = ("-m", "tests.servers.ahead")
-_STEPS: Final[tuple[Callable[[], object], ...]] = (write_hadoop_archives, s3proxy_jar, write_spark_archive)
+_STEPS: Final[tuple[Callable[[], object], ...]] = (write_hadoop_archives, s3proxy_jar, write_spark_archive, delta)
 
 
 @dataclass(frozen=True)

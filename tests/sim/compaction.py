@@ -20,7 +20,7 @@ from sparklog.log.scan import scan
 from sparklog.log.segment_compaction import compact
 from sparklog.log.segments_writer import Rewritten
 from sparklog.log.stores import StorePlaces
-from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, lonely, swaps_of
+from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, rewritten_anyway, swaps_of
 from sparklog.maintenance.compaction_tasks import RewriteOrder, StretchOutcome
 from sparklog.maintenance.swapping import obstacle, segment_target
 from tests.sim.process import Process, Steps, retried
@@ -62,7 +62,7 @@ def _compact(process: Process) -> Steps:
     kept = {part.stretch.range.start: part.kept for part in parts}
     done: list[list[Stretch]] = []
     for run in runs:
-        anyway = lonely(run)
+        anyway = rewritten_anyway(run)
         done.append([])
         for number, stretch in enumerate(run):
             done[-1].append((yield from _rewritten(process, state, stretch, kept, anyway=number in anyway)))

@@ -110,7 +110,7 @@ def _delete_records(process: Process) -> Steps:
 
 def delete_due(process: Process, state: ClusterState) -> Steps:
     """Delete the retired objects whose delay has passed, and say so."""
-    for retired in due_for_deletion(state, process.now_ms())[:20]:
+    for retired in state.retired.of(due_for_deletion(state, process.now_ms())[:20].tolist()):
         named = state.objects.get(retired.number)
         assert named is not None
         may_hold = dict.fromkeys([*(holder.store for holder in named.holders), *retired.stores])

@@ -39,7 +39,7 @@ def large(spark: SparkSession) -> DataFrame:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak of a process's memory is read from /proc")
-@pytest.mark.parametrize("rows", [interleaved, large])
+@pytest.mark.parametrize("rows", [interleaved, pytest.param(large, marks=pytest.mark.campaign)])
 def test_a_writing_task_needs_little_more_than_a_bare_writer(
     spark: SparkSession, cluster: Cluster, tmp_path: Path, rows: object, capsys: pytest.CaptureFixture[str]
 ) -> None:

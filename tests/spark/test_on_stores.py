@@ -76,10 +76,11 @@ def made(url: str, stores: dict[str, str], storage: dict[str, str]) -> Iterator[
         yield cluster
 
 
-# Of the tests of a failing job, those whose outcome is up to the store; --campaign runs all of them on both.
+# The tests that are not only for --campaign, and their store; it runs them on both.
 EVERY_TIME = {
-    (test_a_dataframe_outlives_the_objects_of_its_plan.__name__, "hdfs"),
-    (test_speculative_attempts_that_both_upload_leave_each_row_once.__name__, "s3"),
+    "test_a_year_of_a_topic_is_written_read_rolled_and_read_again": "s3",
+    "test_a_server_that_dies_and_comes_back_loses_nothing_that_was_acknowledged": "s3",
+    test_a_dataframe_outlives_the_objects_of_its_plan.__name__: "hdfs",
 }
 
 
@@ -87,9 +88,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     name = metafunc.function.__name__
     if "cluster" in metafunc.fixturenames:
         places = [
-            pytest.param(
-                place, marks=[] if name not in __all__ or (name, place) in EVERY_TIME else pytest.mark.campaign
-            )
+            pytest.param(place, marks=[] if EVERY_TIME.get(name) == place else pytest.mark.campaign)
             for place in ("s3", "hdfs")
         ]
         metafunc.parametrize("cluster", places, indirect=True)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from sparklog.maintenance import object_checks
+from sparklog.maintenance import recovery_tasks
 from sparklog.maintenance.recovery import run_recovery
 from sparklog.spark.tasks import SparkTasks
 from tests.maintenance.damaged_log import damaged_log
@@ -19,7 +19,7 @@ from tests.maintenance.damaged_log import damaged_log
 def test_spark_tasks_read_the_objects_and_the_job_repairs_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_checks, "TASK_OBJECTS", 1)  # a task for each object
+    monkeypatch.setattr(recovery_tasks, "TASK_OBJECTS", 1)  # a task for each object
     log = damaged_log(str(tmp_path / "log"))
     log.damage("a", 0, "flipped")
     log.damage("b", 1, "lost", index=True)

@@ -185,7 +185,7 @@ def test_without_data_nodes_nothing_is_read_and_a_put_fails_with_the_key_free(ha
     store.put_if_absent("a", BODY)
 
 
-@pytest.mark.parametrize("node", DATA_NODES)
+@pytest.mark.parametrize("node", [DATA_NODES[0], pytest.param(DATA_NODES[1], marks=pytest.mark.campaign)])
 def test_a_data_node_that_hangs_is_read_around_and_ends_a_write_at_its_deadline(
     hadoop: Hadoop, url: str, node: str
 ) -> None:

@@ -22,7 +22,9 @@ __all__ = ["ministack", "moto", "s3proxy"]
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["s3proxy", "ministack", pytest.param("moto", marks=pytest.mark.campaign)])
+@pytest.mark.parametrize(
+    "name", ["ministack", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("s3proxy", "moto"))]
+)
 def test_servers_that_hold_conditions_pass(name: str, request: pytest.FixtureRequest) -> None:
     server: S3Server = request.getfixturevalue(name)
     store = S3Store(f"s3://{server.new_bucket()}/prefix", server.settings)

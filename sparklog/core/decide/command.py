@@ -84,7 +84,14 @@ from sparklog.core.decide.topics import (
     decide_create_topic,
     decide_delete_topic,
 )
-from sparklog.core.errors import InvalidInput, Landed, SparklogError, UnknownProducerId, WriteExpired
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidProducerEpoch,
+    Landed,
+    SparklogError,
+    UnknownProducerId,
+    WriteExpired,
+)
 from sparklog.core.losses import unheard_loss
 from sparklog.core.producers import by_producer
 from sparklog.core.records import At, CommandResult, JobRan, ProducerAllocated, Record
@@ -225,4 +232,9 @@ def _allocate_producer(state: ClusterState, command: AllocateProducer) -> Produc
     producer = state.producers.get(ProducerId(command.producer_id))
     if producer is None:
         raise UnknownProducerId(f"producer {command.producer_id} is not known to the chain: ask for a new one")
+    if command.producer_epoch not in (None, producer.producer_epoch):
+        raise InvalidProducerEpoch(
+            f"producer {producer.producer_id} is at epoch {producer.producer_epoch}, its next epoch was asked for by "
+            f"epoch {command.producer_epoch}: a newer instance is active"
+        )
     return ProducerAllocated(producer.producer_id, producer.producer_epoch + 1)

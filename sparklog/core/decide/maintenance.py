@@ -15,7 +15,14 @@ from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import change_from
 from sparklog.core.readable import counted
 from sparklog.core.records import At, CleanerMoved, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
-from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere, swap, without
+from sparklog.core.replication.rewrites import (
+    check_given_up,
+    given_up,
+    move_log_start,
+    rewritten_everywhere,
+    swap,
+    without,
+)
 from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import (
@@ -33,6 +40,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     """Replace slices with rewritten ones, if exactly the slices that were read still cover the range.
 
     Only compaction drops records: a topic that is not compacted any more keeps what a late run would have dropped.
+    A swap that only names losses needs no leader.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -63,13 +71,14 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     config = state.topic_config(topic)
     _check_count(command, replaced, config, place)
     begin = command.slices[0].start if command.slices else command.end
+    new = OffsetRange(begin, held_end(state, key, command.end))
     with placed(place):
-        after = swap(
-            without(partition.replication, OffsetRange(command.start, begin), command.lost),
-            OffsetRange(begin, held_end(state, key, command.end)),
-            holders,
-            config.min_insync_replicas,
-        )
+        check_given_up(partition.replication, command.lost, state.registrations())
+        before = without(partition.replication, OffsetRange(command.start, begin), command.lost)
+        if command.slices:
+            after = swap(before, new, holders, config.min_insync_replicas)
+        else:
+            after = given_up(before, new, config.min_insync_replicas)
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     return SlicesSwapped(
         command.topic_id,
@@ -190,12 +199,14 @@ def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tu
     """Move the cleaner's position, at most to HW, unless another run has moved it since. Never back.
 
     What a command says of the records below `to` stays true whatever the log does meanwhile: it only loses some there.
+    If the log start has passed the position itself, there is none any more, and nothing is left of what it was about.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
     before = state.cleaners.get(key)
     position = None if before is None else before.position
-    if position != command.position:
+    passed = position is None and command.position is not None and command.position <= partition.log_start
+    if position != command.position and not passed:
         raise SwapRefused(
             f"the cleaner of {where(state, key)} was at {command.position} when the compaction was planned, it is now "
             f"at {position}: plan it again"
@@ -223,7 +234,7 @@ def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tupl
 def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tuple[Record, ...]:
     """Raise FLOOR. Forget producers that were silent for `producer.id.expiration.ms`, and expired offsets of groups.
 
-    Members of groups that were not renewed since FLOOR are gone: nobody was there who could have evicted them.
+    Members of groups that were not renewed since FLOOR are gone, if there was nobody who could have evicted them.
     """
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")

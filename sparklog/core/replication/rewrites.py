@@ -50,12 +50,43 @@ def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId
     A replica without them ends where they begin, and is in neither ISR nor ELR. Raises what `check_swap` raises.
     """
     check_swap(value, holders, min_isr)
+    return _swapped(value, rewritten, holders, min_isr)
+
+
+def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId], min_isr: int) -> Replication:
     isr = tuple(store for store in value.isr if store in holders)
     log_ends = tuple(
         _log_end(end, rewritten, held=store in holders)
         for store, end in zip(value.replicas, value.log_ends, strict=True)
     )
     return settled(value, msgspec.structs.replace(value, isr=isr, log_ends=log_ends), min_isr, rewritten=True)
+
+
+def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
+    """All records of some slices are lost (see `without`), so no slice is left there, and `at` is the gap behind them.
+
+    There is nothing that a store would have to hold. So it needs no leader, and a partition can get one again whose log
+    no replica has whole.
+    """
+    return _swapped(value, at, value.replicas, min_isr)
+
+
+def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collection[StoreId]) -> None:
+    """Refuse to give up records that a store may have which is fenced, and so not among those that are `live`.
+
+    That is a replica whose log goes beyond their start. While no replica may lead, it is any replica: its log may end
+    before an object that it lost, and the bytes behind that end may be the last ones. Raises NotEnoughReplicas.
+    """
+    away = [
+        store
+        for store, end in zip(value.replicas, value.log_ends, strict=True)
+        if store not in live and (value.leader is None or any(end > range_.start for range_ in lost))
+    ]
+    if lost and away:
+        raise NotEnoughReplicas(
+            f"records {[(range_.start, range_.end) for range_ in lost]} can't be given up: stores {away} are fenced, "
+            "and may have them: bring these back first"
+        )
 
 
 def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange]) -> Replication:

@@ -97,9 +97,9 @@ class DeltaTable:
             position = of_metadata(commit.userMetadata)
             if position is not None:
                 return Standing(position, commit.timestamp, place == 0)
-            if commit.operation == "RESTORE":
+            if commit.operation == "RESTORE" or "REPLACE TABLE" in commit.operation:
                 raise Conflict(
-                    f"{self.name}: wanted a table that only grows, found that it was restored to an older version at "
+                    f"{self.name}: wanted a table that only grows, found {commit.operation} by somebody else at "
                     f"{commit.timestamp}: records may be missing that the job will not add again; name another table"
                 )
         return None

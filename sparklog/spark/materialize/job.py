@@ -258,6 +258,7 @@ class MaterializeJob:
         starts = {str(partition): offsets.start for partition, offsets in step.ranges.items()}
         ends = {str(partition): offsets.end for partition, offsets in step.ranges.items()}
         reader = self._session.read.format("sparklog").option("cluster", frame.connection.url)
+        reader = reader.option("topicId", step.after.topic_id)
         reader = reader.option("assign", _json({self._topic: [int(partition) for partition in step.ranges]}))
         reader = reader.option("startingOffsets", _json({self._topic: starts}))
         reader = reader.option("endingOffsets", _json({self._topic: ends}))

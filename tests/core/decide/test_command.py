@@ -20,6 +20,7 @@ from sparklog.core.commands import (
 from sparklog.core.decide import command as subject
 from sparklog.core.errors import (
     InvalidInput,
+    InvalidProducerEpoch,
     Landed,
     OutOfOrderSequence,
     UnknownProducerId,
@@ -210,6 +211,14 @@ def test_producers_are_numbered_and_their_epochs_rise(log: DecidedLog) -> None:
     assert log.decide(AllocateProducer(1)).records == (ProducerAllocated(ProducerId(1), 2),)
     with pytest.raises(UnknownProducerId, match="producer 2 is not known to the chain: ask for a new one"):
         log.decide(AllocateProducer(2))
+
+
+def test_only_the_newest_instance_of_a_producer_gets_the_next_epoch(log: DecidedLog) -> None:  # M: I-01
+    producer = log.producer()
+    assert log.submit(AllocateProducer(producer, 0)).producer_epoch == 1
+    with pytest.raises(InvalidProducerEpoch, match="at epoch 1, its next epoch was asked for by epoch 0"):
+        log.decide(AllocateProducer(producer, 0))
+    assert log.submit(AllocateProducer(producer, 1)).producer_epoch == 2
 
 
 # M: I-01

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from sparklog.client.stores import add_store
 from sparklog.core.errors import Landed
-from sparklog.core.plan import named_object
-from sparklog.core.recovery import holders_of
+from sparklog.core.held_slices import holders_of, named_object
 from sparklog.core.replication.partition import Replication
 from sparklog.core.types import OffsetRange
 from sparklog.maintenance.compaction import run_compaction

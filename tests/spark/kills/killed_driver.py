@@ -2,8 +2,9 @@
 
     python -m tests.spark.kills.killed_driver CALL WHEN COUNT JOB ARGUMENTS
 
-CALL is `module:Class.method`, WHEN is before or after, and COUNT says which of its calls. With SINK for CALL, it is the
-commit of Spark's sink in the transaction with version COUNT. With "none" the driver kills itself nowhere.
+CALL is `module:Class.method`, WHEN is before or after, and COUNT says which of its calls, without those that raise: a
+commit may lose its slot to another writer, and is tried again. With SINK for CALL, it is the commit of Spark's sink in
+the transaction with version COUNT. With "none" the driver kills itself nowhere.
 
 It kills its process group, and so its JVM and its executors too, as when the machine goes. It commits one command after
 the other, so that calls can be counted: commands that wait at the same time may or may not share an entry.
@@ -32,15 +33,15 @@ def die_at(call: str, when: str, count: int) -> None:
     module, _, name = call.partition(":")
     owner, _, method = name.partition(".")
     kind = getattr(import_module(module), owner)
-    work, calls = getattr(kind, method), 0
+    work, done = getattr(kind, method), 0
 
     def deadly(*given: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == count and when == "before":
+        nonlocal done
+        if done + 1 == count and when == "before":
             os.killpg(0, signal.SIGKILL)
         result = work(*given, **named)
-        if calls == count:
+        done += 1
+        if done == count:
             os.killpg(0, signal.SIGKILL)
         return result
 

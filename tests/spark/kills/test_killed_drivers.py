@@ -43,7 +43,7 @@ def _runs(driver: subprocess.Popen[bytes]) -> bool:
     return driver.poll() is None
 
 
-# M: C-01 C-05 S-09 (kills)
+@pytest.mark.campaign
 def test_a_driver_killed_between_two_swaps_leaves_a_log_that_the_next_run_completes(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -1,0 +1,124 @@
+"""At most once and at least once, side by side: consumers are killed (SIGKILL) at work, and started again.
+
+    python examples/orders_of_committing.py
+
+Each consumer is a process. It polls five records at a time, and "processes" a record by adding its value to a file. The
+second batch kills it: the one that commits first has processed a part of it then, the one that commits last all of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from steps import CheckFailed, Steps
+
+import sparklog
+from sparklog.client.bootstrap import init_cluster
+from sparklog.core.commands import LeaveGroup
+
+RECORDS, BATCH = 20, 5
+KILLED_IN_BATCH, PROCESSED_BEFORE = 2, 2  # it had processed two records of the second batch
+ORDERS = {"at-most-once": "commit, then process", "at-least-once": "process, then commit"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--consume", nargs=3, metavar=("ORDER", "CLUSTER", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument("--dies", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.consume:
+        consume(*given.consume, dies=given.dies)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="sparklog-orders-") as folder:
+        try:
+            show(Path(folder))
+        except CheckFailed as failed:
+            print(f"FAILED: {failed}", file=sys.stderr)
+            return 1
+    return 0
+
+
+# ---- the consumer: this is what a service would do -------------------------------------------------------
+
+
+def consume(order: str, cluster_url: str, path: str, *, dies: bool) -> None:
+    """Read to the end of the topic, in this order of processing and committing."""
+    with sparklog.connect(cluster_url) as cluster, open(path, "a", encoding="utf-8") as processed:
+        consumer = cluster.consumer("orders", group=order, auto_offset_reset="earliest", enable_auto_commit=False)
+        with consumer:
+            number = 0
+            while batch := consumer.poll(max_records=BATCH):
+                number += 1
+                records = [record for of_partition in batch.values() for record in of_partition]
+                if order == "at-most-once":
+                    consumer.commit()
+                for done, record in enumerate(records):
+                    if dies and order == "at-most-once" and (number, done) == (KILLED_IN_BATCH, PROCESSED_BEFORE):
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    print((record.value or b"").decode(), file=processed, flush=True)
+                if dies and order == "at-least-once" and number == KILLED_IN_BATCH:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if order == "at-least-once":
+                    consumer.commit()
+
+
+# ---- what becomes of it ----------------------------------------------------------------------------------
+
+
+def show(folder: Path) -> None:
+    """Run both orders, each with a kill, and check that they lose and repeat what the theory says."""
+    steps, url = Steps(time.monotonic()), str(folder / "cluster")
+    init_cluster(url)
+    import pyarrow as pa
+
+    with sparklog.connect(url) as cluster:
+        cluster.create_topic("orders", partitions=1)
+        cluster.append("orders", pa.table({"value": [str(number) for number in range(RECORDS)]}))
+    steps.say(f"topic orders has {RECORDS} records; each consumer is killed in its batch {KILLED_IN_BATCH} of {BATCH}")
+    start = (KILLED_IN_BATCH - 1) * BATCH
+    wanted = {
+        "at-most-once": (list(range(start + PROCESSED_BEFORE, start + BATCH)), []),
+        "at-least-once": ([], list(range(start, start + BATCH))),
+    }
+    for order, how in ORDERS.items():
+        path = folder / f"{order}.txt"
+        killed = run(order, url, path, "--dies")
+        steps.check("the first consumer was killed", killed, -signal.SIGKILL)
+        evict(url, order)  # or wait for its session to end: 45 seconds
+        steps.check("the second consumer ended", run(order, url, path), 0)
+        counts = Counter(int(line) for line in path.read_text(encoding="utf-8").split())
+        lost = [number for number in range(RECORDS) if not counts[number]]
+        repeated = [number for number in range(RECORDS) if counts[number] > 1]
+        steps.say(f"{how} ({order}): lost {shown(lost)}, repeated {shown(repeated)}")
+        steps.check(order, (lost, repeated), wanted[order])
+    steps.say("all checks passed")
+
+
+def run(order: str, url: str, path: Path, *more: str) -> int:
+    """The exit code of a consumer in a process of its own."""
+    command = [sys.executable, __file__, "--consume", order, url, str(path), *more]
+    return subprocess.run(command, check=False).returncode
+
+
+def evict(url: str, group: str) -> None:
+    """Let the dead member leave at once, as `sparklog group evict` does."""
+    with sparklog.connect(url) as cluster:
+        for member in cluster.describe_group(group).members:
+            cluster.submit(LeaveGroup(group, member.member_id))
+
+
+def shown(numbers: list[int]) -> str:
+    """Numbers in a line."""
+    return ", ".join(map(str, numbers)) or "nothing"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

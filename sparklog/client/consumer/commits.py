@@ -1,0 +1,101 @@
+"""The commits of a consumer: at once, in the background, and by themselves.
+
+One thread makes those in the background, in their order; their outcomes are reported in the thread of the consumer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from sparklog.client.consumer.shares import Shares
+from sparklog.client.groups import Place
+from sparklog.client.unawaited_commits import UnawaitedCommits
+from sparklog.core.consumer_positions import ConsumerPositions
+from sparklog.core.errors import IllegalGeneration, UnknownMemberId
+from sparklog.core.positions import Position
+from sparklog.core.types import TopicPartition
+
+log = logging.getLogger("sparklog")
+
+Rows = Mapping[TopicPartition, Position]
+CommitCallback = Callable[[Mapping[Place, int], Exception | None], None]
+
+
+class Commits:
+    """Commits positions to the group of `shares`, and notes in the positions what is committed. For one thread."""
+
+    def __init__(self, shares: Shares) -> None:
+        self._shares = shares
+        self._unawaited = UnawaitedCommits("sparklog-consumer-commits")
+        self._ended: deque[tuple[Callable[[Exception | None], None], Exception | None]] = deque()
+        self._under_way = 0
+
+    def commit(self, positions: ConsumerPositions, rows: Rows, metadata: str = "") -> None:
+        """Commit these rows, after those that are under way. Raises as `GroupMember.commit`."""
+        self.wait()
+        if rows:
+            self._shares.prepared(rows, positions.share, positions.generation, metadata)()
+            positions.committed({key: row.offset for key, row in rows.items()})
+
+    def commit_if_still_its_own(self, positions: ConsumerPositions, rows: Rows) -> bool:
+        """As `commit`; False if the group has another generation by now."""
+        try:
+            self.commit(positions, rows)
+        except (IllegalGeneration, UnknownMemberId) as error:
+            log_failure({}, error)
+            return False
+        return True
+
+    def begin(self, positions: ConsumerPositions, rows: Rows, callback: CommitCallback, metadata: str = "") -> None:
+        """Commit these rows in the background; `report` calls `callback`. Raises what is wrong with them at once."""
+        if not rows:
+            return
+        share = positions.share
+        offsets = {(share[key], int(key.partition)): int(row.offset) for key, row in rows.items()}
+        commit = self._shares.prepared(rows, share, positions.generation, metadata)
+
+        def done(error: Exception | None) -> None:
+            if error is None:
+                positions.committed({key: row.offset for key, row in rows.items()})
+            callback(offsets, error)
+
+        def run() -> None:
+            try:
+                commit()
+            except Exception as error:
+                self._ended.append((done, error))
+            else:
+                self._ended.append((done, None))
+
+        self._under_way += 1
+        self._unawaited.begin(run)
+
+    def begin_by_itself(self, positions: ConsumerPositions) -> None:
+        """Commit what is not committed yet in the background, unless the last commit is still under way."""
+        if not self._under_way:
+            self.begin(positions, positions.to_commit(), log_failure)
+
+    def report(self) -> None:
+        """Call the callbacks of the commits that have ended, in their order."""
+        while self._ended:
+            done, error = self._ended.popleft()
+            self._under_way -= 1
+            done(error)
+
+    def wait(self) -> None:
+        """Wait for those that are under way, and report them."""
+        self._unawaited.wait()
+        self.report()
+
+    def close(self) -> None:
+        """Wait for those that are under way, report them, and end the thread."""
+        self._unawaited.close()
+        self.report()
+
+
+def log_failure(offsets: Mapping[Place, int], error: Exception | None) -> None:
+    """The callback of commits that nobody else asks about."""
+    if error is not None:
+        log.warning("offsets were not committed, so records may be read again: %s", error)

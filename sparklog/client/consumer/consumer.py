@@ -1,0 +1,297 @@
+"""`Cluster.consumer`: reads topics, alone or as a member of a group, and commits how far it has come.
+
+    with cluster.consumer("orders", group="billing", auto_offset_reset="earliest") as consumer:
+        for record in consumer: ...              one by one
+        consumer.poll(timeout_ms=1000)           or lists of records, by topic and partition
+        consumer.poll_table(timeout_ms=1000)     or an Arrow table
+
+What a call has handed out is committed by the next one, or by `commit`. `core/consumer_positions.py` decides where to
+go on and what to read, `reading.py` does it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from sparklog.client.connection import Connection
+from sparklog.client.consumer.commits import CommitCallback, log_failure
+from sparklog.client.consumer.fetches import COLUMNS
+from sparklog.client.consumer.listener import RebalanceListener
+from sparklog.client.consumer.options import ConsumerOptions, check_positive
+from sparklog.client.consumer.reading import Reading
+from sparklog.client.consumer.records import ConsumerRecord, records_of
+from sparklog.client.consumer.subscription import assignment, places, subscription
+from sparklog.client.groups import Place
+from sparklog.core.errors import InvalidGroupId, InvalidInput, InvalidOption, Wakeup
+from sparklog.core.positions import Position
+from sparklog.core.state import Partition
+from sparklog.core.types import Offset, TopicPartition
+from sparklog.log.records_schema import read_schema
+
+FOREVER_MS = ALL_RECORDS = 1 << 40
+
+
+class Consumer:
+    """A consumer, for one thread at a time; only `wakeup` may be called from others. Made by `Cluster.consumer`.
+
+    As a member of a group it must be called again within `session_timeout_ms`, or the others get its partitions.
+    """
+
+    def __init__(self, connection: Connection, group: str | None, options: ConsumerOptions) -> None:
+        """Raises InvalidGroupId, InvalidOption."""
+        if group is None and options.enable_auto_commit:
+            raise InvalidOption("enable_auto_commit: without a group there is nowhere to commit to")
+        self.group = group
+        self._connection = connection
+        self._options = options
+        self._reading = Reading(connection, group, options)
+        self._in_use = threading.RLock()
+        self._closed = False
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        """Close. After an error, what was handed out last is not committed: it may not have been processed."""
+        self._close(commits=kind in (None, Wakeup))
+
+    # ---- what it reads --------------------------------------------------------------------------
+
+    def subscribe(
+        self, topics: Sequence[str] | str = (), *, pattern: str | None = None, listener: RebalanceListener | None = None
+    ) -> None:
+        """Read these topics, or all whose whole names match a pattern, from the next call on.
+
+        In a group the members share the partitions; without one this consumer reads all. What it read before is given
+        up. Raises InvalidInput, UnknownTopicOrPartition.
+        """
+        with self._alone():
+            with self._connection.follower.current() as state:
+                wanted = subscription(state, topics, pattern)
+            self._reading.begin(wanted, listener)
+
+    def assign(self, partitions: Iterable[Place]) -> None:
+        """Read these partitions, whoever else does. What it read before is given up.
+
+        With a group, it begins where the group has committed, and commits to it, as long as the group has no members.
+        Raises InvalidInput, UnknownTopicOrPartition.
+        """
+        with self._alone():
+            with self._connection.follower.current() as state:
+                wanted = assignment(state, partitions)
+            self._reading.begin(wanted, None)
+            self._reading.take_share()
+
+    def unsubscribe(self) -> None:
+        """Give all partitions up, and leave the group."""
+        with self._alone():
+            self._reading.end()
+
+    def assignment(self) -> tuple[Place, ...]:
+        """The partitions that it reads, as of its last look at the group; none before the first `poll`."""
+        return tuple(places(self._reading.positions.share))
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
+        """Records by topic and partition: at most `max_records` (`max_poll_records`) together, ascending by offset.
+
+        Waits up to `timeout_ms` for the first one, and returns {} if there is none. Raises Wakeup; OffsetOutOfRange and
+        DataLoss as the options say; Damaged; and what the stores raise. An error loses nothing: the next call begins
+        at the same position.
+        """
+        most = self._options.max_poll_records if max_records is None else max_records
+        check_positive("max_records", most)
+        with self._alone():
+            found: dict[Place, list[ConsumerRecord]] = {}
+            read = self._reading.read(timeout_ms, most)
+            for key, topic, batch in read.pieces:
+                place = topic, int(key.partition)
+                found.setdefault(place, []).extend(records_of(*place, batch))
+            self._reading.hand_out(read.ends)
+            return found
+
+    def poll_table(self, timeout_ms: int = 0, max_records: int | None = None) -> pa.Table:
+        """As `poll`, but as a table with the columns of the read schema, partition by partition; perhaps of no rows.
+
+        Without `max_records` only `fetch_max_bytes` limits it.
+        """
+        most = ALL_RECORDS if max_records is None else max_records
+        check_positive("max_records", most)
+        with self._alone():
+            read = self._reading.read(timeout_ms, most)
+            table = pa.Table.from_batches([batch for _, _, batch in read.pieces], schema=read_schema(COLUMNS))
+            self._reading.hand_out(read.ends)
+            return table
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Records one by one, for ever, or until none has come for `consumer_timeout_ms`. Raises as `poll`.
+
+        While a record is being processed, the position is behind it, but a commit by itself waits until it is done.
+        """
+        timeout_ms = self._options.consumer_timeout_ms or FOREVER_MS
+        reading = self._reading
+        while True:
+            with self._alone():
+                read = reading.read(timeout_ms, self._options.max_poll_records)
+                moves = reading.moves
+            if not read.pieces:
+                return
+            for key, topic, batch in read.pieces:
+                _, epoch = read.ends[key]
+                for record in records_of(topic, key.partition, batch):
+                    reading.positions.has_read(key, Offset(record.offset + 1), epoch)
+                    yield record
+                    if reading.is_something_due():
+                        with self._alone():
+                            reading.tend()
+                    if reading.moves != moves:
+                        break  # what was fetched is fetched again, from where the consumer is now
+                if reading.moves != moves:
+                    break
+            else:
+                reading.hand_out(read.ends)
+
+    # ---- where it is ----------------------------------------------------------------------------
+
+    def position(self, place: Place) -> int:
+        """The offset of the next record that it hands out. Raises InvalidInput unless the partition is its own."""
+        with self._alone():
+            return self._reading.position(self._key(place)).offset
+
+    def lag(self, place: Place | None = None) -> int:
+        """The offsets from its position to the high watermark, in a partition or in all of its own."""
+        with self._alone():
+            keys = list(self._reading.positions.share) if place is None else [self._key(place)]
+            with self._connection.follower.current() as state:
+                found = [(state.partitions.get(key), self._reading.position(key).offset) for key in keys]
+            return sum(max(0, each.high_watermark - max(each.log_start, at)) for each, at in found if each is not None)
+
+    def seek(self, place: Place, offset: int) -> None:
+        """Go on at this offset. Raises OffsetOutOfRange unless it is in the log, InvalidInput for another's partition.
+
+        (Kafka takes any offset, and lets `auto_offset_reset` decide what becomes of a wrong one.)
+        """
+        with self._alone():
+            self._reading.seek([self._key(place)], lambda partition: offset)
+
+    def seek_to_beginning(self, *places: Place) -> None:
+        """Go on at the log start, in these partitions or in all of its own."""
+        self._seek_all(places, lambda partition: partition.log_start)
+
+    def seek_to_end(self, *places: Place) -> None:
+        """Go on at the high watermark, in these partitions or in all of its own."""
+        self._seek_all(places, lambda partition: partition.high_watermark)
+
+    def pause(self, *places: Place) -> None:
+        """Hand out nothing of these partitions until `resume`. The consumer keeps them."""
+        with self._alone():
+            self._reading.pause([self._key(place) for place in places], paused=True)
+
+    def resume(self, *places: Place) -> None:
+        """Read paused partitions again."""
+        with self._alone():
+            self._reading.pause([self._key(place) for place in places], paused=False)
+
+    def paused(self) -> tuple[Place, ...]:
+        """The partitions that are paused."""
+        positions = self._reading.positions
+        return tuple(places({key: positions.share[key] for key in positions.paused}))
+
+    # ---- commits --------------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[Place, int] | None = None, *, metadata: str = "") -> None:
+        """Commit the positions of its partitions, or these offsets: all of them, or nothing. Durable when it returns.
+
+        Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: the next `poll` takes
+        over the new share. Raises InvalidGroupId without a group, InvalidInput for another's partition, and as
+        `Cluster.commit_offsets`.
+        """
+        with self._alone():
+            self._reading.commits.commit(self._reading.positions, self._to_commit(offsets), metadata)
+
+    def commit_async(
+        self, offsets: Mapping[Place, int] | None = None, callback: CommitCallback = log_failure, *, metadata: str = ""
+    ) -> None:
+        """As `commit`, but without waiting. A later call of this consumer calls `callback` with the offsets and error.
+
+        Commits keep their order. Without a callback, an error is logged. Raises what is wrong with the offsets at once.
+        """
+        with self._alone():
+            self._reading.commits.begin(self._reading.positions, self._to_commit(offsets), callback, metadata)
+
+    def committed(self, place: Place) -> int | None:
+        """The offset at which the group goes on in a partition; None if it has committed nothing there."""
+        with self._alone():
+            self._check_group()
+            return self._reading.committed((place[0], place[1]))
+
+    # ---- its end --------------------------------------------------------------------------------
+
+    def wakeup(self) -> None:
+        """From any thread: let the `poll` that waits, or else the next one, raise Wakeup.
+
+        It takes up to 200 ms to be noticed, and through a coordinator up to `heartbeat_interval_ms`.
+        """
+        self._reading.woken.set()
+
+    def close(self) -> None:
+        """Commit what was handed out, if it commits by itself, and leave the group. A second call does nothing."""
+        self._close(commits=True)
+
+    def _close(self, *, commits: bool) -> None:
+        if self._closed:
+            return
+        with self._alone():
+            try:
+                self._reading.end(commits=commits)
+            finally:
+                self._closed = True
+                self._reading.commits.close()
+
+    # ---- inside ---------------------------------------------------------------------------------
+
+    def _seek_all(self, places: Sequence[Place], target: Callable[[Partition], int]) -> None:
+        with self._alone():
+            keys = [self._key(place) for place in places] if places else list(self._reading.positions.share)
+            self._reading.seek(keys, target)
+
+    def _to_commit(self, offsets: Mapping[Place, int] | None) -> dict[TopicPartition, Position]:
+        self._check_group()
+        if offsets is None:
+            return self._reading.positions.to_commit()
+        rows = {}
+        for place, offset in offsets.items():
+            at = self._reading.position(self._key(place))
+            rows[self._key(place)] = Position(at.chain_id, at.topic_id, at.partition, Offset(offset), at.leader_epoch)
+        return rows
+
+    def _check_group(self) -> None:
+        if self.group is None:
+            raise InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
+
+    def _key(self, place: Place) -> TopicPartition:
+        share = self._reading.positions.share
+        for key, topic in share.items():
+            if (topic, key.partition) == tuple(place):
+                return key
+        has = ", ".join(f"{topic}-{index}" for topic, index in places(share)[:10])
+        raise InvalidInput(
+            f"wanted a partition of this consumer, found {place!r}; it has {has or 'none: the first poll takes them'}"
+        )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Raises InvalidInput if another thread is in a call, or if the consumer is closed."""
+        if not self._in_use.acquire(blocking=False):
+            raise InvalidInput("another thread is in a call of this consumer: one is for one thread, but for wakeup")
+        try:
+            if self._closed:
+                raise InvalidInput("this consumer is closed")
+            yield
+        finally:
+            self._in_use.release()

@@ -1,0 +1,110 @@
+"""The open reads of a consumer: one for each partition, which goes on where the last call left off.
+
+A read is a scan of what was there when it began. It is begun again if the consumer goes on elsewhere (a seek, a batch
+that was dropped), or if the partition has another leader epoch: what the old one had may be given up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from sparklog.client.connection import Connection
+from sparklog.core.consumer_positions import Unread
+from sparklog.core.plan import RangeToRead, plan_range
+from sparklog.core.state import ClusterState
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, TopicPartition
+from sparklog.log.records_schema import READ_SCHEMA
+from sparklog.log.scan import scan
+
+log = logging.getLogger("sparklog")
+
+SLICES_PER_PLAN: Final = 256  # a read of a long log is planned piece by piece
+COLUMNS: Final = tuple(READ_SCHEMA.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Records of a partition, and the position behind them. `batch` is None if there was none up to there."""
+
+    batch: pa.RecordBatch | None
+    end: Offset
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(slots=True)
+class _Fetch:
+    """A read that is under way. `rest` is what is left of its present batch, `at` the end of what was taken."""
+
+    plan: RangeToRead
+    batches: Iterator[pa.RecordBatch]
+    at: Offset
+    rest: pa.RecordBatch | None = None
+
+
+class Fetches:
+    """Reads of the partitions of one consumer."""
+
+    def __init__(self, connection: Connection, *, fail_on_data_loss: bool) -> None:
+        self._connection = connection
+        self._fail_on_data_loss = fail_on_data_loss
+        self._open: dict[TopicPartition, _Fetch] = {}
+
+    def take(self, state: ClusterState, unread: Unread, most_records: int) -> Piece:
+        """The next records of a partition, from the start of `unread` on, at most so many.
+
+        Raises DataLoss, Damaged, and what stores raise; the next call begins at its `unread` in any case.
+        """
+        fetch = self._open.get(unread.key)
+        epoch = state.partitions[unread.key].replication.leader_epoch
+        if fetch is None or fetch.at != unread.offsets.start or fetch.plan.leader_epoch != epoch:
+            fetch = self._begin(state, unread)
+        try:
+            return self._next(fetch, unread.key, most_records)
+        except BaseException:
+            self.drop(unread.key)
+            raise
+
+    def drop(self, key: TopicPartition) -> None:
+        """End the read of a partition, if there is one."""
+        fetch = self._open.pop(key, None)
+        if fetch is not None:
+            fetch.batches.close()  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """End all reads."""
+        for key in list(self._open):
+            self.drop(key)
+
+    def _next(self, fetch: _Fetch, key: TopicPartition, most_records: int) -> Piece:
+        epoch = fetch.plan.leader_epoch
+        while fetch.rest is None or not fetch.rest.num_rows:
+            fetch.rest = next(fetch.batches, None)
+            if fetch.rest is None:
+                self.drop(key)
+                return Piece(None, fetch.plan.end, epoch)  # the end of a plan may be a gap
+        batch = fetch.rest.slice(0, most_records)
+        fetch.rest = fetch.rest.slice(most_records)
+        fetch.at = Offset(batch.column("offset")[-1].as_py() + 1)
+        return Piece(batch, fetch.at, epoch)
+
+    def _begin(self, state: ClusterState, unread: Unread) -> _Fetch:
+        self.drop(unread.key)
+        key, offsets = unread.key, unread.offsets
+        if self._fail_on_data_loss:
+            lost = (lost.start for lost in state.partitions[key].replication.lost if lost.start > offsets.start)
+            offsets = OffsetRange(offsets.start, min([offsets.end, *lost]))  # the records before a loss come first
+        plan = plan_range(state, state.topics[key.topic_id], key.partition, offsets, SLICES_PER_PLAN)
+        if plan.lost and not self._fail_on_data_loss:
+            shown = ", ".join(f"[{lost.start}, {lost.end})" for lost in plan.lost)
+            log.warning(
+                "%s-%d: records %s were lost: the consumer goes on after them", unread.topic, key.partition, shown
+            )
+        stores, replan = self._connection.stores(state), self._connection.replan
+        batches = scan(plan, stores, COLUMNS, replan, fail_on_data_loss=self._fail_on_data_loss)
+        fetch = self._open[key] = _Fetch(plan, batches, offsets.start)
+        return fetch

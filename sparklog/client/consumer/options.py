@@ -1,0 +1,78 @@
+"""The options of a consumer: Kafka's names and defaults, as Python writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sparklog.client.groups import SESSION_TIMEOUT_MS
+from sparklog.core.config.key import did_you_mean
+from sparklog.core.consumer_positions import AutoOffsetReset
+from sparklog.core.errors import InvalidOption
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOptions:
+    """How a consumer reads and commits.
+
+    `auto_offset_reset`: where it begins in a partition without a committed offset, and goes on if its position is not
+    in the log: earliest, latest, or none (that is an error).
+    `enable_auto_commit`: commit what the calls before this one have handed out, every `auto_commit_interval_ms` and
+    when the consumer is closed. None: if it has a group.
+    `max_poll_records`: of one `poll`. `fetch_max_bytes`: about how much memory the records of one call take.
+    `session_timeout_ms`: if a member of a group does nothing for so long, the others share its partitions.
+    `heartbeat_interval_ms`: how often it looks at its group and its topics.
+    `consumer_timeout_ms`: the iterator ends if there is no record for so long; None: never.
+    `fail_on_data_loss`: fail with DATA_LOSS if acknowledged records are lost, as Spark does; else log it and go on.
+    """
+
+    auto_offset_reset: str = AutoOffsetReset.LATEST
+    enable_auto_commit: bool | None = None
+    auto_commit_interval_ms: int = 5_000
+    max_poll_records: int = 500
+    fetch_max_bytes: int = 50 << 20
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
+    heartbeat_interval_ms: int = 3_000
+    consumer_timeout_ms: int | None = None
+    fail_on_data_loss: bool = True
+
+    def __post_init__(self) -> None:
+        """Raises InvalidOption."""
+        if self.auto_offset_reset not in list(AutoOffsetReset):
+            raise InvalidOption(
+                f"auto_offset_reset: wanted {', '.join(AutoOffsetReset)}, found {self.auto_offset_reset!r}"
+            )
+        for name in (
+            "auto_commit_interval_ms",
+            "max_poll_records",
+            "fetch_max_bytes",
+            "session_timeout_ms",
+            "heartbeat_interval_ms",
+        ):
+            check_positive(name, getattr(self, name))
+        if self.consumer_timeout_ms is not None:
+            check_positive("consumer_timeout_ms", self.consumer_timeout_ms)
+        for name in ("enable_auto_commit", "fail_on_data_loss"):
+            if not isinstance(getattr(self, name), bool | None):
+                raise InvalidOption(f"{name}: wanted True or False, found {getattr(self, name)!r}")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise InvalidOption(
+                f"heartbeat_interval_ms={self.heartbeat_interval_ms} is not below "
+                f"session_timeout_ms={self.session_timeout_ms}: a member that looks so seldom would be evicted"
+            )
+
+
+def check_positive(name: str, value: object) -> None:
+    """Raise InvalidOption unless it is an integer from 1 on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidOption(f"{name}: wanted an integer from 1 on, found {value!r}")
+
+
+def consumer_options(given: Mapping[str, Any]) -> ConsumerOptions:
+    """The options with these values. Raises InvalidOption, also for a name that is none."""
+    names = [field.name for field in fields(ConsumerOptions)]
+    for name in given:
+        if name not in names:
+            raise InvalidOption(f"a consumer has no option {name!r}{did_you_mean(name, names)}")
+    return ConsumerOptions(**given)

@@ -1,0 +1,255 @@
+"""What a consumer does in a call: commit by itself, take over its share, read, and wait. `consumer.py` is its front."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sparklog.client.connection import Connection
+from sparklog.client.consumer.commits import Commits
+from sparklog.client.consumer.fetches import Fetches
+from sparklog.client.consumer.listener import RebalanceListener
+from sparklog.client.consumer.options import ConsumerOptions
+from sparklog.client.consumer.shares import Shares
+from sparklog.client.consumer.subscription import Assignment, Subscription, places
+from sparklog.client.groups import Place
+from sparklog.core.consumer_positions import AutoOffsetReset, ConsumerPositions, Unread
+from sparklog.core.errors import DataLoss, InvalidInput, SparklogError, UnknownTopicOrPartition, Wakeup
+from sparklog.core.positions import Position
+from sparklog.core.purgatory import Records
+from sparklog.core.state import Partition
+from sparklog.core.types import LeaderEpoch, Offset, TopicPartition
+
+log = logging.getLogger("sparklog")
+
+NEVER_MS = 1 << 60
+
+Batch = tuple[TopicPartition, str, pa.RecordBatch]  # with the name of the topic
+End = tuple[Offset, LeaderEpoch]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was read, and the positions behind it: `hand_out` takes them over."""
+
+    pieces: list[Batch]
+    ends: dict[TopicPartition, End]
+
+
+class Reading:
+    """The inside of one consumer, for one thread at a time, but for `woken`."""
+
+    def __init__(self, connection: Connection, group: str | None, options: ConsumerOptions) -> None:
+        """Raises InvalidGroupId."""
+        self._connection = connection
+        self._options = options
+        self._shares = Shares(connection, group, options.session_timeout_ms)
+        self._commits_itself = group is not None and options.enable_auto_commit is not False
+        self._clock = connection.committer.clock
+        self._watch = connection.waiting.watch()
+        self._fetches = Fetches(connection, fail_on_data_loss=options.fail_on_data_loss)
+        self._listener = RebalanceListener()
+        self._look_due_ms = 0
+        self._commit_due_ms = 0 if self._commits_itself else NEVER_MS
+        self.commits = Commits(self._shares)
+        self.positions = self._new_positions()
+        self.moves = 0  # reads, seeks, pauses and rebalances so far: what was fetched before is handed out no more
+        self.woken = threading.Event()
+
+    # ---- what it reads --------------------------------------------------------------------------
+
+    def begin(self, wanted: Subscription | Assignment, listener: RebalanceListener | None) -> None:
+        """Give up what it read, and read this from the next call on."""
+        self.end()
+        self._shares.wanted = wanted
+        self._listener = listener or RebalanceListener()
+        self.positions = self._new_positions(wanted)
+
+    def end(self, *, commits: bool = True) -> None:
+        """Give up what it reads, after a last commit if it commits by itself, and leave the group."""
+        try:
+            if commits and self._commits_itself:
+                self.commits.commit_if_still_its_own(self.positions, self.positions.to_commit())
+            self.commits.wait()
+            if self.positions.share:
+                self._listener.on_partitions_revoked(places(self.positions.share))
+        finally:
+            self._fetches.close()
+            self.moves += 1
+            self._look_due_ms = 0
+            self.positions = self._new_positions()
+            self._shares.leave()
+
+    # ---- one round of reading -------------------------------------------------------------------
+
+    def read(self, timeout_ms: int, most_records: int) -> Found:
+        """Batches, and the positions behind them. Waits for the first one; nothing when the time is over.
+
+        Raises as `Consumer.poll`.
+        """
+        if self._shares.wanted is None:
+            raise InvalidInput("this consumer reads nothing yet: subscribe to topics, or assign partitions")
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        has_looked = False
+        self.moves += 1
+        while True:
+            if self.woken.is_set():
+                self.woken.clear()
+                raise Wakeup("another thread called wakeup of this consumer; poll again to go on")
+            self.tend(look=has_looked)
+            found = self._ready(most_records)
+            if found.pieces:
+                return found
+            if not has_looked:
+                self._connection.follower.catch_up()
+                has_looked = True
+                continue
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+            if left_ms <= 0:
+                return found
+            self._wait(left_ms)
+
+    def hand_out(self, ends: Mapping[TopicPartition, End]) -> None:
+        """The caller gets what was read."""
+        for key, (offset, epoch) in ends.items():
+            self.positions.has_read(key, offset, epoch)
+        self.positions.had_turn(ends)
+
+    def _ready(self, most_records: int) -> Found:
+        """What can be read now, within the limits. An error comes after the records before it, in the next call."""
+        state = self._connection.follower.state
+        pieces: list[Batch] = []
+        ends: dict[TopicPartition, End] = {}
+        left, left_bytes = most_records, self._options.fetch_max_bytes
+        rest = None
+        try:
+            for rest in self.positions.unread(state):
+                while rest.offsets.start < rest.offsets.end and left > 0 and left_bytes > 0:
+                    piece = self._fetches.take(state, rest, left)
+                    ends[rest.key] = piece.end, piece.leader_epoch
+                    rest = rest.after(piece.end)
+                    if piece.batch is not None:
+                        pieces.append((rest.key, rest.topic, piece.batch))
+                        left -= piece.batch.num_rows
+                        left_bytes -= piece.batch.nbytes
+                if left <= 0 or left_bytes <= 0:
+                    break
+        except SparklogError as error:
+            was_removed = isinstance(error, DataLoss) and rest is not None and self._was_removed(rest)
+            if not pieces and not was_removed:  # if retention was faster, auto_offset_reset says where to go on
+                raise
+        for warning in self.positions.warnings:
+            log.warning("%s", warning)
+        self.positions.warnings.clear()
+        if not pieces:
+            self.hand_out(ends)  # gaps: there is nothing to hand out
+        return Found(pieces, ends)
+
+    def _wait(self, left_ms: int) -> None:
+        """Until there are records, other partitions, another generation or a wakeup, or until something is due."""
+        wanted = Records(self.positions.awaited(), topics=self._shares.awaited_topics(self._connection.follower.state))
+        due_ms = self._look_due_ms - self._clock.monotonic_ms()
+        self._watch.wait(wanted, max(1, min(left_ms, due_ms)), stop=self._has_news)
+
+    def _has_news(self) -> bool:
+        return self.woken.is_set() or self._shares.is_stale(self.positions.generation)
+
+    def _was_removed(self, unread: Unread) -> bool:
+        """Whether the newest state no longer has a record at which the consumer would go on."""
+        with self._connection.follower.current() as state:
+            partition = state.partitions.get(unread.key)
+            return partition is None or self.position(unread.key).offset < partition.log_start
+
+    # ---- now and then ---------------------------------------------------------------------------
+
+    def is_something_due(self) -> bool:
+        """Whether `tend` would do something, in a consumer that is busy."""
+        now_ms = self._clock.monotonic_ms()
+        return now_ms >= self._look_due_ms or now_ms >= self._commit_due_ms
+
+    def tend(self, *, look: bool = False) -> None:
+        """Report commits, begin one, stay a member, and take over another share if there is one.
+
+        Reads the chain if that is due, or if this process knows of another generation. `look`: it was read just now.
+        """
+        now_ms = self._clock.monotonic_ms()
+        self.commits.report()
+        if now_ms >= self._commit_due_ms:
+            self._commit_due_ms = now_ms + self._options.auto_commit_interval_ms
+            self.commits.begin_by_itself(self.positions)
+        if now_ms >= self._look_due_ms or self._shares.is_stale(self.positions.generation):
+            self._shares.look()
+            self._look_due_ms = now_ms + self._options.heartbeat_interval_ms
+            look = True
+        if look:
+            self.take_share()
+        if self.positions.is_undecided:
+            self._begin()
+
+    def take_share(self) -> None:
+        """Take over its share as of the last look, if it is another one. Raises UnknownTopicOrPartition."""
+        change = self.positions.change(*self._shares.now())
+        if change is None:
+            return
+        before = self.positions.share
+        if change.revoked:
+            self.moves += 1
+            self._listener.on_partitions_revoked(places({key: before[key] for key in change.revoked}))
+        self.positions.take(change)
+        for key in change.revoked:
+            self._fetches.drop(key)
+        if change.assigned:
+            self._listener.on_partitions_assigned(places({key: change.share[key] for key in change.assigned}))
+
+    def _begin(self) -> None:
+        """Decide where to begin in new partitions."""
+        state = self._connection.follower.state
+        at_end = self.positions.begin(state, self._shares.committed(state))
+        is_member = self.positions.generation is not None
+        if is_member and not self.commits.commit_if_still_its_own(self.positions, at_end):
+            self.positions.decide_again(at_end)  # in the next generation, which this process knows by now
+
+    # ---- where it is ----------------------------------------------------------------------------
+
+    def position(self, key: TopicPartition) -> Position:
+        """Where it goes on in a partition of its share. Raises as `ConsumerPositions.begin`."""
+        if self.positions.position(key) is None:
+            self._begin()
+        position = self.positions.position(key)
+        if position is None:
+            name = f"{self.positions.share[key]}-{key.partition}"
+            raise UnknownTopicOrPartition(f"{name}: the topic was deleted, or is another member's: poll shows which")
+        return position
+
+    def seek(self, keys: Iterable[TopicPartition], target: Callable[[Partition], int]) -> None:
+        """Go on at these offsets, all of them or none. Raises OffsetOutOfRange, UnknownTopicOrPartition."""
+        with self._connection.follower.current() as state:
+            self.positions.seek(state, dict.fromkeys(keys, target))
+        self.moves += 1
+
+    def pause(self, keys: Iterable[TopicPartition], *, paused: bool) -> None:
+        """Read nothing of these partitions, or read them again."""
+        for key in keys:
+            self.positions.pause(key, paused=paused)
+        self.moves += 1
+
+    def committed(self, place: Place) -> int | None:
+        """The offset at which the group goes on in a partition."""
+        with self._connection.follower.current() as state:
+            rows = self._shares.committed(state)
+            found = (row for key, row in rows.items() if (state.topics[key.topic_id].name, key.partition) == place)
+            row = next(found, None)
+        return None if row is None else row.offset
+
+    def _new_positions(self, wanted: Subscription | Assignment | None = None) -> ConsumerPositions:
+        state = self._connection.follower.state
+        return ConsumerPositions(
+            state.chain_id,
+            AutoOffsetReset(self._options.auto_offset_reset),
+            {} if wanted is None else wanted.sizes(state),
+            fail_on_data_loss=self._options.fail_on_data_loss,
+        )

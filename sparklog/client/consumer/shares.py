@@ -1,0 +1,96 @@
+"""Which partitions are a consumer's, and what fences its commits: a group, topics alone, or partitions by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from sparklog.client.connection import Connection
+from sparklog.client.consumer.subscription import Assignment, Share, Subscription
+from sparklog.client.groups import GroupMember, commit_offsets
+from sparklog.core.consumer_positions import GroupGeneration
+from sparklog.core.errors import InvalidGroupId
+from sparklog.core.groups import CommittedOffset, check_name
+from sparklog.core.positions import Position
+from sparklog.core.purgatory import KnownTopic
+from sparklog.core.state import ClusterState
+from sparklog.core.types import TopicPartition
+
+
+class Shares:
+    """The present subscription or assignment, and the membership in the group if it needs one."""
+
+    def __init__(self, connection: Connection, group: str | None, session_timeout_ms: int) -> None:
+        """Raises InvalidGroupId."""
+        if group is not None:
+            check_name("a group id", group)
+        self.group = group
+        self.wanted: Subscription | Assignment | None = None
+        self._connection = connection
+        self._session_timeout_ms = session_timeout_ms
+        self._member: GroupMember | None = None
+
+    def look(self) -> None:
+        """Read the chain. In a group: join it, show that this member is alive, and name the topics of a pattern."""
+        follower = self._connection.follower
+        if self._member is not None:
+            self._member.poll()
+        else:
+            follower.catch_up()
+        if self.group is None or not isinstance(self.wanted, Subscription):
+            return
+        topics = self.wanted.names(follower.state)
+        if not topics:
+            return  # of its pattern: a member wants at least one, so it joins or changes once there is one
+        if self._member is None:
+            timeout_ms = self._session_timeout_ms
+            self._member = GroupMember(self._connection, self.group, topics, session_timeout_ms=timeout_ms)
+        elif topics != self._member.topics:
+            self._member.wants(topics)
+
+    def is_stale(self, generation: GroupGeneration | None) -> bool:
+        """Whether the group has another generation than this one, as far as this process knows."""
+        if self._member is None:
+            return False
+        group = self._connection.follower.state.groups.get(self._member.group)
+        return group is None or GroupGeneration(group.number, group.generation) != generation
+
+    def now(self) -> tuple[Share, GroupGeneration | None]:
+        """The partitions, as of the last look, and the generation that gave them. Raises UnknownTopicOrPartition."""
+        if self._member is not None:
+            return self._member.share, GroupGeneration(self._member.group_number, self._member.generation)
+        if self.wanted is None or (self.group is not None and isinstance(self.wanted, Subscription)):
+            return {}, None
+        return self.wanted.share(self._connection.follower.state), None
+
+    def awaited_topics(self, state: ClusterState) -> tuple[KnownTopic, ...]:
+        """The topics whose changes end a wait. A change of a member's topics gives its group another generation."""
+        return () if self.wanted is None or self._member is not None else self.wanted.known(state)
+
+    def committed(self, state: ClusterState) -> Mapping[TopicPartition, CommittedOffset]:
+        """What the group has committed; nothing without a group."""
+        group = None if self.group is None else state.groups.get(self.group)
+        return {} if group is None else state.offsets.of_group(group.number)
+
+    def prepared(
+        self, rows: Mapping[TopicPartition, Position], share: Share, generation: GroupGeneration | None, metadata: str
+    ) -> Callable[[], None]:
+        """A commit of these positions, to run later, in this order, perhaps in another thread.
+
+        `share` and `generation` are those under which the positions were read. The member may know newer ones: a commit
+        under these would be of partitions that are others' by now. Raises InvalidGroupId without a group, and what is
+        wrong with the positions.
+        """
+        if self.group is None:
+            raise InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
+        offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}
+        if self._member is not None and generation is not None:
+            return self._member.prepared(offsets, metadata, generation.number)
+        return partial(commit_offsets, self._connection, self.group, offsets, metadata)
+
+    def leave(self) -> None:
+        """Leave the group, and want nothing."""
+        member, self._member = self._member, None
+        self.wanted = None
+        if member is not None:
+            member.leave()

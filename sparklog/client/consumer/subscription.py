@@ -1,0 +1,105 @@
+"""What a consumer wants to read: topics by name, topics by pattern, or partitions that it was given by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sparklog.client.groups import Place
+from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
+from sparklog.core.plan import partition_of, topic_of
+from sparklog.core.purgatory import KnownTopic
+from sparklog.core.state import ClusterState
+from sparklog.core.types import TopicId, TopicPartition
+
+Share = dict[TopicPartition, str]  # the names of topics, by partition
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Topics: these, or all whose whole names match the pattern, also those that come later."""
+
+    topics: tuple[str, ...]
+    pattern: re.Pattern[str] | None = None
+
+    def names(self, state: ClusterState) -> tuple[str, ...]:
+        """The topics that are wanted, in ascending order."""
+        if self.pattern is None:
+            return self.topics
+        return tuple(sorted(name for name in state.topic_ids if self.pattern.fullmatch(name)))
+
+    def share(self, state: ClusterState) -> Share:
+        """All partitions of the topics that there are now."""
+        topics = filter(None, map(state.topic_named, self.names(state)))
+        return {
+            TopicPartition(topic.topic_id, partition.partition): topic.name
+            for topic in topics
+            for partition in state.partitions_of(topic)
+        }
+
+    def sizes(self, state: ClusterState) -> dict[TopicId, int]:
+        """How many partitions each of the topics has now."""
+        topics = filter(None, map(state.topic_named, self.names(state)))
+        return {topic.topic_id: topic.partitions for topic in topics}
+
+    def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
+        """The topics as a wait for changes of them needs them."""
+        return tuple(KnownTopic(topic_id, partitions) for topic_id, partitions in self.sizes(state).items())
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Partitions that the caller chose. They are those of the topics that were there then, by their ids."""
+
+    chosen: Share
+
+    def share(self, state: ClusterState) -> Share:
+        """The partitions. Raises UnknownTopicOrPartition if one is gone."""
+        for key, topic in self.chosen.items():
+            if key not in state.partitions:
+                again = "and created again" if topic in state.topic_ids else "while this consumer was reading"
+                raise UnknownTopicOrPartition(f"{topic}-{key.partition}: the topic was deleted {again}")
+        return self.chosen
+
+    def sizes(self, state: ClusterState) -> dict[TopicId, int]:
+        """How many partitions each of the topics has now."""
+        return {key.topic_id: state.topics[key.topic_id].partitions for key in self.chosen}
+
+    def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
+        """None: a change of the topics is no news."""
+        return ()
+
+
+def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str | None) -> Subscription:
+    """Raises InvalidInput unless it is either topics or a pattern, UnknownTopicOrPartition for a name of no topic."""
+    names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+    if bool(names) == (pattern is not None):
+        raise InvalidInput(
+            f"a subscription is to topics or to a pattern, found {', '.join(names) or 'no topic'} and "
+            f"{'no pattern' if pattern is None else pattern!r}"
+        )
+    for name in names:
+        topic_of(state, name)
+    if pattern is None:
+        return Subscription(tuple(sorted(names)))
+    try:
+        return Subscription((), re.compile(pattern))
+    except re.error as error:
+        raise InvalidInput(f"pattern: wanted a regular expression, found {pattern!r}: {error}") from None
+
+
+def assignment(state: ClusterState, places: Iterable[Place]) -> Assignment:
+    """Raises InvalidInput if there is none, UnknownTopicOrPartition."""
+    chosen = {}
+    for name, index in places:
+        topic = topic_of(state, name)
+        chosen[TopicPartition(topic.topic_id, partition_of(state, topic, index).partition)] = name
+    if not chosen:
+        raise InvalidInput("assign: wanted at least one partition, found none; unsubscribe gives all up")
+    return Assignment(chosen)
+
+
+def places(share: Mapping[TopicPartition, str]) -> list[Place]:
+    """The partitions as callers name them."""
+    return [(topic, int(key.partition)) for key, topic in share.items()]

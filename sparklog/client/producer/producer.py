@@ -1,0 +1,393 @@
+"""`cluster.producer(...)`: records one by one, written together in the background, in order and once.
+
+`send` adds a record to what waits, and returns a future. Sender threads take what waits, one flush at a time, and write
+it: core/producing decides when and in which order, sending.py does it. There are as many threads as flushes may be
+under way, because each waits for the replies of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from sparklog.client.connection import Connection
+from sparklog.client.producer.open_producers import open_producers
+from sparklog.client.producer.record_future import RecordFuture, SentRecords
+from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
+from sparklog.client.producer.waiting_records import CELLS, Header, Target, WaitingRecords, as_bytes, as_headers
+from sparklog.client.write_plan import Durability
+from sparklog.core.commands import AllocateProducer, Submission
+from sparklog.core.errors import InvalidInput, Landed, RecordTooLarge, RequestTimedOut, SparklogError
+from sparklog.core.plan import topic_of
+from sparklog.core.producing.buffer import ProducerBuffer
+from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
+from sparklog.core.producing.flushes import Flushes
+from sparklog.core.producing.settings import RECORD_BYTES, ProducerSettings
+from sparklog.core.readable import duration, exact_amount
+from sparklog.core.replication.append import Acks
+from sparklog.core.state import ClusterState
+from sparklog.core.topic_names import check_not_internal
+from sparklog.host.clock import SystemClock, now_ms, now_us
+from sparklog.host.deadline import Deadline
+from sparklog.host.dice import SystemDice
+
+log = logging.getLogger("sparklog")
+
+_CLOCK: Final = SystemClock()
+
+
+class Producer:
+    """Sends records. Thread-safe. Use it as a context manager, or call `close`; the end of the program does, too.
+
+    Of one partition, records that one thread sends keep their order, and each is written once, whatever is sent again.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: ProducerSettings,
+        *,
+        compression: str | None = None,
+        producer_id: int | None = None,
+    ) -> None:
+        """Ask the chain for a producer id; or, with `producer_id`, for its next epoch, which fences its older instance.
+
+        Raises what a commit raises, and UnknownProducerId.
+        """
+        self._connection = connection
+        self._settings = settings
+        allocated = connection.committer.submit(connection.committer.begin(AllocateProducer(producer_id)))
+        assert allocated.producer_id is not None
+        assert allocated.producer_epoch is not None
+        self._sending = Sending(connection, Durability(settings.acks), compression, SystemDice().below(1 << 20))
+        self._lock = threading.Lock()  # held to change what follows
+        self._work_there = threading.Condition(self._lock)
+        self._room_there = threading.Condition(self._lock)
+        self._something_settled = threading.Condition(self._lock)
+        self._buffer = ProducerBuffer(settings)
+        self._flushes = Flushes(settings, allocated.producer_id, allocated.producer_epoch)
+        self._waiting: dict[str, WaitingRecords] = {}
+        self._targets: dict[str, Target] = {}
+        self._unsettled: weakref.WeakSet[SentRecords] = weakref.WeakSet()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0  # threads that wait for work
+        self._urged = 0  # callers who wait for room, or for a flush
+        self._settling = 0  # threads that tell futures of failures
+        self._noticed = False  # a sender knows that something waits
+        self._refusal: SparklogError | None = None  # why nothing may be sent any more
+        self._renewal: Submission | None = None  # one without an answer
+        self._ended = False
+        self._abandoned: SparklogError | None = None  # in a forked child: what it is told
+        open_producers.add(self)
+
+    @property
+    def producer_id(self) -> int:
+        """The id under which the chain knows this producer."""
+        return self._flushes.producer_id
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # ---- what users call ------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        *,
+        key: bytes | str | None = None,
+        headers: Sequence[Header] | None = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> RecordFuture:
+        """Add a record to what waits. Its future is done once the record is where `acks` asks for.
+
+        The partition: as given; else by the key, as Kafka's producer chooses it; else one for all records of a flush.
+        Blocks while the buffer is full, for up to `max_block_ms`. Raises RequestTimedOut after that; RecordTooLarge,
+        InvalidRecord, InvalidInput, UnknownTopicOrPartition; InvalidProducerEpoch once a newer instance is active. In
+        all these cases the record is not sent.
+        """
+        target = self._targets.get(topic) or self._target(self._connection.follower.state, topic)
+        body = value if type(value) is bytes else as_bytes("value", value)
+        name = key if key is None or type(key) is bytes else as_bytes("key", key)
+        size = (len(body) if body else 0) + (len(name) if name else 0)
+        listed: list[Header] | None = None
+        if headers:
+            listed, more = as_headers(headers)
+            size += more
+        if size > target.max_message_bytes or partition is not None or target.needs_key:
+            self._check(target, name, size, partition)
+        timestamp_us = now_us() if timestamp_ms is None else target.check_timestamp(timestamp_ms, now_ms())
+        size += RECORD_BYTES
+        buffer = self._buffer
+        with self._lock:
+            if self._refusal is not None:
+                raise copy.copy(self._refusal)
+            if buffer.room_bytes < size:
+                self._await_room(size)
+            waiting = self._waiting.get(topic)
+            if waiting is None:
+                waiting = self._waiting[topic] = WaitingRecords(
+                    SentRecords(topic, unawaited=self._settings.acks is Acks.NONE)
+                )
+                self._unsettled.add(waiting.sent)
+            if not buffer.waiting_records:
+                buffer.since_ms = _CLOCK.monotonic_ms()
+            if buffer.add(size) or not self._noticed:
+                self._wake_sender()
+                self._noticed = True
+            cells = waiting.cells
+            future = RecordFuture(waiting.sent, len(cells) // CELLS)
+            cells.extend((name, body, listed, timestamp_us, partition))
+        return future
+
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Write what waits, without lingering, and wait until everything sent before is written, or has failed.
+
+        Only futures say what failed. Raises RequestTimedOut after `timeout_ms`; without it, the call lasts no longer
+        than records may wait for delivery.
+        """
+        self._not_in_a_sender("flush")
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        with self._lock:
+            if self._abandoned is not None:
+                raise copy.copy(self._abandoned)
+            order = self._flushes.last_order + (1 if self._buffer.waiting_records else 0)
+            self._urged += 1
+            try:
+                self._wake_sender()
+                while not self._is_settled(order):
+                    if deadline is not None and deadline.passed():
+                        raise RequestTimedOut(
+                            f"not everything was written within {duration(deadline.timeout_ms)}; it is sent on",
+                            landed=Landed.UNKNOWN,
+                        )
+                    self._something_settled.wait(None if deadline is None else deadline.left_s())
+            finally:
+                self._urged -= 1
+
+    def close(self) -> None:
+        """Write everything that was sent, then end. Nothing may be sent any more. Closing twice does nothing."""
+        self._not_in_a_sender("close")
+        with self._lock:
+            if self._refusal is None:
+                self._refusal = InvalidInput("the producer is closed: nothing can be sent with it any more")
+            self._room_there.notify_all()
+        if self._ended or self._abandoned is not None:
+            return
+        self.flush()
+        open_producers.discard(self)
+        with self._lock:
+            self._ended = True
+            self._work_there.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    # ---- inside `send` and `flush` ------------------------------------------------------------------
+
+    def _target(self, state: ClusterState, topic: str) -> Target:
+        """What is known of a topic; the chain is read if it is not known here. Raises UnknownTopicOrPartition."""
+        if not isinstance(topic, str):
+            raise InvalidInput(f"topic: wanted its name, found {topic!r}")
+        if state.topic_named(topic) is None:
+            state = self._connection.follower.catch_up().state
+        check_not_internal(topic)
+        found = topic_of(state, topic)
+        target = self._targets[topic] = Target(found, state.topic_config(found))
+        return target
+
+    def _check(self, target: Target, key: bytes | None, size_bytes: int, partition: int | None) -> None:
+        """Refuse a record that its topic does not take, as the topic is now."""
+        try:
+            target.check(key, size_bytes, partition)
+        except SparklogError:
+            newest = self._connection.follower.catch_up().state
+            self._target(newest, target.topic).check(key, size_bytes, partition)
+
+    def _await_room(self, size_bytes: int) -> None:
+        if size_bytes > self._settings.buffer_memory:
+            raise RecordTooLarge(
+                f"a record takes {exact_amount(size_bytes)} of the producer's buffer, buffer_memory is "
+                f"{exact_amount(self._settings.buffer_memory)}"
+            )
+        self._not_in_a_sender("send with a full buffer")
+        deadline = Deadline(self._settings.max_block_ms)
+        self._urged += 1
+        try:
+            self._wake_sender()
+            while self._buffer.room_bytes < size_bytes:
+                if deadline.passed():
+                    raise RequestTimedOut(
+                        f"the producer's buffer of {exact_amount(self._settings.buffer_memory)} (buffer_memory) was "
+                        f"full for {duration(self._settings.max_block_ms)} (max_block_ms); the record is not sent"
+                    )
+                self._room_there.wait(deadline.left_s())
+                if self._refusal is not None:
+                    raise copy.copy(self._refusal)
+        finally:
+            self._urged -= 1
+
+    def _is_settled(self, order: int) -> bool:
+        return not self._settling and self._flushes.last_order >= order and self._flushes.is_settled(order)
+
+    def _wake_sender(self) -> None:
+        """Let a sender thread look; start one if all are busy and there may be more."""
+        if self._idle:
+            self._work_there.notify()
+        elif len(self._threads) < self._settings.max_in_flight:
+            name = f"sparklog-producer-{self.producer_id}-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)  # `before_exit` waits for what it does
+            thread.start()
+            self._threads.append(thread)
+
+    # ---- sender threads -----------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (task := self._next_task()) is not None:
+            task()
+
+    def _next_task(self) -> Callable[[], None] | None:
+        """What to do next, once there is something; None once the producer has ended."""
+        with self._lock:
+            while True:
+                now = _CLOCK.monotonic_ms()
+                flushes, buffer = self._flushes, self._buffer
+                failed = flushes.failures(now)
+                if failed:
+                    self._settling += 1
+                    return partial(self._fail, failed)
+                work = flushes.next(now)
+                if work is not None:
+                    return partial(self._perform, work)
+                due_ms = buffer.due_ms(urged=self._urged > 0) if flushes.has_slot else None
+                if due_ms is not None and due_ms <= now:
+                    return self._take()
+                if self._ended:
+                    return None
+                times = [time for time in (due_ms, flushes.due_ms(now)) if time is not None]
+                self._idle += 1
+                try:
+                    self._work_there.wait((min(times) - now) / 1000 if times else None)
+                finally:
+                    self._idle -= 1
+
+    def _take(self) -> Callable[[], None]:
+        """What waits becomes a flush."""
+        waiting, self._waiting = self._waiting, {}
+        flush = self._flushes.take(self._buffer.since_ms, FlushRows(Taken(self._buffer.take()), {}))
+        self._noticed = False
+        return partial(self._route, flush, {name: records for name, records in waiting.items() if records.cells})
+
+    def _route(self, flush: Flush, waiting: Mapping[str, WaitingRecords]) -> None:
+        try:
+            parts = self._sending.route(flush, waiting)
+        except Exception as error:  # no memory, perhaps
+            parts = {}
+            for records in waiting.values():
+                records.sent.fail(_unexpected(error, Landed.NO))
+        with self._lock:
+            if not parts:
+                self._buffer.release(rows_of(flush).taken.settle(0))
+            self._flushes.routed(flush, parts)
+            self._tell_all()
+
+    def _perform(self, work: Work) -> None:
+        try:
+            match work:
+                case Upload():
+                    self._sending.upload(work.flush, work.timeout_ms)
+                    self._targets.clear()  # the chain was read: topics may have changed
+                    with self._lock:
+                        self._flushes.uploaded(work.flush)
+                        self._tell_all()
+                case Commit():
+                    result = self._sending.commit(work)
+                    settle_written(work.flush, result)
+                    with self._lock:
+                        self._free(work.flush)
+                        self._flushes.written(work.flush)
+                        self._tell_all()
+                case Renew():
+                    self._renew(work)
+        except Exception as error:
+            landed = Landed.UNKNOWN if isinstance(work, Commit) else Landed.NO
+            refusal = error if isinstance(error, SparklogError) else _unexpected(error, landed)
+            with self._lock:
+                now = _CLOCK.monotonic_ms()
+                if isinstance(work, Renew):
+                    self._flushes.not_renewed(refusal, now)
+                else:
+                    self._flushes.refused(work.flush, refusal, now)
+                if self._flushes.fatal is not None and self._refusal is None:
+                    self._refusal = self._flushes.fatal
+                self._tell_all()
+
+    def _renew(self, work: Renew) -> None:
+        """Begin the next epoch. A try without an answer is sent again as the same command."""
+        committer = self._connection.committer
+        submission = self._renewal or committer.begin(AllocateProducer(work.producer_id, work.producer_epoch))
+        self._renewal = None
+        try:
+            result = committer.submit(submission, work.timeout_ms)
+        except SparklogError as error:
+            if error.landed is not Landed.NO:
+                self._renewal = msgspec.structs.replace(submission, in_doubt=True)
+            raise
+        assert result.producer_id is not None
+        assert result.producer_epoch is not None
+        with self._lock:
+            self._flushes.renewed(result.producer_id, result.producer_epoch)
+            self._tell_all()
+
+    def _fail(self, failed: Sequence[Failed]) -> None:
+        for each in failed:
+            settle_failed(each.flush, each.error)
+            if self._settings.acks is Acks.NONE:
+                log.warning("records with acks=0 were not written: %s", each.error)
+        with self._lock:
+            for each in failed:
+                self._free(each.flush)
+            self._settling -= 1
+            self._tell_all()
+
+    def _free(self, flush: Flush) -> None:
+        self._buffer.release(rows_of(flush).taken.settle(sum((flush.parts or {}).values())))
+
+    def _tell_all(self) -> None:
+        """Something has changed: let everybody who waits look."""
+        self._work_there.notify_all()
+        self._room_there.notify_all()
+        self._something_settled.notify_all()
+
+    # ---- the end of the process, and forks ------------------------------------------------------------
+
+    def _not_in_a_sender(self, what: str) -> None:
+        """Raises InvalidInput in a callback, where this would wait for itself."""
+        if threading.current_thread() in self._threads:
+            raise InvalidInput(f"a callback can't {what}: it runs in a thread of the producer that has to go on")
+
+    def abandon(self) -> None:
+        """In a forked child: the threads are the parent's, and so is everything that was sent."""
+        self._lock = threading.Lock()
+        self._work_there = self._room_there = self._something_settled = threading.Condition(self._lock)
+        self._threads = []
+        self._refusal = self._abandoned = InvalidInput(
+            "this producer belongs to the process that was forked, which sends what was sent before: connect again in "
+            "the child, and make a producer there"
+        )
+        for sent in list(self._unsettled):
+            sent.abandon(self._abandoned)
+
+
+def _unexpected(error: Exception, landed: Landed) -> SparklogError:
+    return SparklogError(f"a producer's thread failed: {error!r}", landed=landed)

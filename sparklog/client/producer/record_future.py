@@ -1,0 +1,250 @@
+"""What became of records that were sent: a future for each, which costs next to nothing until it is asked.
+
+The records of one topic in one flush share a condition and their outcomes. A future is a number among them.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sparklog.host.deadline import Deadline
+
+log = logging.getLogger("sparklog")
+
+Partitions = npt.NDArray[Any] | int  # of each record, or of all
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record is. With acks=0 nobody waits for it, so partition and offset are None."""
+
+    topic: str
+    partition: int | None
+    offset: int | None
+
+
+class Written(NamedTuple):
+    """The records of one partition are in the log from offset `start` on."""
+
+    start: int
+
+
+Outcome = Written | BaseException
+
+
+class SentRecords:
+    """The records of one topic in one flush, in the order of `send`, and what became of them. Thread-safe.
+
+    `partitions` are set before the first outcome. With `unawaited` (acks=0) all futures are done from the beginning.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_asked",
+        "_callbacks",
+        "_failure",
+        "_outcomes",
+        "_ranks",
+        "_unawaited",
+        "condition",
+        "partitions",
+        "topic",
+    )
+
+    def __init__(self, topic: str, *, unawaited: bool = False) -> None:
+        self.topic = topic
+        self.condition = threading.Condition()
+        self.partitions: Partitions | None = None
+        self._unawaited = unawaited
+        self._outcomes: dict[int, Outcome] = {}  # by partition
+        self._failure: BaseException | None = None  # of all that have no outcome
+        self._ranks: npt.NDArray[np.int64] | None = None
+        self._callbacks: list[tuple[RecordFuture, Callable[[RecordFuture], object]]] = []
+        self._asked: dict[tuple[int, int], tuple[RecordFuture, Any]] = {}  # by record and waiter of concurrent.futures
+
+    # ---- by senders -----------------------------------------------------------------------------
+
+    def settle(self, outcomes: Mapping[int, Outcome]) -> None:
+        """The records of these partitions are written, or have failed. Calls back."""
+        with self.condition:
+            self._outcomes.update(outcomes)
+            ready = self._wake()
+        _call(ready)
+
+    def fail(self, failure: BaseException) -> None:
+        """All records have failed that have no outcome yet. Calls back."""
+        with self.condition:
+            self._failure = failure
+            ready = self._wake()
+        _call(ready)
+
+    def abandon(self, failure: BaseException) -> None:
+        """In a forked child: nobody will settle these records here. The parent's locks may be held for ever."""
+        self.condition = threading.Condition()
+        self._callbacks, self._asked = [], {}
+        self._failure = failure
+
+    def _wake(self) -> list[tuple[RecordFuture, Callable[[RecordFuture], object]]]:
+        self.condition.notify_all()
+        for key, (future, waiter) in list(self._asked.items()):
+            outcome = self.outcome(future.index)
+            if outcome is None:
+                continue
+            del self._asked[key]
+            if isinstance(outcome, BaseException):
+                waiter.add_exception(future)
+            else:
+                waiter.add_result(future)
+        ready = [each for each in self._callbacks if self.outcome(each[0].index) is not None]
+        self._callbacks = [each for each in self._callbacks if self.outcome(each[0].index) is None]
+        return ready
+
+    # ---- by futures -----------------------------------------------------------------------------
+
+    def outcome(self, index: int) -> Outcome | None:
+        """What became of a record; None if that is not known yet."""
+        if self._unawaited:
+            return Written(-1)
+        outcome: Outcome | None = None
+        if self.partitions is not None:
+            outcome = self._outcomes.get(self._partition(index))
+        return self._failure if outcome is None else outcome
+
+    def metadata(self, index: int, written: Written) -> RecordMetadata:
+        """Where a record is that was written."""
+        if self._unawaited:
+            return RecordMetadata(self.topic, None, None)
+        return RecordMetadata(self.topic, self._partition(index), written.start + self._rank(index))
+
+    def call_back(self, future: RecordFuture, callback: Callable[[RecordFuture], object]) -> None:
+        """Call it once the record has an outcome: now, or in a sender's thread."""
+        with self.condition:
+            if self.outcome(future.index) is None:
+                self._callbacks.append((future, callback))
+                return
+        _call([(future, callback)])
+
+    def ask(self, future: RecordFuture, waiter: Any) -> None:
+        """Tell a waiter of concurrent.futures, whose caller holds the condition."""
+        self._asked[future.index, id(waiter)] = (future, waiter)
+
+    def ask_no_more(self, future: RecordFuture, waiter: Any) -> None:
+        """Forget the waiter."""
+        self._asked.pop((future.index, id(waiter)), None)
+
+    def _partition(self, index: int) -> int:
+        assert self.partitions is not None
+        return self.partitions if isinstance(self.partitions, int) else int(self.partitions[index])
+
+    def _rank(self, index: int) -> int:
+        """How many records of the same partition are before this one."""
+        if isinstance(self.partitions, int) or self.partitions is None:
+            return index
+        if self._ranks is None:
+            order = np.argsort(self.partitions, kind="stable")
+            counts = np.bincount(self.partitions)
+            ranks = np.empty(len(order), np.int64)
+            ranks[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+            self._ranks = ranks
+        return int(self._ranks[index])
+
+
+class RecordFuture(Future[RecordMetadata]):
+    """What becomes of one record. It can't be cancelled: the record may be on its way.
+
+    A `concurrent.futures.Future` for whoever has one, also for `wait`, `as_completed` and `asyncio.wrap_future`.
+    """
+
+    def __init__(self, records: SentRecords, index: int) -> None:
+        # Not super().__init__(): a condition for each record would take longer than the rest of `send`.
+        self._records = records
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"<RecordFuture {self.index} of {self._records.topic}, {self._state.lower()}>"
+
+    def done(self) -> bool:
+        return self._records.outcome(self.index) is not None
+
+    def running(self) -> bool:
+        return not self.done()
+
+    def cancelled(self) -> bool:
+        return False
+
+    def cancel(self) -> bool:
+        return False
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait until the record is written, and return where. Raises what it failed with, and TimeoutError."""
+        outcome = self._await(timeout)
+        if isinstance(outcome, BaseException):
+            raise copy.copy(outcome)  # many futures share it, and perhaps as many threads
+        return self._records.metadata(self.index, outcome)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait, and return what the record failed with; None if it is written. Raises TimeoutError."""
+        outcome = self._await(timeout)
+        return outcome if isinstance(outcome, BaseException) else None
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """Call `fn(future)` once the record is written or has failed: now, or in a sender's thread. Keep it short."""
+        self._records.call_back(self, fn)
+
+    def _await(self, timeout: float | None) -> Outcome:
+        outcome = self._records.outcome(self.index)
+        if outcome is not None:
+            return outcome
+        deadline = None if timeout is None else Deadline(int(timeout * 1000))
+        with self._records.condition:
+            while True:
+                outcome = self._records.outcome(self.index)
+                if outcome is not None:
+                    return outcome
+                if deadline is not None and deadline.passed():
+                    raise FutureTimeout
+                self._records.condition.wait(None if deadline is None else deadline.left_s())
+
+    # What `wait` and `as_completed` of concurrent.futures look at.
+
+    @property
+    def _condition(self) -> threading.Condition:  # type: ignore[override]
+        return self._records.condition
+
+    @property
+    def _state(self) -> str:  # type: ignore[override]
+        return "FINISHED" if self.done() else "RUNNING"
+
+    @property
+    def _waiters(self) -> Any:  # type: ignore[override]
+        return _Waiters(self, self._records)
+
+
+class _Waiters:
+    """The list of those who wait for a future, as concurrent.futures changes it."""
+
+    def __init__(self, future: RecordFuture, records: SentRecords) -> None:
+        self._future = future
+        self._records = records
+
+    def append(self, waiter: Any) -> None:
+        self._records.ask(self._future, waiter)
+
+    def remove(self, waiter: Any) -> None:
+        self._records.ask_no_more(self._future, waiter)
+
+
+def _call(ready: list[tuple[RecordFuture, Callable[[RecordFuture], object]]]) -> None:
+    for future, callback in ready:
+        try:
+            callback(future)
+        except Exception:
+            log.exception("a callback of a producer failed")

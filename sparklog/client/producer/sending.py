@@ -1,0 +1,156 @@
+"""One flush of a producer: from records that wait to rows with partitions, to uploaded objects, to a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+import pyarrow as pa
+
+from sparklog.client.commit_append import commit_append
+from sparklog.client.connection import Connection
+from sparklog.client.producer.record_future import Written
+from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, routed
+from sparklog.client.upload_rows import upload_rows
+from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command
+from sparklog.client.write_rows import sequenced
+from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
+from sparklog.core.producing.flush import Commit, Flush
+from sparklog.core.records import CommandResult
+from sparklog.core.types import TopicPartition
+from sparklog.log.records_schema import READ_SCHEMA
+
+
+class Taken:
+    """What a flush takes of the buffer, until it is settled: its parts count on one of these."""
+
+    __slots__ = ("bytes_left", "records_left")
+
+    def __init__(self, size_bytes: int) -> None:
+        self.bytes_left = size_bytes
+        self.records_left = 0
+
+    def settle(self, records: int) -> int:
+        """So many of the records are settled. Returns how many bytes that frees."""
+        freed = self.bytes_left if records >= self.records_left else self.bytes_left * records // self.records_left
+        self.bytes_left -= freed
+        self.records_left -= records
+        return freed
+
+
+class FlushRows:
+    """The records of a flush, by topic."""
+
+    __slots__ = ("taken", "topics")
+
+    def __init__(self, taken: Taken, topics: dict[str, RoutedRecords]) -> None:
+        self.taken = taken
+        self.topics = topics
+
+    def only(self, parts: Collection[TopicPartition]) -> FlushRows:
+        """The records of these partitions."""
+        partitions: dict[int, list[int]] = {}
+        for key in parts:
+            partitions.setdefault(key.topic_id, []).append(key.partition)
+        topics = {
+            name: of_topic.only(partitions[of_topic.topic_id])
+            for name, of_topic in self.topics.items()
+            if of_topic.topic_id in partitions
+        }
+        return FlushRows(self.taken, topics)
+
+
+class Sending:
+    """Routes, uploads and commits flushes. Safe for threads that work on different flushes."""
+
+    def __init__(self, connection: Connection, durability: Durability, compression: str | None, sticky: int) -> None:
+        """`sticky`: where records without a key begin."""
+        self._connection = connection
+        self._durability = durability
+        self._compression = compression
+        self._sticky = sticky
+
+    def route(self, flush: Flush, waiting: Mapping[str, WaitingRecords]) -> dict[TopicPartition, int]:
+        """Find the partition of each record. Returns how many there are of each; those of no topic have failed.
+
+        Records without a key go to one partition of each topic, and those of the next flush to the next one.
+        """
+        rows = rows_of(flush)
+        parts: dict[TopicPartition, int] = {}
+        state = self._connection.follower.state  # as `send` knew it, or newer
+        for name, records in waiting.items():
+            try:
+                of_topic = routed(records, state, self._sticky + flush.order)
+            except SparklogError as error:
+                records.sent.fail(error)
+                continue
+            of_topic.sent.partitions = of_topic.partitions
+            rows.topics[name] = of_topic
+            parts |= of_topic.parts()
+        rows.taken.records_left = sum(parts.values())
+        return parts
+
+    def upload(self, flush: Flush, timeout_ms: int) -> None:
+        """Upload the rows of the flush's partitions: an object for each topic and set of stores."""
+        topics = rows_of(flush).topics
+        names = list(topics)
+        several = len(names) > 1
+        batches = [_naming(each.rows, name) if several else each.rows for name, each in topics.items()]
+        plan, written, _ = upload_rows(
+            self._connection,
+            None if several else names[0],
+            batches,
+            self._compression,
+            self._durability,
+            timeout_ms,
+            among=names,
+        )
+        for name, of_topic in topics.items():
+            if plan.topics[name].topic_id != of_topic.topic_id:
+                raise UnknownTopicOrPartition(
+                    f"topic {name} was deleted and created again before its records were sent"
+                )
+        flush.upload = (plan, written)
+
+    def commit(self, work: Commit) -> CommandResult:
+        """Commit what was uploaded, under the same command id at each attempt."""
+        uploaded: tuple[WritePlan, TaskWritten] = work.flush.upload
+        plan, written = uploaded
+        command = append_command(plan, [written])
+        assert command is not None, "a flush has records"
+        slices = sequenced(command.slices, work.producer_id, work.producer_epoch, work.first_sequences)
+        command = msgspec.structs.replace(command, slices=slices)
+        return commit_append(self._connection, plan, [written], command, work.timeout_ms)
+
+
+def settle_written(flush: Flush, result: CommandResult) -> None:
+    """The futures of the flush's records know where they are."""
+    starts: dict[int, dict[int, Written]] = {}
+    for range_ in result.ranges:
+        starts.setdefault(range_.topic_id, {})[range_.partition] = Written(range_.start)
+    for of_topic in rows_of(flush).topics.values():
+        written = starts.get(of_topic.topic_id)
+        if written is not None:
+            of_topic.sent.settle(written)
+
+
+def settle_failed(flush: Flush, error: SparklogError) -> None:
+    """The futures of the flush's records know what they failed with."""
+    failed: dict[int, dict[int, SparklogError]] = {}
+    for key in flush.parts or {}:
+        failed.setdefault(key.topic_id, {})[key.partition] = error
+    for of_topic in rows_of(flush).topics.values():
+        outcomes = failed.get(of_topic.topic_id)
+        if outcomes is not None:
+            of_topic.sent.settle(outcomes)
+
+
+def rows_of(flush: Flush) -> FlushRows:
+    """The records of a flush of this process."""
+    assert isinstance(flush.rows, FlushRows)
+    return flush.rows
+
+
+def _naming(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+    """The rows with a column that names their topic."""
+    return rows.append_column(READ_SCHEMA.field("topic"), pa.repeat(topic, rows.num_rows))

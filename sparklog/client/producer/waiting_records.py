@@ -1,0 +1,153 @@
+"""Records that wait to be sent, as Python objects, and the same as Arrow columns with a partition for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.client.producer.record_future import Partitions, SentRecords
+from sparklog.core.config.topic import TopicConfig
+from sparklog.core.errors import InvalidInput, InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
+from sparklog.core.readable import exact_amount, numbered
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.timestamp_bounds import timestamp_bounds
+from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
+from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMESTAMP
+from sparklog.log.routing import partition_of_rows
+
+Header = tuple[str, bytes | None]
+_SENT_SCHEMA: Final = pa.schema([*RAW_SCHEMA, READ_SCHEMA.field("partition")])
+_KINDS: Final = (pa.binary(), pa.binary(), HEADERS, TIMESTAMP, pa.int32())
+CELLS: Final = len(_KINDS)  # of a record: key, value, headers, timestamp in microseconds, partition
+_TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
+
+
+class WaitingRecords:
+    """The records of one topic that wait, in the order of `send`.
+
+    `cells` has CELLS values for each, one record after the other: a column is every CELLS-th of them. One call of
+    `extend` adds a whole record, so that an interrupt can't leave a part of it.
+    """
+
+    __slots__ = ("cells", "sent")
+
+    def __init__(self, sent: SentRecords) -> None:
+        self.sent = sent
+        self.cells: list[Any] = []
+
+
+class RoutedRecords:
+    """The records of one topic in one flush, each with its partition, for all attempts."""
+
+    __slots__ = ("partitions", "rows", "sent", "topic_id")
+
+    def __init__(self, topic_id: TopicId, rows: pa.RecordBatch, partitions: Partitions, sent: SentRecords) -> None:
+        self.topic_id = topic_id
+        self.rows = rows
+        self.partitions = partitions
+        self.sent = sent
+
+    def parts(self) -> dict[TopicPartition, int]:
+        """The number of records of each partition."""
+        if isinstance(self.partitions, int):
+            return {TopicPartition(self.topic_id, PartitionIndex(self.partitions)): self.rows.num_rows}
+        counts = np.bincount(self.partitions)
+        owners = np.flatnonzero(counts)
+        return {
+            TopicPartition(self.topic_id, PartitionIndex(owner)): count
+            for owner, count in zip(owners.tolist(), counts[owners].tolist(), strict=True)
+        }
+
+    def only(self, wanted: Sequence[int]) -> RoutedRecords:
+        """The records of these partitions, in the same order."""
+        if isinstance(self.partitions, int):
+            return self
+        mask = np.isin(self.partitions, wanted)
+        if mask.all():
+            return self
+        return RoutedRecords(self.topic_id, self.rows.filter(pa.array(mask)), self.partitions[mask], self.sent)
+
+
+class Target:
+    """A topic to send to, as the producer knows it: what `send` checks, so that no record spoils those beside it."""
+
+    __slots__ = ("_config", "max_message_bytes", "needs_key", "partitions", "topic")
+
+    def __init__(self, topic: Topic, config: TopicConfig) -> None:
+        self.topic = topic.name
+        self.partitions = topic.partitions
+        self.max_message_bytes = config.max_message_bytes
+        self.needs_key = config.compact
+        self._config = config
+
+    def check(self, key: bytes | None, size_bytes: int, partition: int | None) -> None:
+        """Raises RecordTooLarge, InvalidRecord, UnknownTopicOrPartition."""
+        if size_bytes > self.max_message_bytes:
+            raise RecordTooLarge(
+                f"topic {self.topic}: wanted at most {exact_amount(self.max_message_bytes)} of key, value and headers "
+                f"(max.message.bytes), found {exact_amount(size_bytes)}"
+            )
+        if self.needs_key and key is None:
+            raise InvalidRecord(f"topic {self.topic} is compacted, so each record needs a key; found none")
+        if partition is not None and not (type(partition) is int and 0 <= partition < self.partitions):
+            raise UnknownTopicOrPartition(
+                f"wanted partition {partition!r}, topic {self.topic} has {numbered(self.partitions)}"
+            )
+
+    def check_timestamp(self, timestamp_ms: object, now_ms: int) -> int:
+        """The timestamp in microseconds. Raises InvalidRecord if it is none, or not one that the topic takes."""
+        if type(timestamp_ms) is not int or abs(timestamp_ms) >= _TIMESTAMPS_END_MS:
+            raise InvalidRecord(f"timestamp_ms: wanted milliseconds since 1970, found {timestamp_ms!r}")
+        bounds = timestamp_bounds(self._config, now_ms)
+        bounds.check(self.topic, timestamp_ms * 1000, timestamp_ms * 1000)
+        return timestamp_ms * 1000
+
+
+def as_bytes(what: str, given: object) -> bytes | None:
+    """A key or a value as bytes; text as UTF-8. Raises InvalidInput."""
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, str):
+        return given.encode()
+    if isinstance(given, bytearray | memoryview):
+        return bytes(given)
+    raise InvalidInput(f"{what}: wanted bytes, text or None, found {type(given).__name__}")
+
+
+def as_headers(given: object) -> tuple[list[Header], int]:
+    """Headers, and how many bytes they have. Raises InvalidInput."""
+    headers: list[Header] = []
+    size = 0
+    if not isinstance(given, list | tuple):
+        raise InvalidInput(f"headers: wanted a list of (name, value), found {type(given).__name__}")
+    for pair in given:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise InvalidInput(f"headers: wanted pairs of a name and a value, found {pair!r}")
+        value = as_bytes("a header's value", pair[1])
+        size += len(pair[0].encode()) + len(value or b"")
+        headers.append((pair[0], value))
+    return headers, size
+
+
+def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedRecords:
+    """The records as Arrow columns, each with its partition by the topic as it is now.
+
+    `sticky`, modulo the partitions that have a leader, is for records without a key or a partition. Raises
+    UnknownTopicOrPartition.
+    """
+    name = waiting.sent.topic
+    topic = state.topic_named(name)
+    if topic is None:
+        raise UnknownTopicOrPartition(f"topic {name} was deleted before its records were sent")
+    columns = [pa.array(waiting.cells[at::CELLS], kind) for at, kind in enumerate(_KINDS)]
+    rows = pa.RecordBatch.from_arrays(columns, schema=_SENT_SCHEMA)
+    led = [each.partition for each in state.partitions_of(topic) if each.replication.leader is not None]
+    kept = PartitionIndex(led[sticky % len(led)] if led else sticky % topic.partitions)
+    partitions = partition_of_rows(rows, name, topic.partitions, kept)
+    filled = np.full(rows.num_rows, partitions) if isinstance(partitions, int) else partitions
+    at = rows.schema.get_field_index("partition")
+    rows = rows.set_column(at, rows.schema.field(at), pa.array(filled, pa.int32()))
+    return RoutedRecords(topic.topic_id, rows, partitions, waiting.sent)

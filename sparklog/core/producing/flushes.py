@@ -1,0 +1,353 @@
+"""The flushes of a producer on their way: what to send next, in which order, and what a reply means. No I/O, no clock.
+
+    take -> routed -> Upload -> uploaded -> Commit -> written
+                        ^                     |
+                        +---- refused: sent again, in halves, or failed
+
+A flush is what waited together: one upload and one commit over all of its partitions. Uploads go on beside each other.
+A commit begins once the commits of the earlier flushes that share a partition with it are under way, so the chain
+gets them in order. If one of these is refused, the chain refuses those behind it by their sequences
+(OUT_OF_ORDER_SEQUENCE_NUMBER), and they are numbered anew. A commit in doubt keeps its numbers and its command: if it
+has landed, the chain finds the repeat.
+
+If a flush fails for good and may have landed, nobody knows the next sequence. Then the producer begins its next epoch,
+which also shuts out what may still be under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from sparklog.core.errors import (
+    AccessRefused,
+    FencedLeaderEpoch,
+    InvalidInput,
+    InvalidProducerEpoch,
+    Landed,
+    NoReplicaOnline,
+    NotEnoughReplicas,
+    NotFound,
+    NotLeaderOrFollower,
+    OutcomeUnknown,
+    OutOfOrderSequence,
+    RequestTimedOut,
+    SparklogError,
+    StaleBrokerEpoch,
+    TryAgain,
+    UnknownProducerId,
+    WriteLost,
+)
+from sparklog.core.producers import sequence_after
+from sparklog.core.producing.flush import ATTEMPT_MS, Commit, Failed, Flush, Renew, Rows, Stage, Upload, Work
+from sparklog.core.producing.settings import ProducerSettings
+from sparklog.core.readable import counted, duration
+from sparklog.core.replication.append import Acks
+from sparklog.core.types import TopicPartition
+
+SHORT_ATTEMPT_MS: Final = 1_000  # of an upload, or once partitions are known to have no leader or too few replicas
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000  # between attempts, as Kafka's retry.backoff.ms
+
+# Some partitions can't be written to for now: the others need not wait for them.
+_OF_PARTITIONS = (NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower, FencedLeaderEpoch)
+# The commit was refused for a reason that no other upload would change.
+_ABOUT_THE_COMMIT = (TryAgain, OutOfOrderSequence, UnknownProducerId)
+# One topic or partition may be the reason, and the others may be in order.
+_OF_SOME = (*_OF_PARTITIONS, InvalidInput, NotFound, AccessRefused)
+
+
+class Renewal(Enum):
+    """Which identity the producer needs before it can go on."""
+
+    NONE = auto()
+    EPOCH = auto()  # its next epoch
+    ID = auto()  # a new one: the chain does not know it any more
+    UNDER_WAY = auto()
+
+
+class Flushes:
+    """The flushes that are not settled yet, in order. Not thread-safe. Times are those of a monotonic clock.
+
+    `fatal`: why this producer can't write any more.
+    """
+
+    def __init__(self, settings: ProducerSettings, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.fatal: SparklogError | None = None
+        self.last_order = 0  # of the flush that was taken last
+        self._settings = settings
+        self._all: list[Flush] = []
+        self._failed: list[Failed] = []
+        self._written: dict[TopicPartition, int] = {}  # records of this epoch
+        self._renewal = self._asked = Renewal.NONE
+        self._renew_not_before_ms = 0
+
+    # ---- questions ------------------------------------------------------------------------------
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether another flush may be taken."""
+        under_way = {flush.order for flush in self._all if not flush.parked}
+        return len(under_way) < self._settings.max_in_flight
+
+    def is_settled(self, order: int) -> bool:
+        """Whether everything that was taken up to this order is written, or has failed."""
+        return not self._failed and (not self._all or self._all[0].order > order)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """When `next` or `failures` may have something new, even if nobody replies before. None: not at all."""
+        times = [self._renew_not_before_ms]
+        for flush in self._idle():
+            times += [flush.not_before_ms, self._deadline_ms(flush)]
+        return min((time for time in times if time > now_ms), default=None)
+
+    # ---- the way of a flush -----------------------------------------------------------------------
+
+    def take(self, since_ms: int, rows: Rows) -> Flush:
+        """The records that wait, the first since `since_ms`, become a flush. The caller finds out their partitions."""
+        self.last_order += 1
+        flush = Flush(self.last_order, since_ms, rows)
+        self._all.append(flush)
+        return flush
+
+    def routed(self, flush: Flush, parts: Mapping[TopicPartition, int]) -> None:
+        """The partitions of the records are known. None: there is nothing to send.
+
+        Without acks=all each partition is a flush of its own, because such a commit has one partition.
+        """
+        flush.parts, flush.stage = dict(parts), Stage.ROUTED
+        if not parts:
+            self._all.remove(flush)
+        elif self._settings.acks is Acks.ALL:
+            self._set_aside(flush)
+        else:
+            pieces = [flush.part({key: records}) for key, records in parts.items()]
+            self._replace(flush, pieces)
+            for piece in pieces:
+                self._set_aside(piece)
+
+    def next(self, now_ms: int) -> Work | None:
+        """What a sender is to do now; None if nothing."""
+        if self.fatal is not None:
+            return None
+        if self._may_renew(now_ms):
+            self._asked, self._renewal = self._renewal, Renewal.UNDER_WAY
+            anew = self._asked is Renewal.ID
+            return Renew(None, None) if anew else Renew(self.producer_id, self.producer_epoch)
+        for flush in self._all:
+            if flush.not_before_ms > now_ms:
+                continue
+            left_ms = max(1, self._deadline_ms(flush) - now_ms)
+            attempt_ms = min(left_ms, flush.attempt_ms)
+            if flush.stage is Stage.UPLOADED and self._may_commit(flush):
+                flush.stage = Stage.COMMITTING
+                flush.alone = not any(self._earlier(flush))
+                if flush.numbers is None:
+                    flush.numbers = self._numbers(flush)
+                return Commit(flush, self.producer_id, self.producer_epoch, flush.numbers, attempt_ms)
+            if flush.stage is Stage.ROUTED and not (flush.parked and any(self._earlier(flush))):
+                flush.stage = Stage.UPLOADING
+                return Upload(flush, min(left_ms, SHORT_ATTEMPT_MS))
+        return None
+
+    def uploaded(self, flush: Flush) -> None:
+        """The rows are in the stores."""
+        flush.stage = Stage.UPLOADED
+        self._set_aside(flush)
+
+    def written(self, flush: Flush) -> None:
+        """The commit succeeded, now or earlier: the flush is settled."""
+        self._count_written(flush)
+        self._all.remove(flush)
+        for other in self._all:
+            if other.parked and other.shares(flush):  # its partition can be written to again
+                other.parked = False
+
+    def refused(self, flush: Flush, error: SparklogError, now_ms: int) -> None:
+        """The upload or the commit ended with an error."""
+        flush.error = error
+        committed = flush.stage is Stage.COMMITTING
+        if committed:
+            flush.is_written = flush.is_written or error.landed is Landed.YES
+            flush.in_doubt = flush.in_doubt or error.landed is Landed.UNKNOWN
+            if not (flush.is_written or flush.in_doubt):
+                flush.numbers = None
+        # The upload is as good as before, unless the stores of its partitions have changed.
+        upload_again = flush.is_open and not (committed and isinstance(error, _ABOUT_THE_COMMIT))
+        flush.stage = Stage.ROUTED if upload_again or isinstance(error, _OF_PARTITIONS) else Stage.UPLOADED
+        match error:
+            case InvalidProducerEpoch():
+                self.fatal = error
+            case WriteLost():
+                self._renew(Renewal.EPOCH)
+                self._fail(flush, error)
+            case UnknownProducerId():
+                self._renew(Renewal.ID)
+                if not flush.is_open:
+                    self._fail(flush, error)
+            case OutOfOrderSequence():
+                self._out_of_order(flush, error)
+            case _:
+                self._try_again(flush, error, now_ms)
+
+    def renewed(self, producer_id: int, producer_epoch: int) -> None:
+        """The producer has a new epoch, or a new id: sequences begin at 0."""
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self._renewal = Renewal.NONE
+        self._written.clear()
+
+    def not_renewed(self, error: SparklogError, now_ms: int) -> None:
+        """The producer got no new epoch."""
+        self._renewal = Renewal.ID if isinstance(error, UnknownProducerId) else self._asked
+        self._renew_not_before_ms = now_ms + FIRST_PAUSE_MS
+        if not (error.retriable or isinstance(error, UnknownProducerId | OutcomeUnknown)):
+            self.fatal = error
+
+    def failures(self, now_ms: int) -> Sequence[Failed]:
+        """What has failed since the last call: also what nobody is at work on, once its time is over."""
+        for flush in self._idle():
+            if self.fatal is not None:
+                self._fail(flush, self.fatal)
+            elif now_ms >= self._deadline_ms(flush):
+                self._fail(flush, self._timed_out(flush))
+        failed, self._failed = self._failed, []
+        return failed
+
+    # ---- order --------------------------------------------------------------------------------------
+
+    def _earlier(self, flush: Flush) -> Iterator[Flush]:
+        """The unsettled flushes before this one that share a partition with it."""
+        return (other for other in self._all if other.order < flush.order and other.shares(flush))
+
+    def _may_commit(self, flush: Flush) -> bool:
+        """Whether the chain would get this commit behind those before it.
+
+        Nothing new is sent behind a commit in doubt: the chain remembers only the last five batches of a partition.
+        """
+        if flush.patient and any(self._earlier(flush)):
+            return False
+        if not flush.is_open:
+            return True
+        return self._renewal is Renewal.NONE and all(
+            other.stage is Stage.COMMITTING
+            and not (other.in_doubt or other.is_written)
+            and flush.order - other.order < self._settings.max_in_flight
+            for other in self._earlier(flush)
+        )
+
+    def _numbers(self, flush: Flush) -> dict[TopicPartition, int]:
+        """The first sequences: behind what is written, and what is under way before it."""
+        before = list(self._earlier(flush))
+        return {
+            key: sequence_after(
+                0, self._written.get(key, 0) + sum(other.parts.get(key, 0) for other in before if other.parts)
+            )
+            for key in flush.parts or {}
+        }
+
+    def _out_of_order(self, flush: Flush, error: SparklogError) -> None:
+        """Something before it has not landed."""
+        if not flush.alone:
+            flush.patient = True
+            return
+        self._renew(Renewal.EPOCH)
+        if not flush.is_open:
+            error = OutcomeUnknown(f"a commit got no answer, and could not be found later: {error.message}")
+        self._fail(flush, error)
+
+    # ---- after a refusal ----------------------------------------------------------------------------
+
+    def _try_again(self, flush: Flush, error: SparklogError, now_ms: int) -> None:
+        """Send the flush again, in halves if that may help, or let it fail."""
+        of_partitions = isinstance(error, _OF_PARTITIONS)
+        may_pass = of_partitions or error.retriable or isinstance(error, StaleBrokerEpoch | OutcomeUnknown)
+        if not flush.is_open or not isinstance(error, _OF_SOME):
+            flush.attempt_ms = ATTEMPT_MS
+            if may_pass:
+                self._pause(flush, now_ms)
+            else:
+                self._fail(flush, error)
+            return
+        if of_partitions:
+            flush.attempt_ms = SHORT_ATTEMPT_MS
+        parts = list((flush.parts or {}).items())
+        if len(parts) > 1:
+            middle = len(parts) // 2
+            self._replace(flush, [flush.part(dict(parts[:middle])), flush.part(dict(parts[middle:]))])
+        elif of_partitions:
+            self._park(flush, now_ms)
+        else:
+            self._fail(flush, error)
+
+    def _pause(self, flush: Flush, now_ms: int) -> None:
+        flush.not_before_ms = now_ms + min(FIRST_PAUSE_MS << min(flush.tries, 10), LONGEST_PAUSE_MS)
+        flush.tries += 1
+
+    def _park(self, flush: Flush, now_ms: int) -> None:
+        """Its partition can't be written to for now. What is behind it waits, and the other partitions go on."""
+        flush.parked = True
+        self._pause(flush, now_ms)
+        for other in self._idle():
+            self._set_aside(other)
+
+    def _set_aside(self, flush: Flush) -> None:
+        """Park the records that are behind parked ones of the same partition."""
+        if not flush.is_open or flush.parked or flush.parts is None:
+            return
+        before = [other.parts for other in self._earlier(flush) if other.parked and other.parts]
+        behind = {key: records for key, records in flush.parts.items() if any(key in parts for parts in before)}
+        if behind:
+            free = {key: records for key, records in flush.parts.items() if key not in behind}
+            pieces = [flush.part({key: records}, parked=True) for key, records in behind.items()]
+            self._replace(flush, [*pieces, *([flush.part(free)] if free else [])])
+
+    def _fail(self, flush: Flush, error: SparklogError) -> None:
+        """The flush is settled. If it may have landed, the next sequences are unknown: the epoch is over."""
+        landed = error.landed
+        if flush.is_written:
+            self._count_written(flush)
+            landed = Landed.YES
+        elif flush.in_doubt:
+            self._renew(Renewal.EPOCH)
+            landed = Landed.UNKNOWN
+        self._all.remove(flush)
+        self._failed.append(Failed(flush, type(error)(error.message, landed=landed)))
+
+    def _renew(self, wanted: Renewal) -> None:
+        if self._renewal is Renewal.NONE or wanted is Renewal.ID:
+            self._renewal = wanted
+
+    def _may_renew(self, now_ms: int) -> bool:
+        """Once no commit is under way or in doubt: the next epoch would refuse it, and nobody could look it up."""
+        return (
+            self._renewal in (Renewal.EPOCH, Renewal.ID)
+            and now_ms >= self._renew_not_before_ms
+            and all(flush.is_open for flush in self._all)
+        )
+
+    # ---- inside -------------------------------------------------------------------------------------
+
+    def _idle(self) -> list[Flush]:
+        """The flushes that nobody is at work on."""
+        return [flush for flush in self._all if flush.stage in (Stage.ROUTED, Stage.UPLOADED)]
+
+    def _replace(self, flush: Flush, pieces: Sequence[Flush]) -> None:
+        at = self._all.index(flush)
+        self._all[at : at + 1] = pieces
+
+    def _count_written(self, flush: Flush) -> None:
+        for key, records in (flush.parts or {}).items():
+            self._written[key] = self._written.get(key, 0) + records
+
+    def _deadline_ms(self, flush: Flush) -> int:
+        return flush.since_ms + self._settings.delivery_timeout_ms
+
+    def _timed_out(self, flush: Flush) -> SparklogError:
+        records = sum((flush.parts or {}).values())
+        why = "they waited for others" if flush.error is None else f"the last error: {flush.error}"
+        return RequestTimedOut(
+            f"{counted(records, 'record')} could not be written within {duration(self._settings.delivery_timeout_ms)} "
+            f"(delivery_timeout_ms): {why}"
+        )

@@ -1,0 +1,260 @@
+"""A producer's flushes on their way to a real chain of decisions, where anything may go wrong on the way.
+
+world = ProducerWorld(seed=7)
+world.run(steps=200)       # sends, uploads, commits; replies get lost, and what is lost may arrive later
+world.settle()             # nothing goes wrong any more
+world.check()              # order, uniqueness, and what callers were told
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sparklog.core.commands import AllocateProducer, Append, PartitionEpoch, Submission
+from sparklog.core.errors import (
+    Landed,
+    NoReplicaOnline,
+    OutcomeUnknown,
+    SparklogError,
+    StoreUnavailable,
+)
+from sparklog.core.producers import span_of
+from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
+from sparklog.core.producing.flushes import Flushes
+from sparklog.core.producing.settings import ProducerSettings
+from sparklog.core.records import CommandResult
+from sparklog.core.replication.append import Acks
+from sparklog.core.types import LeaderEpoch, PartitionIndex, TopicPartition
+from tests.core.decided_log import RECORD_BYTES, TOPIC, DecidedLog, place
+
+PARTITIONS = 2
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The rows of a flush: for each partition the label of what was sent to it."""
+
+    of: dict[TopicPartition, str]
+
+    def only(self, parts: Collection[TopicPartition]) -> Labels:
+        return Labels({key: self.of[key] for key in parts})
+
+
+@dataclass
+class ProducerWorld:
+    """`trouble` is the chance that something goes wrong in a step. `log` has what landed, by partition, in order."""
+
+    seed: int
+    trouble: float = 0.4
+    settings: ProducerSettings = field(default_factory=lambda: ProducerSettings(linger_ms=0, delivery_timeout_ms=8_000))
+    now_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.seed)
+        self.chain = DecidedLog()
+        allocated = self.chain.submit(AllocateProducer())
+        assert allocated.producer_id is not None
+        self.flushes = Flushes(self.settings, allocated.producer_id, 0)
+        self.under_way: list[Work] = []
+        self.strays: list[Submission] = []  # commands that got lost, and may still arrive
+        self.renewal: Submission | None = None
+        self.log: dict[TopicPartition, list[str]] = {place(p): [] for p in range(PARTITIONS)}
+        self.starts: dict[tuple[TopicPartition, str], int] = {}
+        self.labels_of: dict[str, Labels] = {}  # by command id
+        self.sent: list[str] = []
+        self.told: dict[tuple[TopicPartition, str], int | SparklogError] = {}
+        self.offline: set[TopicPartition] = set()
+        self.commits = self.repeats = self.renewals = 0
+        self.most_at_once = 0
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+
+    def step(self) -> None:
+        """One thing happens: something is sent, taken up, replied to, or time passes."""
+        dice = self.dice
+        self.now_ms += dice.choice((0, 1, 1, 20, 120))
+        if dice.random() < self.trouble / 40:
+            self.now_ms += dice.choice((3_000, 9_000))
+        if dice.random() < self.trouble / 20:
+            key = place(dice.randrange(PARTITIONS))
+            self.offline ^= {key}
+        if self.strays and dice.random() < 0.15:
+            with suppress(SparklogError):  # nobody hears of it
+                self.arrive(self.strays.pop(dice.randrange(len(self.strays))))
+        if self.flushes.has_slot and dice.random() < 0.5:
+            self.send()
+        work = self.flushes.next(self.now_ms)
+        if work is not None:
+            self.under_way.append(work)
+            at_once = sum(isinstance(each, Commit) for each in self.under_way)
+            self.most_at_once = max(self.most_at_once, at_once)
+        if self.under_way and dice.random() < 0.6:
+            self.reply(self.under_way.pop(dice.randrange(len(self.under_way))))
+        self.hear()
+
+    def settle(self) -> None:
+        """Nothing goes wrong any more: everything is settled before long."""
+        self.trouble = 0
+        self.offline.clear()
+        for _ in range(10_000):
+            work = self.flushes.next(self.now_ms)
+            if work is not None:
+                self.under_way.append(work)
+            elif self.under_way:
+                self.reply(self.under_way.pop(0))
+            else:
+                due_ms = self.flushes.due_ms(self.now_ms)
+                if self.flushes.is_settled(self.flushes.last_order) or due_ms is None:
+                    break
+                self.now_ms = due_ms
+            self.hear()
+        assert self.flushes.is_settled(self.flushes.last_order)
+
+    def send(self, records: dict[int, int] | None = None) -> Flush:
+        """Records for some partitions: one label for those of each."""
+        dice = self.dice
+        chosen = records or {p: dice.randint(1, 3) for p in range(PARTITIONS) if dice.random() < 0.7} or {0: 1}
+        label = f"{len(self.sent):04d}"
+        self.sent.append(label)
+        parts = {place(p): count for p, count in chosen.items()}
+        flush = self.flushes.take(self.now_ms, Labels(dict.fromkeys(parts, label)))
+        self.flushes.routed(flush, parts)
+        return flush
+
+    def hear(self) -> None:
+        for failed in self.flushes.failures(self.now_ms):
+            self.tell(failed)
+
+    def tell(self, failed: Failed) -> None:
+        for key, label in labels(failed.flush).of.items():
+            assert (key, label) not in self.told, "a record has one outcome"
+            self.told[key, label] = failed.error
+
+    # ---- replies --------------------------------------------------------------------------------
+
+    def reply(self, work: Work) -> None:
+        match work:
+            case Upload(flush, _):
+                self.reply_to_upload(flush)
+            case Commit():
+                self.reply_to_commit(work)
+            case Renew():
+                self.reply_to_renewal(work)
+
+    def reply_to_upload(self, flush: Flush) -> None:
+        if self.offline.intersection(flush.parts or {}):
+            self.flushes.refused(flush, NoReplicaOnline("offline"), self.now_ms)
+        elif self.dice.random() < self.trouble / 3:
+            self.flushes.refused(flush, StoreUnavailable("no"), self.now_ms)
+        else:
+            flush.upload = self.chain.begin(Append((), (), ()))
+            self.labels_of[flush.upload.command_id] = labels(flush)
+            self.flushes.uploaded(flush)
+
+    def reply_to_commit(self, work: Commit) -> None:
+        """The command arrives or not, at once or later; and its reply, too."""
+        flush = work.flush
+        submission = Submission(flush.upload.command_id, flush.upload.n0, self.append_of(work), in_doubt=flush.in_doubt)
+        fate = self.dice.random()
+        if fate < self.trouble / 3:
+            self.strays.append(submission)
+            self.flushes.refused(flush, OutcomeUnknown("no answer"), self.now_ms)
+        elif fate < self.trouble / 2 and not flush.in_doubt:
+            self.flushes.refused(flush, StoreUnavailable("not sent"), self.now_ms)
+        else:
+            try:
+                result = self.arrive(submission)
+            except SparklogError as error:
+                self.flushes.refused(flush, error, self.now_ms)
+                return
+            if self.dice.random() < self.trouble / 2:
+                self.flushes.refused(flush, OutcomeUnknown("the reply is lost"), self.now_ms)
+                return
+            for range_ in result.ranges:
+                key = TopicPartition(range_.topic_id, range_.partition)
+                label = labels(flush).of[key]
+                assert (key, label) not in self.told, "a record has one outcome"
+                self.told[key, label] = range_.start
+            self.flushes.written(flush)
+
+    def reply_to_renewal(self, work: Renew) -> None:
+        submission = self.renewal or self.chain.begin(AllocateProducer(work.producer_id, work.producer_epoch))
+        self.renewal = submission
+        lost = self.dice.random()
+        if lost < self.trouble / 2:
+            self.flushes.not_renewed(OutcomeUnknown("no answer"), self.now_ms)
+            return
+        try:
+            result = self.chain.submit_again(submission)
+        except SparklogError as error:
+            self.renewal = None
+            self.flushes.not_renewed(error, self.now_ms)
+            return
+        if lost < self.trouble:
+            self.flushes.not_renewed(OutcomeUnknown("the reply is lost"), self.now_ms)
+            return
+        self.renewal = None
+        self.renewals += 1
+        assert result.producer_id is not None
+        assert result.producer_epoch is not None
+        self.flushes.renewed(result.producer_id, result.producer_epoch)
+
+    # ---- the chain ------------------------------------------------------------------------------
+
+    def append_of(self, work: Commit) -> Append:
+        """One object with a slice for each partition."""
+        parts = work.flush.parts or {}
+        named = self.chain.uploaded(sum(parts.values()) * RECORD_BYTES)
+        slices, position = [], 0
+        for key, records in parts.items():
+            span = span_of(work.producer_id, work.producer_epoch, work.first_sequences[key], records)
+            slices.append(self.chain.part(records, key.partition, position=position, producer=span))
+            position += records * RECORD_BYTES
+        epochs = tuple(PartitionEpoch(TOPIC, PartitionIndex(key.partition), LeaderEpoch(0)) for key in parts)
+        return Append((named,), tuple(slices), epochs, acks=self.settings.acks)
+
+    def arrive(self, submission: Submission) -> CommandResult:
+        """A command reaches the chain."""
+        before = self.chain.state.n
+        result = self.chain.submit_again(submission)
+        if self.chain.state.n == before:
+            self.repeats += 1
+        else:
+            self.commits += 1
+            of = self.labels_of[submission.command_id].of
+            for range_ in result.ranges:
+                key = TopicPartition(range_.topic_id, range_.partition)
+                self.log[key].append(of[key])
+                self.starts[key, of[key]] = range_.start
+        return result
+
+    # ---- promises -------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        for key, landed in self.log.items():
+            assert landed == sorted(set(landed)), f"{key}: in order, and once"
+        for (key, label), told in self.told.items():
+            is_there = label in self.log[key]
+            if isinstance(told, int):
+                assert is_there, f"{label} was acknowledged"
+                assert self.starts[key, label] == told
+            elif told.landed is Landed.NO:
+                assert not is_there, f"{label} was said not to be written: {told}"
+            elif told.landed is Landed.YES:
+                assert is_there
+
+
+def labels(flush: Flush) -> Labels:
+    assert isinstance(flush.rows, Labels)
+    return flush.rows
+
+
+def with_acks(acks: Acks) -> ProducerSettings:
+    return ProducerSettings(acks=acks, linger_ms=0, delivery_timeout_ms=8_000)

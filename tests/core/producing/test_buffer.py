@@ -1,0 +1,52 @@
+"""When a producer takes what waits, for how much there is room, and which settings make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.core.errors import InvalidInput
+from sparklog.core.producing.buffer import ProducerBuffer
+from sparklog.core.producing.settings import LARGEST_BUFFER_BYTES, ProducerSettings
+
+
+def buffer() -> ProducerBuffer:
+    return ProducerBuffer(ProducerSettings(linger_ms=50, batch_size=100, buffer_memory=300))
+
+
+def add(to: ProducerBuffer, size_bytes: int, now_ms: int = 0) -> bool:
+    if not to.waiting_records:
+        to.since_ms = now_ms
+    return to.add(size_bytes)
+
+
+def test_what_waits_is_taken_after_lingering_or_once_it_is_enough_or_wanted() -> None:
+    it = buffer()
+    assert it.due_ms(urged=True) is None
+    assert add(it, 40, now_ms=1_000)
+    assert not add(it, 40, now_ms=1_020)
+    assert it.due_ms(urged=False) == 1_050
+    assert it.due_ms(urged=True) == 1_000
+    assert add(it, 40)
+    assert not add(it, 40)
+    assert it.due_ms(urged=False) == 1_000
+
+
+def test_there_is_room_until_what_waits_and_what_is_under_way_fill_it() -> None:
+    it = buffer()
+    add(it, 200)
+    assert it.room_bytes == 100
+    assert it.take() == 200
+    assert it.due_ms(urged=True) is None
+    assert it.room_bytes == 100
+    assert add(it, 100)
+    it.release(150)
+    assert it.room_bytes == 150
+
+
+def test_settings_are_checked() -> None:
+    assert ProducerSettings().max_in_flight == 5
+    for wrong in ({"linger_ms": -1}, {"max_in_flight": 6}, {"max_in_flight": True}, {"batch_size": 1 << 40}):
+        with pytest.raises(InvalidInput):
+            ProducerSettings(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="1,073,741,825 bytes"):
+        ProducerSettings(buffer_memory=LARGEST_BUFFER_BYTES + 1)

@@ -1,0 +1,64 @@
+"""Random histories of a producer: five commits under way, replies lost, commands that arrive late or twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.core.commands import AllocateProducer
+from sparklog.core.errors import InvalidProducerEpoch
+from sparklog.core.replication.append import Acks
+from tests.core.producing.producer_world import ProducerWorld, with_acks
+
+SEEDS = 40
+
+
+@pytest.mark.parametrize("acks", [Acks.ALL, Acks.LEADER])
+def test_records_are_there_in_order_and_once_whatever_gets_lost(acks: Acks) -> None:  # M: I-01 I-06
+    commits = repeats = renewals = most = 0
+    for seed in range(SEEDS):
+        world = history(seed, acks)
+        commits += world.commits
+        repeats += world.repeats
+        renewals += world.renewals
+        most = max(most, world.most_at_once)
+    assert commits > 10 * SEEDS
+    assert repeats > SEEDS, "commits that had landed were sent again"
+    assert renewals > 4, "some were given up in doubt"
+    assert most >= 5
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("acks", [Acks.ALL, Acks.LEADER])
+def test_many_more_histories(acks: Acks) -> None:
+    for seed in range(1_000, 4_000):
+        history(seed, acks)
+
+
+def test_a_fenced_producer_writes_nothing_more() -> None:
+    for seed in range(10):
+        world = ProducerWorld(seed)
+        world.run(60)
+        world.chain.submit(AllocateProducer(world.flushes.producer_id))
+        there = {key: list(landed) for key, landed in world.log.items()}
+        world.run(60)
+        world.send()
+        world.settle()
+        world.check()
+        assert world.log == there
+        assert isinstance(world.flushes.fatal, InvalidProducerEpoch)
+
+
+def history(seed: int, acks: Acks) -> ProducerWorld:
+    world = ProducerWorld(seed, settings=with_acks(acks))
+    try:
+        world.run(150)
+        world.settle()
+        world.check()
+        last = world.send()
+        world.settle()
+        assert all(isinstance(world.told[key, label], int) for key, label in last.rows.of.items()), "it goes on"
+        world.check()
+    except BaseException as error:
+        error.add_note(f"seed {seed}, acks {acks.name}")
+        raise
+    return world

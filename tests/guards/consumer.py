@@ -1,0 +1,157 @@
+"""Guards of the Python consumer: where it goes on, what it commits, and for whom."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_CORE: Final = "sparklog/core/consumer_positions.py"
+_READING: Final = "sparklog/client/consumer/reading.py"
+_CONSUMER: Final = "sparklog/client/consumer/consumer.py"
+_POSITIONS: Final = "tests/core/test_consumer_positions.py::"
+_ALONE: Final = "tests/client/test_consumer.py::"
+_GROUPS: Final = "tests/client/test_consumer_groups.py::"
+
+GUARDS: Final = (
+    Guard(
+        "consumer-generation-between",
+        "What others may have read in between begins again from what is committed.",
+        _CORE,
+        "        kept = share.keys() & self._places.keys() if is_next else frozenset()",
+        "        kept = share.keys() & self._places.keys()",
+        (
+            _POSITIONS + "test_what_others_may_have_read_in_between_begins_again_from_what_is_committed",
+            "tests/core/test_consumer_histories.py::test_histories_of_consumers",
+        ),
+    ),
+    Guard(
+        "consumer-group-number",
+        "A group that was created again has other generations.",
+        _CORE,
+        "(before.group_number, before.number + 1) == (self.group_number, self.number)",
+        "before.number + 1 == self.number",
+        (_POSITIONS + "test_what_others_may_have_read_in_between_begins_again_from_what_is_committed",),
+    ),
+    Guard(
+        "consumer-generation-of-commit",
+        "A commit is fenced by the generation under which its records were read, not by the newest one.",
+        "sparklog/client/consumer/shares.py",
+        "            return self._member.prepared(offsets, metadata, generation.number)",
+        "            return self._member.prepared(offsets, metadata)",
+        (_GROUPS + "test_a_commit_in_the_callback_of_a_rebalance_is_of_the_generation_before",),
+    ),
+    Guard(
+        "consumer-own-partitions",
+        "A member commits and moves only partitions of its own.",
+        _CONSUMER,
+        '        has = ", ".join(f"{topic}-{index}" for topic, index in places(share)[:10])',
+        "        return TopicPartition(next(iter(share)).topic_id, place[1])  # type: ignore[arg-type]\n"
+        '        has = ", ".join(f"{topic}-{index}" for topic, index in places(share)[:10])',
+        (_GROUPS + "test_a_consumer_that_was_replaced_commits_nothing",),
+    ),
+    Guard(
+        "consumer-end-committed",
+        "A group that begins at the end commits that at once.",
+        _READING,
+        "        if is_member and not self.commits.commit_if_still_its_own(self.positions, at_end):",
+        "        if False:",
+        (_GROUPS + "test_a_group_that_begins_at_the_end_commits_that_at_once",),
+    ),
+    Guard(
+        "consumer-end-looked-up-again",
+        "An end that the group did not take is no position.",
+        _READING,
+        "            self.positions.decide_again(at_end)  # in the next generation, which this process knows by now",
+        "            pass",
+        (_GROUPS + "test_an_end_that_was_not_committed_is_looked_up_again",),
+    ),
+    Guard(
+        "consumer-new-partitions",
+        "Partitions that came after the subscription begin at their start.",
+        _CORE,
+        "            is_new = key.partition >= self._known.get(key.topic_id, 0)",
+        "            is_new = False",
+        (_POSITIONS + "test_partitions_that_came_after_it_subscribed_begin_at_their_start",),
+    ),
+    Guard(
+        "consumer-given-up",
+        "What an unclean election gave up after it was read is noticed.",
+        _CORE,
+        "        if right < at:",
+        "        if False:",
+        (_POSITIONS + "test_what_an_unclean_election_gave_up_is_a_loss_or_is_read_again",),
+    ),
+    Guard(
+        "consumer-handed-out",
+        "A position is what was handed out: an error, or a loop that was left, loses nothing that was fetched.",
+        "sparklog/client/consumer/fetches.py",
+        "fetch.at != unread.offsets.start",
+        "False",
+        (_ALONE + "test_a_loop_that_was_left_goes_on_behind_its_last_record",),
+    ),
+    Guard(
+        "consumer-stale-loop",
+        "After a seek, a pause or a rebalance nothing is handed out of what was fetched before.",
+        _CONSUMER,
+        "                    if reading.moves != moves:\n                        break  # what",
+        "                    if False:\n                        break  # what",
+        (_ALONE + "test_a_seek_in_a_loop_is_followed_at_once",),
+    ),
+    Guard(
+        "consumer-other-epoch",
+        "A read that began under another leader epoch does not go on: its records may be given up.",
+        "sparklog/client/consumer/fetches.py",
+        " or fetch.plan.leader_epoch != epoch",
+        "",
+        (_ALONE + "test_a_read_does_not_go_on_with_what_an_election_gave_up",),
+    ),
+    Guard(
+        "consumer-records-before-an-error",
+        "An error comes after the records before it.",
+        _READING,
+        "            if not pieces and not was_removed:",
+        "            if not was_removed:",
+        (_ALONE + "test_an_error_of_a_store_loses_nothing",),
+    ),
+    Guard(
+        "consumer-retention-was-faster",
+        "Objects that retention deleted under an open read are passed as the reset policy says.",
+        _READING,
+        "            if not pieces and not was_removed:",
+        "            if not pieces:",
+        (_ALONE + "test_objects_that_retention_deletes_under_an_open_read_are_passed_as_well",),
+    ),
+    Guard(
+        "consumer-loop-outrun",
+        "What another call has handed out is not handed out by a loop around it.",
+        _READING,
+        "        has_looked = False\n        self.moves += 1\n",
+        "        has_looked = False\n",
+        (_ALONE + "test_what_another_call_has_handed_out_is_not_handed_out_by_the_loop_around_it",),
+    ),
+    Guard(
+        "consumer-error-commits-nothing",
+        "After an error in a with block, what was handed out last is not committed.",
+        _CONSUMER,
+        "        self._close(commits=kind in (None, Wakeup))",
+        "        self._close(commits=True)",
+        (_GROUPS + "test_after_an_error_nothing_is_committed_that_may_not_be_processed",),
+    ),
+    Guard(
+        "consumer-one-thread",
+        "Two threads do not read with one consumer.",
+        _CONSUMER,
+        "        if not self._in_use.acquire(blocking=False):",
+        "        if not self._in_use.acquire(blocking=False) and False:",
+        (_ALONE + "test_it_is_for_one_thread_at_a_time",),
+    ),
+    Guard(
+        "consumer-commits-in-order",
+        "A commit waits for those before it: a later number would make them count as done.",
+        "sparklog/client/consumer/commits.py",
+        "        self.wait()\n        if rows:",
+        "        if rows:",
+        (_GROUPS + "test_asynchronous_commits_keep_their_order_and_are_reported_by_later_calls",),
+    ),
+)

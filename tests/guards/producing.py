@@ -1,0 +1,115 @@
+"""Guards of the Python producer: order, uniqueness, and what becomes of records when something fails."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_FLUSHES: Final = "sparklog/core/producing/flushes.py"
+_PRODUCER: Final = "sparklog/client/producer/producer.py"
+_MACHINE: Final = "tests/core/producing/test_flushes.py::"
+_WHOLE: Final = "tests/client/producer/test_producer.py::"
+_PROCESSES: Final = "tests/client/producer/test_processes.py::"
+
+GUARDS: Final = (
+    Guard(
+        "flush-order",
+        "A commit begins only after those of the earlier flushes of its partitions.",
+        _FLUSHES,
+        "            other.stage is Stage.COMMITTING\n",
+        "            True\n",
+        (_MACHINE + "test_commits_begin_in_order_though_uploads_end_in_any",),
+    ),
+    Guard(
+        "flush-behind-doubt",
+        "Nothing new is committed behind a commit in doubt.",
+        _FLUSHES,
+        "            and not (other.in_doubt or other.is_written)\n",
+        "",
+        (_MACHINE + "test_a_commit_in_doubt_is_sent_again_as_it_was_and_nothing_new_goes_behind_it",),
+    ),
+    Guard(
+        "flush-window",
+        "No more batches of a partition are under way than the chain remembers.",
+        _FLUSHES,
+        "            and flush.order - other.order < self._settings.max_in_flight\n",
+        "",
+        (_MACHINE + "test_no_commit_is_more_than_five_behind_one_without_an_answer",),
+    ),
+    Guard(
+        "flush-numbers-in-doubt",
+        "A commit that may have landed is sent again with the same sequences, so the chain finds the repeat.",
+        _FLUSHES,
+        "            if not (flush.is_written or flush.in_doubt):\n",
+        "            if True:\n",
+        (
+            _MACHINE + "test_a_commit_in_doubt_is_sent_again_as_it_was_and_nothing_new_goes_behind_it",
+            _MACHINE + "test_a_commit_in_doubt_behind_one_that_failed_is_never_numbered_anew",
+        ),
+    ),
+    Guard(
+        "flush-epoch-over",
+        "If a flush that may have landed is given up, its epoch is over: nothing of it lands behind later records.",
+        _FLUSHES,
+        "            self._renew(Renewal.EPOCH)\n            landed = Landed.UNKNOWN",
+        "            landed = Landed.UNKNOWN",
+        (_MACHINE + "test_a_flush_that_fails_in_doubt_ends_the_epoch_once_no_commit_is_under_way",),
+    ),
+    Guard(
+        "flush-renewal-waits",
+        "The next epoch begins once no commit is under way: it would be refused, and could not be looked up.",
+        _FLUSHES,
+        "            and all(flush.is_open for flush in self._all)\n",
+        "",
+        (_MACHINE + "test_a_flush_that_fails_in_doubt_ends_the_epoch_once_no_commit_is_under_way",),
+    ),
+    Guard(
+        "flush-refused-behind",
+        "A refusal behind an earlier commit proves nothing: that one may have landed since.",
+        _FLUSHES,
+        "        if not flush.alone:\n",
+        "        if any(self._earlier(flush)):\n",
+        (_MACHINE + "test_the_refusal_of_a_commit_whose_predecessor_landed_meanwhile_is_no_proof",),
+    ),
+    Guard(
+        "producer-next-epoch",
+        "A producer that was fenced does not take the next epoch, which would fence its successor.",
+        "sparklog/core/decide/command.py",
+        "    if command.producer_epoch not in (None, producer.producer_epoch):",
+        "    if False:",
+        ("tests/core/decide/test_command.py::test_only_the_newest_instance_of_a_producer_gets_the_next_epoch",),
+    ),
+    Guard(
+        "flush-topic-again",
+        "Records for a topic are not written to another one that was created under its name meanwhile.",
+        "sparklog/client/producer/sending.py",
+        "            if plan.topics[name].topic_id != of_topic.topic_id:",
+        "            if False:",
+        (_WHOLE + "test_records_of_a_topic_do_not_go_to_one_that_is_created_again",),
+    ),
+    Guard(
+        "producer-room",
+        "What waits and is under way stays within buffer_memory.",
+        _PRODUCER,
+        "            if buffer.room_bytes < size:",
+        "            if False:",
+        (_WHOLE + "test_a_full_buffer_blocks_and_then_times_out",),
+    ),
+    Guard(
+        "producer-exit",
+        "What was sent before a program ends is written.",
+        "sparklog/client/producer/open_producers.py",
+        "before_exit(_close_all)",
+        "",
+        (_PROCESSES + "test_what_was_sent_before_a_program_ends_is_there",),
+    ),
+    Guard(
+        "producer-fork",
+        "A forked child can't send with its parent's producer: nobody would write the records.",
+        "sparklog/client/producer/open_producers.py",
+        "        producer.abandon()",
+        "        pass",
+        (_PROCESSES + "test_a_forked_child_sends_nothing_of_its_parent_and_makes_a_producer_of_its_own",),
+    ),
+)
