@@ -317,8 +317,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "reached-leads",
         "Where nobody leads, a silent store that a write reached may.",
         "sparklog/core/decide/command.py",
-        "(*records, *leaders_for(state, command, records))",
-        "records",
+        "            leaders = () if len(records) == 1 else leaders_for(state, command, records)",
+        "            leaders = ()",
         ("tests/core/decide/test_proof_of_life.py::test_a_store_that_is_reached_leads_where_nobody_does",),
     ),
     Guard(

@@ -165,7 +165,7 @@ def of_topic(command: Append, topic_id: int) -> Append:
         (
             lambda each: msgspec.structs.replace(each, slices=()),
             InvalidInput,
-            "at least one slice, or an application's version; found neither",
+            "at least one slice, an application's version or offsets; found none",
         ),
         (lambda each: object_with(each, upload_id="x"), InvalidInput, "32 lower-case hex digits"),
         (

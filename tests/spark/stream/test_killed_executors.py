@@ -32,7 +32,7 @@ def test_a_micro_batch_whose_executor_is_killed_is_written_once(
         init_cluster(url)
         with sparklog.connect(url) as cluster:
             stream = KeyedStream(cluster)
-            stream.send(2)
+            stream.send(1)
             with deaths.planned(Victim.EXECUTOR, step, reads=True) as death:
                 run_query(spark, "sparklog", url, str(folder / "checkpoint"))
             stream.check()

@@ -21,7 +21,7 @@ from tests.spark.stream.killed_driver import run_query
 
 pytestmark = pytest.mark.spark
 
-LOST = 6
+LOST = 4
 
 
 def is_entry(request: Request) -> bool:
@@ -39,7 +39,7 @@ def test_commits_whose_replies_are_lost_count_once(
         init_cluster(url)
         with sparklog.connect(url) as cluster:
             stream = KeyedStream(cluster)
-            stream.send(2)
+            stream.send(1)
             proxy.plan(ReplyLost(), is_entry, times=LOST)
             run_query(spark, "sparklog", url, str(tmp_path), **access_to(cluster))
             assert sum(isinstance(request.fault, ReplyLost) for request in proxy.requests) == LOST
