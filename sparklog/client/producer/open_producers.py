@@ -1,4 +1,4 @@
-"""The producers of this process that are open: what was sent is written at the program's end, and not by a forked child."""
+"""The open producers of this process. At the program's end what was sent is written; a forked child can't use them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _CLOCK: Final = SystemClock()
 
 
 class Producer:
-    """Sends records. Thread-safe. Use it as a context manager, or call `close`. The end of the program writes what was sent.
+    """Sends records. Thread-safe. Use it as a context manager, or call `close`. A program's end writes what was sent.
 
     Of one partition, records that one thread sends keep their order, and each is written once, whatever is sent again.
     """

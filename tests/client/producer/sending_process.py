@@ -2,6 +2,7 @@
 
 ends N           sends N records and ends
 fails N          sends N records and ends with an exception
+leaves N         sends N records, and ends while another thread goes on and sends N more
 forks N          sends N records and forks; parent and child each send one more, and end as programs do
 sends            sends records until it is killed; prints the number of each that is acknowledged
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 
 import sparklog
 from sparklog.client.producer.producer import Producer
@@ -25,6 +27,8 @@ def main(url: str, what: str, count: int = 0) -> None:
         _send_on(producer)
     for n in range(count):
         producer.send("t", f"{n}", key=f"{n}")
+    if what == "leaves":
+        threading.Thread(target=_send_late, args=(producer, count)).start()
     if what == "fails":
         raise RuntimeError("as a program may fail")
     if what == "forks":
@@ -38,6 +42,12 @@ def main(url: str, what: str, count: int = 0) -> None:
             return
         os.waitpid(child, 0)
         producer.send("t", "parent", key="parent")
+
+
+def _send_late(producer: Producer, count: int) -> None:
+    threading.main_thread().join()
+    for n in range(count, 2 * count):
+        producer.send("t", f"{n}", key=f"{n}")
 
 
 def _send_on(producer: Producer) -> None:

@@ -14,6 +14,7 @@ import pytest
 from sparklog.client.bootstrap import DEFAULT_STORE
 from sparklog.client.cluster import Cluster
 from sparklog.client.producer import sending
+from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.producer import Producer
 from sparklog.core.errors import (
     InvalidInput,
@@ -308,6 +309,23 @@ def test_nothing_is_sent_after_close(cluster: Cluster) -> None:
         producer.send("orders", "b")
     producer.flush()
     assert sent(cluster) == {0: ["a"]}
+
+
+def test_whoever_interrupts_close_does_not_wait_again_at_the_programs_end(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = cluster.producer()
+    assert producer in open_producers
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(producer, "flush", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        producer.close()
+    assert producer not in open_producers
+    monkeypatch.undo()
+    producer.close()
 
 
 # ---- a full buffer ----------------------------------------------------------------------------------
