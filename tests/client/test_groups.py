@@ -285,6 +285,7 @@ def test_members_send_heartbeats_to_the_coordinator_in_force_and_renew_themselve
             clock.pause(10_000)
             assert not each.poll()
     assert entries(cluster) == n + 2 * 4
+    assert not a.poll()
     clocks[0].pause(45_000)
     assert a.poll(), "b is silent now"
     assert len(a.assigned) == 2
