@@ -60,7 +60,7 @@ class LossyCommits:
                 self._under_way -= 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_order_and_uniqueness_hold_whatever_replies_get_lost(  # M: I-01 I-06
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
