@@ -25,8 +25,7 @@ def main(url: str, what: str, count: int = 0) -> None:
     producer = cluster.producer(linger_ms=1 if what == "sends" else LONG_MS)
     if what == "sends":
         _send_on(producer)
-    for n in range(count):
-        producer.send("t", f"{n}", key=f"{n}")
+    futures = [producer.send("t", f"{n}", key=f"{n}") for n in range(count)]
     if what == "leaves":
         threading.Thread(target=_send_late, args=(producer, count)).start()
     if what == "fails":
@@ -37,7 +36,7 @@ def main(url: str, what: str, count: int = 0) -> None:
             try:
                 producer.send("t", "never")
             except InvalidInput as error:
-                print(error, flush=True)
+                print(error, futures[0].exception() is not None, flush=True)
             sparklog.connect(url).producer(linger_ms=LONG_MS).send("t", "child", key="child")
             return
         os.waitpid(child, 0)

@@ -55,6 +55,7 @@ def test_a_forked_child_sends_nothing_of_its_parent_and_makes_a_producer_of_its_
     done = subprocess.run(command(url, "forks", "5"), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "this producer belongs to the process that was forked" in done.stdout
+    assert done.stdout.endswith("True\n"), "whoever waits for a record there is told so"
     assert sorted(there(url)) == ["0", "1", "2", "3", "4", "child", "parent"]
 
 
