@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 
-def before_exit(call: Callable[[], None]) -> None:
-    """Call it when the main thread ends, before the interpreter stops executors and waits for threads.
+def at_program_end(call: Callable[[], None]) -> None:
+    """Call it when the main thread ends, and once more after the other threads, which may have gone on.
 
-    `atexit` comes too late: by then executors take nothing, and newer interpreters start no threads. The hook that
-    comes before them is what `concurrent.futures` itself uses; of two, the one that was registered last comes first.
+    `atexit` alone comes too late: by then executors take nothing, and newer interpreters start no threads. The first
+    hook is the one of `concurrent.futures`; of two calls, the one that was registered last comes first.
     """
-    register: Any = getattr(threading, "_register_atexit", atexit.register)
-    register(call)
+    register: Any = getattr(threading, "_register_atexit", None)
+    if register is not None:
+        register(call)
+    atexit.register(call)

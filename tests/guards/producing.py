@@ -100,7 +100,7 @@ GUARDS: Final = (
         "producer-exit",
         "What was sent before a program ends is written.",
         "sparklog/client/producer/open_producers.py",
-        "before_exit(_close_all)",
+        "at_program_end(flush_all)",
         "",
         (_PROCESSES + "test_what_was_sent_before_a_program_ends_is_there",),
     ),

@@ -1,11 +1,11 @@
-"""The producers of this process that are open: closed when the program ends, unusable in a forked child."""
+"""The open producers of this process. At the program's end what was sent is written; a forked child can't use them."""
 
 from __future__ import annotations
 
 import logging
 from typing import Final, Protocol
 
-from sparklog.host.exit import before_exit
+from sparklog.host.exit import at_program_end
 from sparklog.host.fork import after_fork_in_child
 
 log = logging.getLogger("sparklog")
@@ -14,7 +14,7 @@ log = logging.getLogger("sparklog")
 class OpenProducer(Protocol):
     """A producer, as far as the end of its process is concerned."""
 
-    def close(self) -> None: ...
+    def flush(self) -> None: ...
 
     def abandon(self) -> None: ...
 
@@ -22,12 +22,16 @@ class OpenProducer(Protocol):
 open_producers: Final[set[OpenProducer]] = set()
 
 
-def _close_all() -> None:
+def flush_all() -> None:
+    """Write what was sent. Nothing is closed: other threads may still send. An interrupt gives up."""
     for producer in list(open_producers):
         try:
-            producer.close()
+            producer.flush()
         except Exception as error:
-            log.warning("a producer could not be closed at the end of the program: %s", error)
+            log.warning("what was sent with a producer may not be written at the end of the program: %s", error)
+        except BaseException:
+            open_producers.clear()
+            raise
 
 
 def _abandon_all() -> None:
@@ -36,5 +40,5 @@ def _abandon_all() -> None:
     open_producers.clear()
 
 
-before_exit(_close_all)
+at_program_end(flush_all)
 after_fork_in_child(_abandon_all)

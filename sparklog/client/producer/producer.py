@@ -44,7 +44,7 @@ _CLOCK: Final = SystemClock()
 
 
 class Producer:
-    """Sends records. Thread-safe. Use it as a context manager, or call `close`; the end of the program does, too.
+    """Sends records. Thread-safe. Use it as a context manager, or call `close`. A program's end writes what was sent.
 
     Of one partition, records that one thread sends keep their order, and each is written once, whatever is sent again.
     """
@@ -177,7 +177,10 @@ class Producer:
                 self._urged -= 1
 
     def close(self) -> None:
-        """Write everything that was sent, then end. Nothing may be sent any more. Closing twice does nothing."""
+        """Write everything that was sent, then end. Nothing may be sent any more. Closing twice does nothing.
+
+        Lasts no longer than records may wait for delivery. An interrupt gives up what is not written yet.
+        """
         self._not_in_a_sender("close")
         with self._lock:
             if self._refusal is None:
@@ -185,8 +188,10 @@ class Producer:
             self._room_there.notify_all()
         if self._ended or self._abandoned is not None:
             return
-        self.flush()
-        open_producers.discard(self)
+        try:
+            self.flush()
+        finally:
+            open_producers.discard(self)  # whoever interrupts this does not want to wait once more at the program's end
         with self._lock:
             self._ended = True
             self._work_there.notify_all()
@@ -246,7 +251,7 @@ class Producer:
             self._work_there.notify()
         elif len(self._threads) < self._settings.max_in_flight:
             name = f"sparklog-producer-{self.producer_id}-{len(self._threads)}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)  # `before_exit` waits for what it does
+            thread = threading.Thread(target=self._work, name=name, daemon=True)  # `at_program_end` waits for it
             thread.start()
             self._threads.append(thread)
 

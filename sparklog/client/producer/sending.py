@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -17,8 +18,11 @@ from sparklog.client.write_rows import sequenced
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.producing.flush import Commit, Flush
 from sparklog.core.records import CommandResult
+from sparklog.core.replication.append import Acks
 from sparklog.core.types import TopicPartition
 from sparklog.log.records_schema import READ_SCHEMA
+
+log = logging.getLogger("sparklog")
 
 
 class Taken:
@@ -83,6 +87,8 @@ class Sending:
                 of_topic = routed(records, state, self._sticky + flush.order)
             except SparklogError as error:
                 records.sent.fail(error)
+                if self._durability.acks is Acks.NONE:
+                    log.warning("records with acks=0 were not written: %s", error)
                 continue
             of_topic.sent.partitions = of_topic.partitions
             rows.topics[name] = of_topic

@@ -2,6 +2,7 @@
 
 ends N           sends N records and ends
 fails N          sends N records and ends with an exception
+leaves N         sends N records, and ends while another thread goes on and sends N more
 forks N          sends N records and forks; parent and child each send one more, and end as programs do
 sends            sends records until it is killed; prints the number of each that is acknowledged
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 
 import sparklog
 from sparklog.client.producer.producer import Producer
@@ -23,8 +25,9 @@ def main(url: str, what: str, count: int = 0) -> None:
     producer = cluster.producer(linger_ms=1 if what == "sends" else LONG_MS)
     if what == "sends":
         _send_on(producer)
-    for n in range(count):
-        producer.send("t", f"{n}", key=f"{n}")
+    futures = [producer.send("t", f"{n}", key=f"{n}") for n in range(count)]
+    if what == "leaves":
+        threading.Thread(target=_send_late, args=(producer, count)).start()
     if what == "fails":
         raise RuntimeError("as a program may fail")
     if what == "forks":
@@ -33,11 +36,17 @@ def main(url: str, what: str, count: int = 0) -> None:
             try:
                 producer.send("t", "never")
             except InvalidInput as error:
-                print(error, flush=True)
+                print(error, futures[0].exception() is not None, flush=True)
             sparklog.connect(url).producer(linger_ms=LONG_MS).send("t", "child", key="child")
             return
         os.waitpid(child, 0)
         producer.send("t", "parent", key="parent")
+
+
+def _send_late(producer: Producer, count: int) -> None:
+    threading.main_thread().join()
+    for n in range(count, 2 * count):
+        producer.send("t", f"{n}", key=f"{n}")
 
 
 def _send_on(producer: Producer) -> None:

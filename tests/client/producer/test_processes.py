@@ -41,12 +41,13 @@ def there(url: str) -> list[str]:
     return values
 
 
-@pytest.mark.parametrize(("what", "code"), [("ends", 0), ("fails", 1)])
-def test_what_was_sent_before_a_program_ends_is_there(tmp_path: Path, what: str, code: int) -> None:
+@pytest.mark.parametrize(("what", "code", "records"), [("fails", 1, RECORDS), ("leaves", 0, 2 * RECORDS)])
+def test_what_was_sent_before_a_program_ends_is_there(tmp_path: Path, what: str, code: int, records: int) -> None:
     url = new_cluster(tmp_path)
     done = subprocess.run(command(url, what, str(RECORDS)), capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
-    assert sorted(there(url)) == sorted(f"{n}" for n in range(RECORDS))
+    assert "Exception ignored" not in done.stderr
+    assert sorted(there(url)) == sorted(f"{n}" for n in range(records))
 
 
 def test_a_forked_child_sends_nothing_of_its_parent_and_makes_a_producer_of_its_own(tmp_path: Path) -> None:
@@ -54,6 +55,7 @@ def test_a_forked_child_sends_nothing_of_its_parent_and_makes_a_producer_of_its_
     done = subprocess.run(command(url, "forks", "5"), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "this producer belongs to the process that was forked" in done.stdout
+    assert done.stdout.endswith("True\n"), "whoever waits for a record there is told so"
     assert sorted(there(url)) == ["0", "1", "2", "3", "4", "child", "parent"]
 
 

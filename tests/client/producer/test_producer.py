@@ -14,6 +14,7 @@ import pytest
 from sparklog.client.bootstrap import DEFAULT_STORE
 from sparklog.client.cluster import Cluster
 from sparklog.client.producer import sending
+from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.producer import Producer
 from sparklog.core.errors import (
     InvalidInput,
@@ -310,6 +311,23 @@ def test_nothing_is_sent_after_close(cluster: Cluster) -> None:
     assert sent(cluster) == {0: ["a"]}
 
 
+def test_whoever_interrupts_close_does_not_wait_again_at_the_programs_end(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = cluster.producer()
+    assert producer in open_producers
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(producer, "flush", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        producer.close()
+    assert producer not in open_producers
+    monkeypatch.undo()
+    producer.close()
+
+
 # ---- a full buffer ----------------------------------------------------------------------------------
 
 
@@ -334,6 +352,8 @@ def test_a_full_buffer_blocks_and_then_times_out(cluster: Cluster, monkeypatch: 
             producer.send("orders", b"x" * 350, partition=0)
         with pytest.raises(RecordTooLarge, match="buffer_memory"):
             producer.send("orders", b"x" * 950, partition=0)
+        with pytest.raises(RequestTimedOut, match="not everything was written within 20 ms"):
+            producer.flush(timeout_ms=20)
         gate.opened.set()
         assert [future.result(WAIT_S).offset for future in futures] == [0, 1]
         assert producer.send("orders", b"x" * 350, partition=0).result(WAIT_S).offset == 2
@@ -437,3 +457,14 @@ def test_an_offline_partition_does_not_hold_up_the_others() -> None:  # M: P-09
             cluster.add_store("a", f"{cluster.connection.url}-a")
             assert [future.result(WAIT_S).offset for future in waits] == [0, 1, 2]
         assert sent(cluster, "t") == {0: ["0", "1", "2", "4", "6"], 1: ["0", "1", "2", "3", "5"]}
+
+
+def test_records_without_a_key_go_where_there_is_a_leader() -> None:
+    with in_memory("ab") as cluster:
+        cluster.create_topic("t", assignment=["a", "b", "a"])
+        cluster.fence_store("a")
+        with cluster.producer(linger_ms=LONG_MS // 2) as producer:
+            for n in range(4):
+                producer.send("t", f"{n}")
+                producer.flush()
+        assert sent(cluster, "t") == {1: ["0", "1", "2", "3"]}

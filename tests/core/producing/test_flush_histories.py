@@ -9,7 +9,7 @@ from sparklog.core.errors import InvalidProducerEpoch
 from sparklog.core.replication.append import Acks
 from tests.core.producing.producer_world import ProducerWorld, with_acks
 
-SEEDS = 40
+SEEDS = 25
 
 
 @pytest.mark.parametrize("acks", [Acks.ALL, Acks.LEADER])
