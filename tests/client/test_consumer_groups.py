@@ -120,6 +120,7 @@ def test_a_consumer_that_was_replaced_commits_nothing(cluster: Cluster) -> None:
         a.commit({P0: 1})
     failures: list[Exception | None] = []
     a.commit_async({P0: 1}, lambda offsets, error: failures.append(error))
+    a._reading.commits.wait()
     settle(a)
     assert [type(error) for error in failures] == [IllegalGeneration]
     assert committed(cluster) == {}
