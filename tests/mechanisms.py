@@ -48,9 +48,11 @@ def summary(by_row: dict[str, list[Claim]]) -> str:
     """How much is proven, in a sentence."""
     whole = [row for row in by_row if not ROWS[row].missing]
     hard = [row for row, found in by_row.items() if any(claim.how for claim in found)]
+    left = len(ROWS) - len(by_row)
+    others = {0: "", 1: "; the other one is still to come"}.get(left, f"; the other {left} are still to come")
     return (
         f"Of the {len(ROWS)} mechanisms that such a log needs, tests prove {len(whole)} whole and "
-        f"{len(by_row) - len(whole)} in part; the other {len(ROWS) - len(by_row)} are still to come. "
+        f"{len(by_row) - len(whole)} in part{others}. "
         f"For {len(hard)} of them a test kills a process or loses a request, an answer or an attempt."
     )
 

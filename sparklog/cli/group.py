@@ -24,7 +24,7 @@ _TARGETS: Final = "--to-earliest, --to-latest, --to-offset N, --to-datetime TIME
 def list_groups() -> None:
     """List the consumer groups, with their members and lag."""
     with connect() as cluster:
-        found = [cluster.describe_group(name) for name in cluster.groups()]
+        found = cluster.describe_groups()
     show_rows([_summary(each) for each in found], empty="no groups")
 
 

@@ -67,7 +67,7 @@ def create(
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Create a topic. Its replicas are spread over the zones, then evenly over the stores."""
-    from sparklog.client.cluster import by_hand
+    from sparklog.client.admin import by_hand
     from sparklog.core.commands import CreateTopic
     from sparklog.core.config.cluster import topic_defaults
     from sparklog.core.config.topic import effective, parse_topic_config
@@ -265,7 +265,7 @@ def add_partitions(
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Add partitions. Records stay where they are, but new records of a key may go to another partition."""
-    from sparklog.client.cluster import by_hand
+    from sparklog.client.admin import by_hand
     from sparklog.core.commands import AddPartitions
     from sparklog.core.records import PartitionsAdded
 

@@ -31,9 +31,11 @@ from sparklog.wire.jobs import JOBS, JobsReply, JobStanding
 from sparklog.wire.messages import (
     CONTENT_TYPE,
     HEARTBEAT,
+    MEMBER_HEARTBEAT,
     SUBMIT,
     WAIT,
     Heartbeat,
+    MemberHeartbeat,
     Outcome,
     SubmitReply,
     WaitReply,
@@ -102,6 +104,16 @@ class Coordinated(Committer):
         state = self.follower.state
         if state.coordinator.in_force:
             self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), GRACE_MS)
+
+    def member_heartbeat(self, group: str, member_id: str) -> None:
+        """Tell the coordinator in force, if there is one, that this member of a group is at work.
+
+        Raises TryAgain, and what the coordinator answers: GroupIdNotFound and UnknownMemberId.
+        """
+        state = self.follower.state
+        if state.coordinator.in_force:
+            heartbeat = MemberHeartbeat(state.chain_id, group, member_id)
+            self._post(state.coordinator, MEMBER_HEARTBEAT, heartbeat, GRACE_MS)
 
     def wait(self, known: Coordinator, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply:
         """Ask this coordinator to answer once the chain has what is wanted, or after `longest_ms`.

@@ -2,12 +2,13 @@
 
     member = GroupMember(connection, "billing", ["orders"])     joins
     while …:
-        member.poll()                   alive; other members that fell silent are evicted; True: other partitions now
+        member.poll()                   stay a member; True: the group has another generation, so read `assigned` again
         (read `member.assigned` from `member.starts()` on, and process)
         member.commit({("orders", 0): 120})
     member.leave()
 
-No coordinator is needed: members see each other in the chain. With one, the same commands go through it.
+No coordinator is needed: members see each other in the chain. With one, the same commands go through it, and it hears
+heartbeats instead, which cost no entry of the chain (`core/group_sessions.py`).
 """
 
 from __future__ import annotations
@@ -20,9 +21,16 @@ import msgspec
 
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, CommitOffsets, JoinGroup, LeaveGroup
+from sparklog.core.coordinators import Coordinator
 from sparklog.core.decide.groups import existing_group
-from sparklog.core.errors import GroupIdNotFound, InconsistentClusterId, InvalidInput, UnknownMemberId
-from sparklog.core.group_sessions import MemberWatch, renewal_interval_ms
+from sparklog.core.errors import (
+    GroupIdNotFound,
+    InconsistentClusterId,
+    InvalidInput,
+    SparklogError,
+    UnknownMemberId,
+)
+from sparklog.core.group_sessions import PeerWatch, renewal_interval_ms
 from sparklog.core.group_status import GroupPartition, group_partitions
 from sparklog.core.groups import CommittedOffset, Member, OffsetToCommit
 from sparklog.core.plan import partition_of, topic_of
@@ -133,7 +141,7 @@ class GroupMember:
         self._connection = connection
         self._session_timeout_ms = session_timeout_ms
         self._clock = clock or connection.committer.clock
-        self._watch = MemberWatch()
+        self._peers = PeerWatch(self.member_id)
         self._commits = 0
         self._chain_id = connection.follower.state.chain_id
         self._join()
@@ -145,7 +153,7 @@ class GroupMember:
         self.leave()
 
     def poll(self) -> bool:
-        """Stay a member: renew if that is due, evict others that are silent, join again if this one was evicted.
+        """Stay a member: show a sign of life if that is due, evict silent others, join again if this one was evicted.
 
         True if the group has another generation than before: then read `assigned` again, and go on from the committed
         offsets. Raises what reading and writing the chain raise.
@@ -153,18 +161,19 @@ class GroupMember:
         before = self.generation
         asked_ms = self._clock.monotonic_ms()
         with self._connection.follower.current() as state:
-            group = state.groups.get(self.group)
+            group, coordinator = state.groups.get(self.group), state.coordinator
         if group is None or group.member(self.member_id) is None:
             self._join()
             return True
-        for eviction in self._watch.silent(group, asked_ms, self._clock.monotonic_ms()):
-            if eviction.member_id != self.member_id:
-                with suppress(GroupIdNotFound):  # deleted since
-                    _submit(self._connection, eviction)
+        self._take_over(state)
+        evictions = self._peers.silent(group, coordinator, asked_ms, self._clock.monotonic_ms())
+        for eviction in evictions:
+            with suppress(GroupIdNotFound):  # deleted since
+                _submit(self._connection, eviction)
         if self._clock.monotonic_ms() - self._renewed_ms >= renewal_interval_ms(self._session_timeout_ms):
-            self._join()  # as it was: that only renews it
-        else:
-            self._take()
+            self._renew(coordinator)
+        elif evictions:
+            self._catch_up()
         return self.generation != before
 
     def starts(self) -> dict[Place, int]:
@@ -211,15 +220,36 @@ class GroupMember:
             _submit(self._connection, LeaveGroup(self.group, self.member_id))
         self._has_nothing()
 
+    def _renew(self, coordinator: Coordinator) -> None:
+        """Show that this member is alive: to the coordinator in force, or else in the chain.
+
+        If a heartbeat fails for now, the next one is a third of a session later: one may be late, and whoever
+        coordinates next gives all members a whole session.
+        """
+        if not coordinator.in_force:
+            self._join()  # as it was: that only renews it
+            return
+        self._renewed_ms = self._clock.monotonic_ms()
+        try:
+            self._connection.committer.member_heartbeat(self.group, self.member_id)
+        except (UnknownMemberId, GroupIdNotFound):  # evicted since the state was read
+            self._join()
+        except SparklogError as error:
+            if not error.retriable:
+                raise
+
     def _join(self) -> None:
         self._renewed_ms = self._clock.monotonic_ms()
         _submit(self._connection, JoinGroup(self.group, self.member_id, self.topics, self._session_timeout_ms))
-        self._take()
+        self._catch_up()
 
-    def _take(self) -> None:
-        """Take over generation and share from the newest state; none if this member was evicted in the meantime."""
+    def _catch_up(self) -> None:
         with self._connection.follower.current() as state:
-            group = state.groups.get(self.group)
+            self._take_over(state)
+
+    def _take_over(self, state: ClusterState) -> None:
+        """Take generation and share from a state; none if this member was evicted in the meantime."""
+        group = state.groups.get(self.group)
         member = None if group is None else group.member(self.member_id)
         if group is None or member is None:  # the next poll joins again
             self._has_nothing()

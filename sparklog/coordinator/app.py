@@ -26,12 +26,23 @@ from sparklog.coordinator.service import Service
 from sparklog.coordinator.submitting import submit_for
 from sparklog.coordinator.waiting import waiting_routes
 from sparklog.core.access import Access, Need, Verb
-from sparklog.core.errors import InconsistentClusterId, NotController
+from sparklog.core.errors import GroupIdNotFound, InconsistentClusterId, NotController, UnknownMemberId
 from sparklog.wire.jobs import JOBS, JobsReply
-from sparklog.wire.messages import CLUSTER, HEARTBEAT, SUBMIT, ClusterReply, Heartbeat, SubmitReply, SubmitRequest
+from sparklog.wire.messages import (
+    CLUSTER,
+    HEARTBEAT,
+    MEMBER_HEARTBEAT,
+    SUBMIT,
+    ClusterReply,
+    Heartbeat,
+    MemberHeartbeat,
+    SubmitReply,
+    SubmitRequest,
+)
 
 _submit_request = Decoders(SubmitRequest)
 _heartbeat = Decoders(Heartbeat)
+_member_heartbeat = Decoders(MemberHeartbeat)
 
 
 def app_of(service: Service, access: Callable[[], Access] | None = None) -> Starlette:
@@ -59,6 +70,9 @@ def _commits(service: Service) -> list[Endpoint]:
     async def heartbeat(request: Request) -> ClusterReply:
         return service.heartbeat(await decoded(request, _heartbeat))
 
+    async def member_heartbeat(request: Request) -> ClusterReply:
+        return service.member_heartbeat(await decoded(request, _member_heartbeat))
+
     async def cluster(request: Request) -> ClusterReply:
         return service.cluster()
 
@@ -85,6 +99,16 @@ def _commits(service: Service) -> list[Endpoint]:
             takes=_heartbeat,
             gives=ClusterReply,
             errors=(NotController, InconsistentClusterId),
+        ),
+        Endpoint(
+            "POST",
+            MEMBER_HEARTBEAT,
+            member_heartbeat,
+            "A member of a consumer group is at work",
+            needs=Need(Verb.READ, any_topic=True),
+            takes=_member_heartbeat,
+            gives=ClusterReply,
+            errors=(NotController, InconsistentClusterId, GroupIdNotFound, UnknownMemberId),
         ),
         Endpoint(
             "GET",

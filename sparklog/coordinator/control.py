@@ -27,6 +27,7 @@ from sparklog.core.commands import (
     ResignCoordination,
 )
 from sparklog.core.coordinators import NO_COORDINATOR, Author, check_chain
+from sparklog.core.decide.groups import existing_group
 from sparklog.core.errors import (
     InvalidInput,
     NotController,
@@ -35,11 +36,20 @@ from sparklog.core.errors import (
     TryAgain,
     UnsupportedVersion,
 )
+from sparklog.core.groups import unknown_member
 from sparklog.core.readable import counted
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply
-from sparklog.wire.messages import MAX_COMMANDS, Heartbeat, Outcome, SubmitReply, SubmitRequest, SubmittedCommand
+from sparklog.wire.messages import (
+    MAX_COMMANDS,
+    Heartbeat,
+    MemberHeartbeat,
+    Outcome,
+    SubmitReply,
+    SubmitRequest,
+    SubmittedCommand,
+)
 
 FAILURES_PER_SESSION = 20  # after a failure, the next try comes after such a part of a session
 
@@ -144,6 +154,15 @@ class Control:
         self._admit(heartbeat.chain_id, moment.state)
         if self.watching is not None:
             self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
+
+    def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> None:
+        """A member of a group is at work. Raises GroupIdNotFound, UnknownMemberId, and as `heartbeat`."""
+        self._admit(heartbeat.chain_id, moment.state)
+        group = existing_group(moment.state, heartbeat.group)
+        if group.member(heartbeat.member_id) is None:
+            raise unknown_member(group, heartbeat.member_id)
+        if self.watching is not None:
+            self.watching.heard_member(heartbeat.group, heartbeat.member_id, moment.now_ms)
 
     def _admit(self, chain_id: str, state: ClusterState) -> None:
         """Take only requests to this cluster, and only while this process leads."""

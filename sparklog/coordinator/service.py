@@ -38,6 +38,7 @@ from sparklog.wire.jobs import JobsReply
 from sparklog.wire.messages import (
     ClusterReply,
     Heartbeat,
+    MemberHeartbeat,
     Outcome,
     SubmitReply,
     SubmitRequest,
@@ -108,6 +109,11 @@ class Service:
     def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
         """The agent of a store is at work. Raises InconsistentClusterId, NotController."""
         self.control.heartbeat(heartbeat, self._moment())
+        return self.cluster()
+
+    def member_heartbeat(self, heartbeat: MemberHeartbeat) -> ClusterReply:
+        """A member of a group is at work. Raises as `Control.member_heartbeat`."""
+        self.control.member_heartbeat(heartbeat, self._moment())
         return self.cluster()
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:

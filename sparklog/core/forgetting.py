@@ -34,6 +34,7 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
     sizes: dict[TopicPartition, int] = {}
     gone: list[Column] = []
     taken: dict[TopicPartition, OffsetRange] = {}  # by unclean elections
+    lost_from: dict[TopicPartition, Offset] = {}  # by unclean elections
     for change in changes:
         if change.forgotten_from is msgspec.UNSET:
             continue
@@ -49,8 +50,9 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
             if len(removed):
                 columns = removed.columns
                 taken[key] = OffsetRange(Offset(columns["start"][0].item()), Offset(columns["end"][-1].item()))
-            state.offsets.cut(key, change.forgotten_from)
+            lost_from[key] = change.forgotten_from
             _remember_losses(state, f"{state.topics[key.topic_id].name}-{key.partition}", removed)
+    state.offsets.cut(lost_from)
     if gone:
         state.results.forget(np.concatenate(gone))
     if starts:

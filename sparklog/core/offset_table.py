@@ -108,16 +108,23 @@ class OffsetTable:
             [key for key in self._keys() if key.partition_key >> 32 == topic_id],
         )
 
-    def cut(self, topic_partition: TopicPartition, end: Offset) -> None:
-        """Lower the offsets in a partition to `end`, where they are above it. Looks at every row."""
-        wanted = partition_key(topic_partition)
+    def cut(self, ends: Mapping[TopicPartition, Offset]) -> None:
+        """Lower the offsets in these partitions to their `ends`, where they are above them. Looks at every row once."""
+        if not ends:
+            return
+        limits = {partition_key(key): end for key, end in ends.items()}
+        keys = np.array(sorted(limits), dtype=np.int64)
         columns = self.everything()
-        rows = np.flatnonzero((columns["partition_key"] == wanted) & (columns["offset"] > end))
-        for group in columns["group"][rows].tolist():
-            known = self.get(group, topic_partition)
-            if known is not None:
-                lower = CommittedOffset(end, known.leader_epoch, known.metadata, known.committed_ms)
-                self.put_all(group, {topic_partition: lower})
+        named = np.flatnonzero(np.isin(columns["partition_key"], keys))
+        rows = zip(*(columns[name][named].tolist() for name in DTYPES), strict=True)
+        lowered: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+        for group, key, offset, leader_epoch, committed_ms in rows:
+            if offset > limits[key]:
+                text = self.metadata.get(OffsetKey(group, key), "")
+                row = CommittedOffset(limits[key], LeaderEpoch(leader_epoch), text, committed_ms)
+                lowered.setdefault(group, {})[_topic_partition(key)] = row
+        for group, offsets in lowered.items():
+            self.put_all(group, offsets)
 
     def everything(self) -> Mapping[str, Column]:
         """All rows as columns, in the order of groups and partitions."""

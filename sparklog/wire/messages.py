@@ -1,9 +1,10 @@
 """The requests to a coordinator, and its replies.
 
-POST /v1/submit     SubmitRequest -> SubmitReply, or ErrorReply with an HTTP status of 400 and more if it failed whole
-POST /v1/heartbeat  Heartbeat -> ClusterReply
-POST /v1/wait       WaitRequest -> WaitReply, once it is done, or after its time
-GET  /v1/cluster    -> ClusterReply
+POST /v1/submit            SubmitRequest -> SubmitReply, or ErrorReply with an HTTP status of 400 and more if all failed
+POST /v1/heartbeat         Heartbeat -> ClusterReply
+POST /v1/member-heartbeat  MemberHeartbeat -> ClusterReply
+POST /v1/wait              WaitRequest -> WaitReply, once it is done, or after its time
+GET  /v1/cluster           -> ClusterReply
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sparklog.wire.errors import ErrorReply
 
 SUBMIT = "/v1/submit"
 HEARTBEAT = "/v1/heartbeat"
+MEMBER_HEARTBEAT = "/v1/member-heartbeat"
 WAIT = "/v1/wait"
 CLUSTER = "/v1/cluster"
 CONTENT_TYPE = "application/msgpack"
@@ -66,6 +68,14 @@ class Heartbeat(msgspec.Struct, frozen=True):
     chain_id: str
     store: StoreId
     registration: int
+
+
+class MemberHeartbeat(msgspec.Struct, frozen=True):
+    """A member of a consumer group is at work. No entry of the chain says so: the coordinator remembers it."""
+
+    chain_id: str
+    group: str
+    member_id: str
 
 
 class WaitRequest(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.groups import GroupMember
+from sparklog.core.commands import ClaimCoordination
 from sparklog.core.errors import (
     GroupIdNotFound,
     IllegalGeneration,
@@ -26,6 +27,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.positions import Position
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+from sparklog.wire.messages import MEMBER_HEARTBEAT
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.faults.faulty_store import VirtualClock
 
@@ -256,3 +258,55 @@ def test_members_through_a_coordinator_are_fenced_like_others(tmp_path: Path) ->
         assert b.poll()
         assert b.starts() == {PLACE: 0}
         b.leave()
+
+
+def test_members_send_heartbeats_to_the_coordinator_in_force_and_renew_themselves_without_one(
+    tmp_path: Path,
+) -> None:  # M: I-07
+    """A heartbeat is no entry of the chain, and no member takes another one for silent because of that."""
+    init_cluster(str(tmp_path))
+    with served_coordinator(str(tmp_path)) as coordinator:
+        cluster = sparklog.connect(str(tmp_path))
+        cluster.create_topic("orders", partitions=2)
+        clocks = VirtualClock(), VirtualClock()
+        a, b = (member(cluster, name, clock) for name, clock in zip("ab", clocks, strict=True))
+        assert a.poll()
+        n = entries(cluster)
+        for _ in range(20):
+            for each, clock in zip((a, b), clocks, strict=True):
+                clock.pause(10_000)
+                assert not each.poll()
+        assert entries(cluster) == n
+        beats = coordinator.service.activity.requests[MEMBER_HEARTBEAT, 200]
+        assert beats == 2 * 10, "one in 20 s: a session is 45 s, and they poll every 10 s"
+    n = entries(cluster)
+    for _ in range(8):  # the coordinator has resigned
+        for each, clock in zip((a, b), clocks, strict=True):
+            clock.pause(10_000)
+            assert not each.poll()
+    assert entries(cluster) == n + 2 * 4
+    assert not a.poll()
+    clocks[0].pause(45_000)
+    assert a.poll(), "b is silent now"
+    assert len(a.assigned) == 2
+
+
+def test_a_member_that_can_not_reach_the_coordinator_goes_on(tmp_path: Path) -> None:
+    """Nobody evicts it meanwhile: whoever coordinates next gives it a session."""
+    init_cluster(str(tmp_path))
+    clock = VirtualClock()
+    with sparklog.connect(str(tmp_path)) as cluster:
+        cluster.create_topic("orders", partitions=2)
+        a = member(cluster, "a", clock)
+        committer = cluster.connection.committer
+        committer.commit_here(committer.begin(ClaimCoordination(1, "gone", "http://127.0.0.1:1")))
+        for _ in range(10):
+            clock.pause(20_000)
+            assert not a.poll()
+        assert len(a.assigned) == 2
+
+
+def entries(cluster: Cluster) -> int:
+    """The newest entry of the chain."""
+    with cluster.connection.follower.current() as state:
+        return state.n

@@ -14,15 +14,17 @@ from sparklog.chain.committer import new_command_id
 from sparklog.coordinator import exchange as exchange_module
 from sparklog.coordinator.app import app_of
 from sparklog.coordinator.service import Service
-from sparklog.core.commands import Append, CreateTopic, Submission
+from sparklog.core.commands import Append, CreateTopic, JoinGroup, Submission
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import ErrorReply
 from sparklog.wire.messages import (
     CLUSTER,
     MAX_COMMANDS,
+    MEMBER_HEARTBEAT,
     SUBMIT,
     ClusterReply,
+    MemberHeartbeat,
     SubmitReply,
     SubmitRequest,
     SubmittedCommand,
@@ -66,7 +68,7 @@ def served(chain: Member, work: Work[T], *, queued_max: int = 10, leads: bool = 
     return asyncio.run(run())
 
 
-def submit_request(chain: Member, *commands: Append | CreateTopic, chain_id: str | None = None) -> bytes:
+def submit_request(chain: Member, *commands: Append | CreateTopic | JoinGroup, chain_id: str | None = None) -> bytes:
     n = EntryNumber(chain.follower.head.n)
     submitted = tuple(SubmittedCommand(Submission(new_command_id(), n, command), TIMEOUT_MS) for command in commands)
     return msgspec.msgpack.encode(SubmitRequest(chain_id or chain.follower.state.chain_id, n, submitted))
@@ -193,6 +195,21 @@ def test_one_that_does_not_lead_sends_its_clients_away(chain: Member) -> None:
     answer = post(chain, submit_request(chain, append()), leads=False)
     assert (answer.status, error_in(answer).code) == (421, "NOT_CONTROLLER")
     assert error_in(answer).message == "no process coordinates the cluster at the moment"
+
+
+def test_a_heartbeat_of_a_member_is_no_entry_and_one_of_a_stranger_is_refused(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> list[Answer]:
+        await request(app, "POST", SUBMIT, [submit_request(chain, JoinGroup("billing", "a", ("t",), 45_000))])
+        n = service.follower.head.n
+        beats = (MemberHeartbeat(chain_id, *who) for who in (("billing", "a"), ("billing", "b"), ("none", "a")))
+        answers = [await request(app, "POST", MEMBER_HEARTBEAT, [msgspec.msgpack.encode(beat)]) for beat in beats]
+        assert service.follower.head.n == n
+        return answers
+
+    chain_id = chain.follower.state.chain_id
+    beaten, stranger, nothing = served(chain, work)
+    assert msgspec.msgpack.decode(beaten.body, type=ClusterReply).chain_id == chain_id
+    assert [error_in(answer).code for answer in (stranger, nothing)] == ["UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"]
 
 
 @pytest.mark.parametrize("in_a_request", [1, 2, 8])

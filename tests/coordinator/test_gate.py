@@ -32,9 +32,11 @@ from sparklog.wire.errors import ErrorReply
 from sparklog.wire.messages import (
     CLUSTER,
     HEARTBEAT,
+    MEMBER_HEARTBEAT,
     SUBMIT,
     WAIT,
     Heartbeat,
+    MemberHeartbeat,
     SubmitReply,
     SubmitRequest,
     SubmittedCommand,
@@ -47,6 +49,7 @@ from tests.core.every_command import OF_NO_TOPIC, ORDERS, of_topic
 
 T = TypeVar("T")
 TOKEN = "sparklog_the-token-of-anna"
+POSTED = (SUBMIT, HEARTBEAT, MEMBER_HEARTBEAT, WAIT)
 
 
 def access(*rights: str, token: str = TOKEN) -> Access:
@@ -135,7 +138,7 @@ def test_every_route_but_those_for_probes_asks_for_a_token(chain: Member, path: 
     ]
 
     async def work(service: Service, app: Starlette) -> list[Answer]:
-        method = "POST" if path in (SUBMIT, HEARTBEAT, WAIT) else "GET"
+        method = "POST" if path in POSTED else "GET"
         return [await request(app, method, path, [b"x" * 10], headers) for headers in wrong]
 
     for answer in with_access(chain, access("alter:*", "maintain:*"), work):
@@ -158,7 +161,7 @@ def test_a_browser_sends_the_token_as_a_password_to_the_pages_and_to_nothing_els
     async def work(service: Service, app: Starlette) -> dict[str, int]:
         statuses = {}
         for path in NEEDS:
-            method = "POST" if path in (SUBMIT, HEARTBEAT, WAIT) else "GET"
+            method = "POST" if path in POSTED else "GET"
             statuses[path] = (await request(app, method, path_of(path), [b""], basic(f"anna:{TOKEN}"))).status
         return statuses
 
@@ -228,6 +231,7 @@ def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: 
     chain_id = chain.follower.state.chain_id
     bodies = {
         HEARTBEAT: msgspec.msgpack.encode(Heartbeat(chain_id, StoreId("a"), 0)),
+        MEMBER_HEARTBEAT: msgspec.msgpack.encode(MemberHeartbeat(chain_id, "no-group", "a")),
         WAIT: msgspec.msgpack.encode(WaitRequest(chain_id, EntryNumber(-1), ReplicaNews(StoreId("a")), 0)),
     }
     asked = path.replace("{key:path}", entry_key(EntryNumber(0)).removeprefix("meta/"))
@@ -237,8 +241,9 @@ def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: 
         return await request(app, "POST" if path in bodies else "GET", asked, [bodies.get(path, b"")], bearer())
 
     enough = verb is need.verb or need.verb is Verb.DESCRIBE
-    assert with_access(chain, access(f"{verb}:*"), work).status == (200 if enough else 403)
-    assert with_access(chain, access(f"{verb}:orders"), work).status == 403
+    done = 404 if path == MEMBER_HEARTBEAT else 200
+    assert with_access(chain, access(f"{verb}:*"), work).status == (done if enough else 403)
+    assert with_access(chain, access(f"{verb}:orders"), work).status == (done if enough and need.any_topic else 403)
 
 
 def test_a_route_that_states_nothing_is_refused_to_everybody(chain: Member) -> None:

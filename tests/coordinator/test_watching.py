@@ -56,6 +56,34 @@ def test_a_member_of_a_group_that_is_silent_for_its_session_is_evicted(log: Repl
     assert [each.member_id for each in log.state.groups["billing"].members] == ["b"]
 
 
+def test_a_member_of_a_group_that_sends_heartbeats_stays(log: ReplicatedLog) -> None:  # M: I-07
+    watching = Watching(SESSION_MS)
+    for member in ("a", "b"):
+        log.submit(JoinGroup("billing", member, ("orders",), 6_000))
+    joined_b = EntryNumber(log.state.n)
+    due(watching, log.state, 0)
+    for now_ms in range(2_000, 20_000, 2_000):
+        watching.heard_member("billing", "a", now_ms)
+        watching.heard_member("billing", "nobody", now_ms)
+        watching.heard_member("nothing", "a", now_ms)
+        for store in (A, B, C):
+            watching.heard(store, log.registration(store), now_ms)
+        wanted = [LeaveGroup("billing", "b", joined_b)] if now_ms >= 6_000 else []
+        assert due(watching, log.state, now_ms) == wanted
+
+
+def test_a_pause_of_the_process_counts_against_no_member_of_a_group(log: ReplicatedLog) -> None:
+    """Their heartbeats had waited to be read."""
+    watching = Watching(SESSION_MS)
+    log.submit(JoinGroup("billing", "a", ("orders",), 6_000))
+    due(watching, log.state, 0)
+    assert due(watching, log.state, 100_000) == []
+    for store in (A, B, C):
+        watching.heard(store, log.registration(store), 102_999)
+    assert due(watching, log.state, 102_999, looked_ms=100_000) == []
+    assert due(watching, log.state, 103_000) == [LeaveGroup("billing", "a", EntryNumber(log.state.n))]
+
+
 # M: P-08
 def test_an_agent_that_is_silent_for_a_session_is_down(log: ReplicatedLog) -> None:
     watching = Watching(SESSION_MS)

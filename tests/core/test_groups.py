@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.core.commands import LeaveGroup
-from sparklog.core.group_sessions import MemberWatch, renewal_interval_ms
+from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
+from sparklog.core.group_sessions import MemberWatch, PeerWatch, renewal_interval_ms
 from sparklog.core.groups import Group, Member, TopicSize, range_assignment
 from sparklog.core.types import EntryNumber, TopicId, TopicPartition
 
@@ -66,6 +67,50 @@ def test_time_in_which_nobody_looked_counts_for_nobody() -> None:
     assert watch.silent(group(a=1), 0, 0) == []
     assert watch.silent(group(a=9), 60_000, 60_000) == []
     assert watch.silent(group(a=9), 69_999, 80_000) == [], "the state was asked for before the session was over"
+
+
+def test_a_heartbeat_counts_as_a_renewal_does() -> None:
+    watch = MemberWatch()
+    watch.heard("a", 5)  # nobody has seen it yet
+    assert watch.silent(group(a=1, b=1), 0, 5) == []
+    watch.heard("a", 9_000)
+    assert watch.silent(group(a=1, b=1), 10_005, 10_005) == [LeaveGroup("g", "b", EntryNumber(1))]
+    assert watch.silent(group(a=1), 18_999, 18_999) == []
+    assert watch.silent(group(a=1), 19_000, 19_000) == [LeaveGroup("g", "a", EntryNumber(1))]
+
+
+def test_time_in_which_nobody_could_be_heard_counts_for_nobody() -> None:
+    watch = MemberWatch()
+    watch.silent(group(a=1), 0, 0)
+    watch.heard("a", 4_000)
+    watch.was_deaf(50_000, 60_000)
+    assert watch.silent(group(a=1), 63_999, 63_999) == []
+    assert watch.silent(group(a=1), 64_000, 64_000) == [LeaveGroup("g", "a", EntryNumber(1))]
+
+
+def test_members_leave_evictions_to_the_coordinator_in_force() -> None:
+    """It hears heartbeats of which the chain shows nothing; when it has ended, everybody has a session from then on."""
+    leads = Coordinator(1, "c", "http://c:1", EntryNumber(5))
+    ended = Coordinator(1, "c", "", EntryNumber(5))
+    watch = PeerWatch("a")
+    assert watch.silent(group(a=1, b=1), NO_COORDINATOR, 0, 0) == []
+    assert watch.silent(group(a=1, b=1), leads, 30_000, 30_000) == []
+    assert watch.silent(group(a=1, b=1), leads, 50_000, 50_000) == []
+    assert watch.silent(group(a=1, b=1), ended, 60_000, 60_000) == []
+    assert watch.silent(group(a=9, b=1), ended, 69_999, 69_999) == []
+    assert watch.silent(group(a=9, b=1), ended, 70_000, 70_000) == [LeaveGroup("g", "b", EntryNumber(1))]
+
+
+def test_a_coordinator_that_came_and_went_unseen_counts_as_well() -> None:
+    watch = PeerWatch("a")
+    assert watch.silent(group(a=1, b=1), NO_COORDINATOR, 0, 0) == []
+    assert watch.silent(group(a=1, b=1), Coordinator(1, "c", "", EntryNumber(5)), 50_000, 50_000) == []
+
+
+def test_a_member_does_not_evict_itself() -> None:
+    watch = PeerWatch("a")
+    for now_ms in (0, 50_000):
+        assert watch.silent(group(a=1), NO_COORDINATOR, now_ms, now_ms) == []
 
 
 def test_a_member_is_renewed_three_times_in_a_session() -> None:

@@ -44,7 +44,7 @@ def test_what_is_removed_is_gone_from_tail_and_blocks() -> None:
     before = table.fork()
     table.remove(1, [place(0), place(8)])
     assert list(table.of_group(1)) == [place(1), place(3), place(0, 2)]
-    table.cut(place(1), Offset(1))
+    table.cut({place(1): Offset(1)})
     assert [table.of_group(group)[place(1)] for group in (1, 2)] == [at(1, "b")] * 2
     table.remove_topic(TopicId(1))
     assert [list(table.of_group(group)) for group in (1, 2)] == [[place(0, 2)]] * 2

@@ -15,9 +15,14 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
+from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
+from sparklog.client.commit_append import commit_append
+from sparklog.client.upload_rows import upload_rows
+from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import (
+    Application,
     ClaimCoordination,
     CommitOffsets,
     DeleteGroups,
@@ -59,7 +64,7 @@ def rows(first: int, count: int) -> pa.Table:
 def make(root: Path) -> None:
     """A cluster with all that this format has: sealed segments, append objects, a snapshot, producers, applications,
     replicas on three stores under their second leader, a coordinator that another one followed and that has resigned,
-    a compacted topic, recovery points, and groups with and without members.
+    a compacted topic, recovery points, groups with and without members, and a streaming query with two runs.
     """
     url = str(root / "cluster")
     init_cluster(url)
@@ -77,6 +82,7 @@ def make(root: Path) -> None:
         coordinate(cluster)
         maintain(cluster)
         consume(cluster)
+        stream(cluster)
         producer = cluster.allocate_producer()
         cluster.append("golden", rows(160, 1), producer=(*producer, 0))
         (root / "expected.json").write_text(json.dumps(contents(cluster), indent=1) + "\n")
@@ -133,6 +139,20 @@ def consume(cluster: Cluster) -> None:
     cluster.submit(DeleteGroups(("gone",)))
 
 
+def stream(cluster: Cluster) -> None:
+    """Micro-batches of a streaming query: of its first run, in a snapshot, and of one that fences it, in an entry."""
+    cluster.create_topic("streamed")
+    for version, run in enumerate(("run-1", "run-1", "run-2")):
+        batches = rows(10 * version, 10).drop_columns("partition").to_batches()
+        plan, written, _ = upload_rows(cluster.connection, "streamed", batches, None, Durability(), DEFAULT_TIMEOUT_MS)
+        command = append_command(plan, [written], application=Application("query", version, run))
+        assert command is not None
+        commit_append(cluster.connection, plan, [written], command, DEFAULT_TIMEOUT_MS)
+        if version == 1:
+            cluster.connection.follower.catch_up()
+            cluster.connection.committer.snapshots.write()
+
+
 def replicate(cluster: Cluster) -> None:
     """A topic on three stores, of which one that led was fenced and is back; in a snapshot, and in entries after it."""
     committer = cluster.connection.committer
@@ -168,6 +188,12 @@ def maintenance(state: ClusterState) -> dict[str, object]:
     return {name: json.loads(json.dumps(values)) for name, values in found.items() if values}
 
 
+def runs(state: ClusterState) -> dict[str, object]:
+    """The runs of applications that have any, the present one first."""
+    found = {name: list(each.runs) for name, each in state.applications.items() if each.runs}
+    return {"runs": found} if found else {}
+
+
 def groups(state: ClusterState) -> dict[str, object]:
     """The groups with their members and what they have committed, as plain values; without the clock's times."""
     found = {}
@@ -192,6 +218,7 @@ def contents(cluster: Cluster) -> dict[str, object]:
             **replicas(state),
             **maintenance(state),
             **groups(state),
+            **runs(state),
         }
     records = {}
     for topic in cluster.topics():

@@ -14,8 +14,10 @@ from rich.console import Console
 
 from sparklog.chain.read_entries import results_in
 from sparklog.client.cluster import connect
+from sparklog.core.applications import check_run
+from sparklog.core.commands import Application
 from sparklog.core.differences import DifferenceKind
-from sparklog.core.errors import UnsupportedVersion
+from sparklog.core.errors import InvalidProducerEpoch, UnsupportedVersion
 from sparklog.core.records import CoordinationClaimed, OffsetsCommitted, Record
 from sparklog.core.types import EntryNumber
 from sparklog.maintenance.verify import run_verify
@@ -69,6 +71,14 @@ def test_the_golden_cluster_can_be_written_to(golden: Path, tmp_path: Path) -> N
     with connect(str(tmp_path / "cluster")) as cluster:
         assert cluster.append("golden", rows(0, 3), application=("app", 7)).records > 3  # version 7 was written
         assert cluster.append("golden", rows(0, 3), application=("app", 8)).records == 3
+
+
+def test_the_run_of_a_query_that_another_one_followed_stays_fenced(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+    with connect(str(tmp_path / "cluster")) as cluster, cluster.connection.follower.current() as state:
+        check_run(state, Application("query", 3, "run-2"))
+        with pytest.raises(InvalidProducerEpoch):
+            check_run(state, Application("query", 3, "run-1"))
 
 
 def test_what_is_written_today_has_the_golden_shape(tmp_path: Path) -> None:

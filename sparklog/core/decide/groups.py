@@ -33,6 +33,7 @@ from sparklog.core.positions import Position, right_up_to
 from sparklog.core.readable import counted
 from sparklog.core.records import At, GroupChanged, GroupPartitions, OffsetsCommitted, OffsetsForgotten, Record
 from sparklog.core.state import ClusterState
+from sparklog.core.topic_names import check_topic_name
 from sparklog.core.types import EntryNumber, PartitionIndex, TopicId, TopicPartition
 
 OFFSETS_PER_COMMIT = 50_000  # they must fit into one entry
@@ -43,13 +44,15 @@ _MINUTE_MS = 60_000
 def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[Record, ...]:
     """The group with the member in it. Its next generation begins, unless the member only joins again as it was.
 
-    Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
+    Raises InvalidGroupId, InvalidSessionTimeout, InvalidTopic, InvalidInput.
     """
     check_name("a group id", command.group)
     check_name("a member id", command.member_id)
     topics = tuple(sorted(set(command.topics)))
     if not topics:
         raise InvalidInput(f"member {command.member_id} of group {command.group} wants no topic")
+    for topic in topics:
+        check_topic_name(topic)
     config = effective_cluster(state.config)
     shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not shortest <= command.session_timeout_ms <= longest:
@@ -81,10 +84,12 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
 
 
 def without_members_before(state: ClusterState, floor: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
-    """The groups without the members that were not renewed since entry `floor`.
+    """The groups without the members that were not renewed since entry `floor`; none while a coordinator watches them.
 
     It was written `floor.delay.ms` ago or longer; a member whose session is longer than that is left alone.
     """
+    if state.coordinator.in_force:  # the chain shows nothing of heartbeats
+        return ()
     delay_ms = effective_cluster(state.config).floor_delay_ms
     gone = {
         group.name: [m for m in group.members if m.renewed_at < floor and m.session_timeout_ms <= delay_ms]

@@ -223,7 +223,7 @@ def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tupl
 def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tuple[Record, ...]:
     """Raise FLOOR. Forget producers that were silent for `producer.id.expiration.ms`, and expired offsets of groups.
 
-    Members of groups that were not renewed since FLOOR are gone: nobody was there who could have evicted them.
+    Members of groups that were not renewed since FLOOR are gone, if there was nobody who could have evicted them.
     """
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")

@@ -7,6 +7,7 @@ import pytest
 
 from sparklog.core.commands import (
     AddPartitions,
+    ClaimCoordination,
     CommitOffsets,
     CreateTopic,
     DeleteGroups,
@@ -15,6 +16,7 @@ from sparklog.core.commands import (
     LeaveGroup,
     MoveLogStart,
     RaiseFloor,
+    ResignCoordination,
 )
 from sparklog.core.decide.groups import existing_group, expired
 from sparklog.core.errors import (
@@ -24,6 +26,7 @@ from sparklog.core.errors import (
     InvalidGroupId,
     InvalidInput,
     InvalidSessionTimeout,
+    InvalidTopic,
     NonEmptyGroup,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
@@ -232,6 +235,7 @@ def test_a_join_is_checked(log: GroupLog) -> None:
     log.refused(InvalidGroupId, JoinGroup("", "a", ("orders",), 45_000))
     log.refused(InvalidGroupId, JoinGroup("billing", "", ("orders",), 45_000))
     log.refused(InvalidInput, JoinGroup("billing", "a", (), 45_000))
+    log.refused(InvalidTopic, JoinGroup("billing", "a", ("orders", "two words"), 45_000))
     for timeout_ms in (5_999, 1_800_001):
         log.refused(InvalidSessionTimeout, JoinGroup("billing", "a", ("orders",), timeout_ms))
 
@@ -342,6 +346,17 @@ def test_members_that_nobody_could_evict_are_gone_once_floor_has_passed_them(log
     log.submit(RaiseFloor(EntryNumber(renewed + 1)))
     assert (log.group().members, log.group().emptied_ms) == ((), log.now_ms)
     assert log.committed() == {(TOPIC, 0): 1}
+
+
+def test_floor_leaves_the_members_to_a_coordinator_that_hears_them(log: GroupLog) -> None:
+    log.submit(ClaimCoordination(1, "c", "http://c:1"))
+    log.join("a", timeout_ms=6_000)
+    log.append(1)
+    log.submit(RaiseFloor(EntryNumber(log.state.n)))
+    assert [each.member_id for each in log.group().members] == ["a"]
+    log.submit(ResignCoordination(1))
+    log.submit(RaiseFloor(EntryNumber(log.state.n)))
+    assert log.group().members == ()
 
 
 # ---- elections ----------------------------------------------------------------------------------------

@@ -1,0 +1,177 @@
+"""The part of `Cluster` that administers: topics, stores and replicas, as Python programs see and change them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
+from sparklog.client.connection import Connection
+from sparklog.client.delete_records import all_done, delete_records, plan_deletions
+from sparklog.client.stores import add_store
+from sparklog.client.topic_description import TopicDescription, describe_topic
+from sparklog.core.assignment import Assignment
+from sparklog.core.commands import (
+    AddPartitions,
+    AlterTopic,
+    Command,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    FenceStore,
+    MoveReplicas,
+    RemoveStore,
+)
+from sparklog.core.config.topic import parse_topic_config
+from sparklog.core.plan import topic_of
+from sparklog.core.records import CommandResult
+from sparklog.core.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
+from sparklog.core.replication_health import min_isr_warning
+from sparklog.core.state import Store, Topic
+from sparklog.core.types import StoreId
+
+log = logging.getLogger("sparklog")
+
+
+class Admin:
+    """Topics, stores and replicas of one cluster, through the process's `connection` to it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    # ---- topics ---------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        config: Mapping[str, object] | None = None,
+        assignment: Sequence[Sequence[str]] | None = None,
+    ) -> TopicDescription:
+        """Create a topic. `assignment` sets the stores of each partition by hand, the preferred leader first.
+
+        By default they are spread over the zones, then evenly over the stores. Raises TopicAlreadyExists, InvalidTopic,
+        InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment, InvalidConfig.
+        """
+        settings = parse_topic_config(config or {})
+        self.submit(CreateTopic(name, partitions, replication_factor, settings, by_hand(assignment)))
+        self._warn_of_min_isr(name)
+        return self.describe(name)
+
+    def topics(self) -> list[str]:
+        """The names of all topics, in ascending order."""
+        with self.connection.follower.current() as state:
+            return sorted(state.topic_ids)
+
+    def describe(self, name: str) -> TopicDescription:
+        """A topic with its partitions and config. Raises UnknownTopicOrPartition."""
+        with self.connection.follower.current() as state:
+            return describe_topic(state, name)
+
+    def alter(self, name: str, *, config: Mapping[str, object]) -> None:
+        """Set config keys of a topic. A value of None removes the key. Raises InvalidConfig."""
+        removed = tuple(key for key, value in config.items() if value is None)
+        changed = parse_topic_config({key: value for key, value in config.items() if value is not None})
+        self.submit(AlterTopic(self._topic(name).topic_id, changed, removed))
+        self._warn_of_min_isr(name)
+
+    def add_partitions(self, name: str, total: int, *, assignment: Sequence[Sequence[str]] | None = None) -> None:
+        """Raise the number of partitions to `total`. Keys may move to other partitions.
+
+        `assignment` sets the stores of each new partition by hand. Raises InvalidPartitions, InvalidReplicationFactor,
+        InvalidReplicaAssignment.
+        """
+        self.submit(AddPartitions(self._topic(name).topic_id, total, by_hand(assignment)))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic at once. The next retention run after `file.delete.delay.ms` deletes its objects."""
+        self.submit(DeleteTopic(self._topic(name).topic_id))
+
+    def delete_records(self, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
+        """Delete the records below an offset in each of these partitions; -1 stands for the high watermark.
+
+        Returns the log starts after that. A log start that is higher already stays. Nothing is changed if any offset
+        or partition is not legal. Else each partition is a commit of its own: if some fail, the error of the first is
+        raised with what became of the others, and the same call may be made again. Raises OffsetOutOfRange,
+        PolicyViolation (the topic is only compacted), UnknownTopicOrPartition, and what `submit` raises.
+        """
+        deletions = plan_deletions(self.connection, topic, offsets)
+        return all_done(deletions, delete_records(self.connection, deletions))
+
+    # ---- stores and replicas --------------------------------------------------------------------
+
+    def stores(self) -> list[Store]:
+        """The registered stores, in the order of their registration."""
+        with self.connection.follower.current() as state:
+            return sorted(state.stores.values(), key=lambda store: store.registration)
+
+    def add_store(self, store: str, url: str, *, zone: str | None = None) -> Store:
+        """Register a new store, or one that was fenced and is back; see `client.stores.add_store`."""
+        return add_store(self.connection, StoreId(store), url, zone)
+
+    def fence_store(self, store: str) -> None:
+        """Let the store take part in nothing until it is added again: where it led, another replica does.
+
+        Raises BrokerIdNotRegistered.
+        """
+        self.submit(FenceStore(StoreId(store)))
+
+    def remove_store(self, store: str) -> None:
+        """Forget a store that has no replica. Raises Conflict if it has one, BrokerIdNotRegistered."""
+        self.submit(RemoveStore(StoreId(store)))
+
+    def move_replicas(self, topic: str, to: Sequence[str], *, partition: int | None = None) -> None:
+        """Begin to move a topic, or one partition of it, to these stores, the preferred leader first.
+
+        Agents copy; the old replicas go when the new ones are in sync. Raises InvalidReplicaAssignment,
+        UnknownTopicOrPartition.
+        """
+        with self.connection.follower.current() as state:
+            moves = moves_to(partitions_named(state, topic, partition), [StoreId(store) for store in to])
+        if moves:
+            self.submit(MoveReplicas(moves))
+
+    def elect_leaders(
+        self, topic: str, *, partition: int | None = None, store: str | None = None, unclean: bool = False
+    ) -> None:
+        """Let `store` lead a topic or one partition of it; by default the preferred leader, the first replica.
+
+        With `unclean` a replica that lacks acknowledged records may lead if no other can, and they are lost. Raises
+        ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, IneligibleReplica.
+        """
+        with self.connection.follower.current() as state:
+            partitions = partitions_named(state, topic, partition)
+            elections = (
+                preferred_elections(state, partitions) if store is None else elections_of(StoreId(store), partitions)
+            )
+        if elections:
+            self.submit(ElectLeaders(elections, unclean))
+
+    # ---- inside ---------------------------------------------------------------------------------
+
+    def submit(self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
+        """Commit one command. Raises the command's error, OutcomeUnknown, RequestTimedOut."""
+        committer = self.connection.committer
+        return committer.submit(committer.begin(command), timeout_ms)
+
+    def _topic(self, name: str) -> Topic:
+        with self.connection.follower.current() as state:
+            return topic_of(state, name)
+
+    def _warn_of_min_isr(self, name: str) -> None:
+        """Log a warning if the topic wants more replicas in sync than it has."""
+        with self.connection.follower.current() as state:
+            topic = state.topic_named(name)
+            if topic is None:  # deleted meanwhile
+                return
+            factor = len(state.partitions_of(topic)[0].replication.target)
+            warning = min_isr_warning(name, state.topic_config(topic), factor)
+        if warning is not None:
+            log.warning("%s", warning)
+
+
+def by_hand(assignment: Sequence[Sequence[str]] | None) -> Assignment | None:
+    """A manual assignment as commands have it; None for none."""
+    return None if assignment is None else tuple(tuple(StoreId(store) for store in stores) for stores in assignment)
