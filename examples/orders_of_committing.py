@@ -2,8 +2,9 @@
 
     python examples/orders_of_committing.py
 
-Each consumer is a process. It polls five records at a time, and "processes" a record by adding its value to a file. The
-second batch kills it: the one that commits first has processed a part of it then, the one that commits last all of it.
+A consumer polls five records at a time, and "processes" a record by adding its value to a file. The first ones are
+processes that are killed in their second batch: the one that commits first has processed a part of it then, the one
+that commits last all of it. Then another consumer of the same group goes on.
 """
 
 from __future__ import annotations
@@ -32,10 +33,9 @@ ORDERS = {"at-most-once": "commit, then process", "at-least-once": "process, the
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--consume", nargs=3, metavar=("ORDER", "CLUSTER", "FILE"), help=argparse.SUPPRESS)
-    parser.add_argument("--dies", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.consume:
-        consume(*given.consume, dies=given.dies)
+        consume(*given.consume, dies=True)
         return 0
     with tempfile.TemporaryDirectory(prefix="sparklog-orders-") as folder:
         try:
@@ -90,22 +90,16 @@ def show(folder: Path) -> None:
     }
     for order, how in ORDERS.items():
         path = folder / f"{order}.txt"
-        killed = run(order, url, path, "--dies")
-        steps.check("the first consumer was killed", killed, -signal.SIGKILL)
+        command = [sys.executable, __file__, "--consume", order, url, str(path)]
+        steps.check("the first consumer was killed", subprocess.run(command, check=False).returncode, -signal.SIGKILL)
         evict(url, order)  # or wait for its session to end: 45 seconds
-        steps.check("the second consumer ended", run(order, url, path), 0)
+        consume(order, url, str(path), dies=False)
         counts = Counter(int(line) for line in path.read_text(encoding="utf-8").split())
         lost = [number for number in range(RECORDS) if not counts[number]]
         repeated = [number for number in range(RECORDS) if counts[number] > 1]
         steps.say(f"{how} ({order}): lost {shown(lost)}, repeated {shown(repeated)}")
         steps.check(order, (lost, repeated), wanted[order])
     steps.say("all checks passed")
-
-
-def run(order: str, url: str, path: Path, *more: str) -> int:
-    """The exit code of a consumer in a process of its own."""
-    command = [sys.executable, __file__, "--consume", order, url, str(path), *more]
-    return subprocess.run(command, check=False).returncode
 
 
 def evict(url: str, group: str) -> None:

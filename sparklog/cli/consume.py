@@ -129,32 +129,33 @@ def _tables_of_member(
     if any(end is not None for _, end in ranges.values()):
         raise InvalidOption("--offset @A:B does not go with --group: a group reads on from what it has committed")
 
+    def commit(offsets: dict[tuple[str, int], int] | None = None) -> None:
+        try:
+            consumer.commit(offsets)
+        except (IllegalGeneration, UnknownMemberId) as error:  # others may print these records again
+            print_warning(error.message)
+
     class FromOffset(RebalanceListener):
         def on_partitions_assigned(self, partitions: Sequence[tuple[str, int]]) -> None:
-            for place in partitions:
-                if place in ranges and consumer.committed(place) is None:
-                    consumer.seek(place, ranges[place][0])
+            new = [place for place in partitions if place in ranges and consumer.committed(place) is None]
+            for place in new:
+                consumer.seek(place, ranges[place][0])
+            if new:
+                commit({place: ranges[place][0] for place in new})  # so --offset counts once for a group
 
     consumer = cluster.consumer(
-        topic,
-        group=group,
-        listener=None if offset in ("start", "end") else FromOffset(),
-        auto_offset_reset="latest" if offset == "end" else "earliest",
-        enable_auto_commit=False,
+        topic, group=group, listener=FromOffset(), auto_offset_reset="earliest", enable_auto_commit=False
     )
     left = num
     with consumer:
         while left != 0:
             most = RECORDS_PER_COMMIT if left is None else min(left, RECORDS_PER_COMMIT)
             table = consumer.poll_table(FOLLOW_WAIT_MS if follow else 0, most)
+            yield table
+            commit()
             if not table.num_rows and not follow:
                 return
-            yield table
             left = None if left is None else left - table.num_rows
-            try:
-                consumer.commit()
-            except (IllegalGeneration, UnknownMemberId) as error:  # others may print these records again
-                print_warning(error.message)
 
 
 @dataclass(frozen=True, slots=True)

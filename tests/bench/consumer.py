@@ -18,10 +18,11 @@ from sparklog.client.consumer.consumer import Consumer
 from tests.bench.paired import Comparison, compare
 
 RECORDS, APPENDS, PARTITIONS, VALUE_BYTES = 1_000_000, 10, 4, 100
+ROUNDS = 5
 POLLED = 500  # records of a call, Kafka's default
 
 
-def consumer(folder: Path, records: int = RECORDS) -> list[Comparison]:
+def consumer(folder: Path, records: int = RECORDS, *, rounds: int = ROUNDS) -> list[Comparison]:
     """Records that are there already, read by a member of a group that commits by itself."""
     root = folder / "consumer"
     _write(root, records)
@@ -52,6 +53,7 @@ def consumer(folder: Path, records: int = RECORDS) -> list[Comparison]:
                 "",
                 consumed(lambda own: _count(lambda: own.poll_table().num_rows)),
                 bare(lambda batch: batch.num_rows),
+                rounds=rounds,
             ),
             compare(
                 f"{what}records, {POLLED} a call (poll)",
@@ -59,6 +61,7 @@ def consumer(folder: Path, records: int = RECORDS) -> list[Comparison]:
                 "",
                 consumed(lambda own: _count(lambda: sum(map(len, own.poll(max_records=POLLED).values())))),
                 bare(_tuples),
+                rounds=rounds,
             ),
             compare(
                 f"{what}records one by one (for record in consumer)",
@@ -66,6 +69,7 @@ def consumer(folder: Path, records: int = RECORDS) -> list[Comparison]:
                 "",
                 consumed(lambda own: _first(own, records)),
                 bare(_tuples),
+                rounds=rounds,
             ),
         ]
 

@@ -268,6 +268,20 @@ def test_a_group_that_began_at_the_end_reads_what_came_after_its_first_run(order
     assert orders(*consume).out == "d\n"
 
 
+def test_a_group_begins_once_where_offset_says_also_if_its_first_run_is_interrupted(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    consume = ("consume", "orders", "--group", "late", "--offset", "end")
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemClock, "pause", interrupt)
+        assert orders(*consume, "--follow").code == 130
+    orders("produce", "orders", stdin="d\n")
+    assert orders(*consume).out == "d\n"
+
+
 def test_a_group_commits_only_what_it_printed(sparklog: Cli) -> None:
     """Also in compacted slices, of which more is read than is wanted."""
     with library.connect(sparklog.url) as cluster:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.groups import Place
+from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import (
     IllegalGeneration,
     InvalidInput,
@@ -32,6 +35,7 @@ from tests.faults.faulty_store import VirtualClock
 
 P0, P1, P2 = (("orders", partition) for partition in range(3))
 RECORDS = 6  # in each partition
+TOPICS = ("orders", "payments", "returns")
 
 
 @pytest.fixture
@@ -120,6 +124,7 @@ def test_a_consumer_that_was_replaced_commits_nothing(cluster: Cluster) -> None:
         a.commit({P0: 1})
     failures: list[Exception | None] = []
     a.commit_async({P0: 1}, lambda offsets, error: failures.append(error))
+    a._reading.commits.wait()
     settle(a)
     assert [type(error) for error in failures] == [IllegalGeneration]
     assert committed(cluster) == {}
@@ -377,66 +382,85 @@ def test_the_order_of_processing_and_committing_decides_what_a_crash_costs(  # M
 # ---- many at once ---------------------------------------------------------------------------------------
 
 
+@dataclass
+class Readers:
+    """Threads with a consumer of their own each, and what they have read: generation, topic, partition, offset."""
+
+    url: str
+    threads: list[threading.Thread] = field(default_factory=list)
+    read: list[tuple[GroupGeneration | None, str, int, int]] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+    new_generation: threading.Event = field(default_factory=threading.Event)
+    wanted: int | None = None  # once it is known
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def start(self, most_polls: int | None = None) -> None:
+        self.threads.append(threading.Thread(target=self._run, args=(most_polls,)))
+        self.threads[-1].start()
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(200)
+
+    def _run(self, most_polls: int | None) -> None:
+        try:
+            with (
+                sparklog.connect(self.url) as cluster,
+                cluster.consumer(
+                    *TOPICS,
+                    group="g",
+                    auto_offset_reset="earliest",
+                    enable_auto_commit=False,
+                    heartbeat_interval_ms=20,
+                    max_poll_records=40,
+                ) as consumer,
+            ):
+                for _ in range(most_polls or 1_000_000):
+                    self._poll(consumer)
+                    if self.done.is_set():
+                        return
+        except BaseException as error:
+            self.errors.append(error)
+            self.new_generation.set()
+            self.done.set()
+
+    def _poll(self, consumer: Consumer) -> None:
+        found = consumer.poll(20)
+        generation = consumer._reading.positions.generation
+        if found and generation not in {row[0] for row in self.read}:
+            self.new_generation.set()
+        self.read.extend((generation, *place, each.offset) for place, records in found.items() for each in records)
+        with contextlib.suppress(IllegalGeneration, UnknownMemberId):
+            consumer.commit()
+        if self.wanted is not None and len({row[1:] for row in self.read}) == self.wanted:
+            self.done.set()
+
+
 def test_threads_share_three_topics_while_members_come_and_go_under_load(tmp_path: Path) -> None:  # M: I-07
     """Each record is read, and in one generation by one member only, once; and only what was read is committed."""
     init_cluster(str(tmp_path))
-    topics, rounds, each = ("orders", "payments", "returns"), 12, 25
-    read: list[tuple[object, str, int, int]] = []
+    written = 0
+    keys = [str(key) for key in range(25)]
+    readers = Readers(str(tmp_path))
     with sparklog.connect(str(tmp_path)) as cluster:
-        for topic in topics:
+        for topic in TOPICS:
             cluster.create_topic(topic, partitions=2)
-        written, all_read = threading.Event(), threading.Event()
-        wanted = len(topics) * rounds * each
-        errors: list[BaseException] = []
-
-        def consume(most_polls: int | None) -> None:
-            try:
-                with sparklog.connect(str(tmp_path)) as own:
-                    reader = own.consumer(
-                        *topics,
-                        group="g",
-                        auto_offset_reset="earliest",
-                        enable_auto_commit=False,
-                        heartbeat_interval_ms=20,
-                        max_poll_records=40,
-                    )
-                    polls = 0
-                    with reader:
-                        while not all_read.is_set() and polls != most_polls:
-                            polls += 1
-                            found = reader.poll(20)
-                            generation = reader._reading.positions.generation
-                            read.extend(
-                                (generation, *place, record.offset) for place, rows in found.items() for record in rows
-                            )
-                            try:
-                                reader.commit()
-                            except (IllegalGeneration, UnknownMemberId):
-                                continue
-                            if written.is_set() and len({row[1:] for row in read}) == wanted:
-                                all_read.set()
-            except BaseException as error:
-                errors.append(error)
-                all_read.set()
-
-        threads = [threading.Thread(target=consume, args=(most,)) for most in (None, None, 8, 15)]
-        for thread in threads[:2]:
-            thread.start()
-        for number in range(rounds):
-            for topic in topics:
-                cluster.append(topic, pa.table({"value": [f"{number}"] * each, "key": [f"{k}" for k in range(each)]}))
-            if number in (3, 6):
-                threads[2 if number == 3 else 3].start()
-        written.set()
-        for thread in threads:
-            thread.join(200)
-        assert errors == []
-        assert all_read.is_set()
+        for most_polls in (None, None, 8, 15):  # the last two leave again
+            readers.new_generation.clear()
+            readers.start(most_polls)
+            while not readers.new_generation.wait(0.02):
+                for topic in TOPICS:
+                    cluster.append(topic, pa.table({"value": keys, "key": keys}))
+                    written += len(keys)
+        readers.wanted = written
+        readers.join()
+        assert readers.errors == []
         at = {place: row.offset for place, row in cluster.committed("g").items()}
+    read = readers.read
     repeated = [row for row, count in Counter(read).items() if count > 1]
     assert repeated == [], "in one generation, each record is read once"
-    assert len({row[1:] for row in read}) == wanted
-    assert len({row[0] for row in read}) > 2, "members came and went"
+    assert len({row[1:] for row in read}) == written
+    assert len({row[0] for row in read}) >= 4
     for (topic, partition), offset in at.items():
         assert {row[3] for row in read if row[1:3] == (topic, partition)} >= set(range(offset)), "committed, but unread"
 

@@ -188,9 +188,9 @@ GUARDS: Final = (
         "group-start-committed",
         "consume --group begins once where --offset says, not again in every run.",
         "sparklog/cli/consume.py",
-        "            self._commit({place: self._starts[place[1]] for place in new})",
-        "            pass",
-        ("tests/cli/test_consume.py::test_a_group_that_began_at_the_end_reads_what_came_after_its_first_run",),
+        "                commit({place: ranges[place][0] for place in new})",
+        "                pass",
+        ("tests/cli/test_consume.py::test_a_group_begins_once_where_offset_says_also_if_its_first_run_is_interrupted",),
     ),
     Guard(
         "group-printed-then-committed",

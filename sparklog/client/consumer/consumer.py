@@ -134,21 +134,22 @@ class Consumer:
         While a record is being processed, the position is behind it, but a commit by itself waits until it is done.
         """
         timeout_ms = self._options.consumer_timeout_ms or FOREVER_MS
-        reading = self._reading
+        reading, now_ms = self._reading, self._connection.committer.clock.monotonic_ms
         while True:
             with self._alone():
                 read = reading.read(timeout_ms, self._options.max_poll_records)
-                moves = reading.moves
+            moves, due_ms, has_read = reading.moves, reading.due_ms, reading.positions.has_read
             if not read.pieces:
                 return
             for key, topic, batch in read.pieces:
                 _, epoch = read.ends[key]
                 for record in records_of(topic, key.partition, batch):
-                    reading.positions.has_read(key, Offset(record.offset + 1), epoch)
+                    has_read(key, Offset(record.offset + 1), epoch)
                     yield record
-                    if reading.is_something_due():
+                    if now_ms() >= due_ms:
                         with self._alone():
                             reading.tend()
+                            due_ms = reading.due_ms
                     if reading.moves != moves:
                         break  # what was fetched is fetched again, from where the consumer is now
                 if reading.moves != moves:

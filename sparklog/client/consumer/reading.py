@@ -166,10 +166,10 @@ class Reading:
 
     # ---- now and then ---------------------------------------------------------------------------
 
-    def is_something_due(self) -> bool:
-        """Whether `tend` would do something, in a consumer that is busy."""
-        now_ms = self._clock.monotonic_ms()
-        return now_ms >= self._look_due_ms or now_ms >= self._commit_due_ms
+    @property
+    def due_ms(self) -> int:
+        """When a consumer that is busy should call `tend`, by the monotonic clock."""
+        return min(self._look_due_ms, self._commit_due_ms)
 
     def tend(self, *, look: bool = False) -> None:
         """Report commits, begin one, stay a member, and take over another share if there is one.
