@@ -437,7 +437,7 @@ def test_in_front_of_a_gap_a_record_stays_and_no_tombstone_goes_with_it() -> Non
         assert log.text() == "4:a5 5:b6"
 
 
-def test_a_repeat_of_a_producer_is_known_after_its_records_are_gone(log: KeyedLog) -> None:  # M: C-06
+def test_a_repeat_of_a_producer_is_known_after_its_records_are_gone(log: KeyedLog) -> None:  # M: C-06 I-02
     log.create()
     cluster = log.log.cluster
     producer_id = cluster.submit(AllocateProducer()).producer_id
