@@ -58,7 +58,8 @@ def measured(
         bare = partial(_run, lambda: _from_files(spark, folder, batches), "bare_stream", {"path": str(folder)}, folder)
         sides: dict[str, Callable[[], object]] = {"log": log, "grouped": grouped, "bare": bare}
         took = interleaved(sides, _latencies, rounds=rounds, warm_up=1)
-        latencies_s = {name: [one for run in runs for one in run] for name, runs in took.items()}
+        least = min(len(run) for runs in took.values() for run in runs)  # micro-batches that every run has
+        latencies_s = {name: [one for run in runs for one in run[:least]] for name, runs in took.items()}
         shown = f"micro-batch of {PARTITIONS * ROWS:,} records"
         comparisons = [
             compared(
