@@ -228,6 +228,26 @@ def test_a_call_commits_what_the_calls_before_it_have_handed_out(cluster: Cluste
     assert sum(committed(cluster).values()) == 3 * RECORDS
 
 
+def test_a_topic_that_is_deleted_does_not_stop_a_consumer_that_commits_by_itself(cluster: Cluster) -> None:
+    clock = VirtualClock()
+    reader = consumer(cluster, clock, enable_auto_commit=True, auto_commit_interval_ms=1_000)
+    cluster.create_topic("more")
+    cluster.append("more", pa.table({"value": ["x"]}))
+    reader.subscribe(["orders", "more"])
+    assert len(values(reader)) == 3 * RECORDS + 1
+    cluster.delete_topic("more")
+    for _ in range(2):  # the first commit names the topic that is gone
+        clock.pause(1_000)
+        assert reader.poll() == {}
+        assert reader.assignment() == (P0, P1, P2)
+        reader._reading.commits.wait()
+    assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
+    fill(cluster, 0, 1, first=RECORDS)
+    assert values(reader) == ["0-6"]
+    cluster.delete_topic("orders")
+    reader.close()
+
+
 def test_after_an_error_nothing_is_committed_that_may_not_be_processed(cluster: Cluster) -> None:
     def fail() -> None:
         with consumer(cluster, enable_auto_commit=True) as reader:

@@ -147,6 +147,14 @@ GUARDS: Final = (
         (_ALONE + "test_it_is_for_one_thread_at_a_time",),
     ),
     Guard(
+        "consumer-topic-gone",
+        "A consumer that commits by itself goes on when one of its topics was deleted.",
+        "sparklog/client/consumer/commits.py",
+        "            except SparklogError as error:\n                log_failure({}, error)",
+        "            except ZeroDivisionError as error:\n                log_failure({}, error)",
+        (_GROUPS + "test_a_topic_that_is_deleted_does_not_stop_a_consumer_that_commits_by_itself",),
+    ),
+    Guard(
         "consumer-commits-in-order",
         "A commit waits for those before it: a later number would make them count as done.",
         "sparklog/client/consumer/commits.py",

@@ -13,7 +13,13 @@ from sparklog.client.consumer.shares import Shares
 from sparklog.client.groups import Place
 from sparklog.client.unawaited_commits import UnawaitedCommits
 from sparklog.core.consumer_positions import ConsumerPositions
-from sparklog.core.errors import IllegalGeneration, UnknownMemberId
+from sparklog.core.errors import (
+    IllegalGeneration,
+    InvalidInput,
+    SparklogError,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
+)
 from sparklog.core.positions import Position
 from sparklog.core.types import TopicPartition
 
@@ -40,10 +46,10 @@ class Commits:
             positions.committed({key: row.offset for key, row in rows.items()})
 
     def commit_if_still_its_own(self, positions: ConsumerPositions, rows: Rows) -> bool:
-        """As `commit`; False if the group has another generation by now."""
+        """As `commit`; False if the group has another generation by now, or a topic is gone, which begins one."""
         try:
             self.commit(positions, rows)
-        except (IllegalGeneration, UnknownMemberId) as error:
+        except (IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition, InvalidInput) as error:
             log_failure({}, error)
             return False
         return True
@@ -73,9 +79,15 @@ class Commits:
         self._unawaited.begin(run)
 
     def begin_by_itself(self, positions: ConsumerPositions) -> None:
-        """Commit what is not committed yet in the background, unless the last commit is still under way."""
+        """Commit what is not committed yet in the background, unless the last commit is still under way.
+
+        Every error is only logged: what was not committed now is a part of the next commit.
+        """
         if not self._under_way:
-            self.begin(positions, positions.to_commit(), log_failure)
+            try:
+                self.begin(positions, positions.to_commit(), log_failure)
+            except SparklogError as error:
+                log_failure({}, error)
 
     def report(self) -> None:
         """Call the callbacks of the commits that have ended, in their order."""
