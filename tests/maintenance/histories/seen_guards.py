@@ -12,7 +12,6 @@ SEEN: Final = {
     "old-mark-first": 0,
     "compaction-spare": 5,
     "compaction-min-lag": 5,
-    "swap-digest": 64,
     "floor": 25,
     "delete-delay": 11,
 }
