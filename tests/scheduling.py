@@ -37,6 +37,7 @@ GROUPS: Final = {
         "tests/examples/test_demo.py",
         "tests/soak/test_soak.py",
         "tests/spark/test_on_stores.py",
+        "tests/spark/stream/test_stores.py",
         "tests/faults/test_killed_servers.py",
         "tests/storage/test_probe_servers.py",
     ),
