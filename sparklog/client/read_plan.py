@@ -38,9 +38,9 @@ class ReadPlan:
 def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> ReadPlan:
     """Resolve the options against `state`, which must not change meanwhile. Look-ups by time read objects.
 
-    Raises InvalidOption (partitions, start after end), UnknownTopicOrPartition; Conflict (a topic has another id than
-    the one that was named: it was deleted and created again); OffsetOutOfRange or DataLoss if
-    requested records are gone. With `fail_on_data_loss` false the range is cut to what is there instead.
+    Raises InvalidOption (partitions, start after end), UnknownTopicOrPartition, Conflict (the topic has another id than
+    was asked for: it was deleted and created again), and OffsetOutOfRange or DataLoss if requested records are gone.
+    With `fail_on_data_loss` false the range is cut to what is there instead.
     """
     if options.subscription is None:
         raise AssertionError("a plan of records needs a subscription")
