@@ -45,6 +45,7 @@ GROUPS: Final = {
         "tests/spark/",
         "tests/spark/test_failures.py",
         "tests/spark/kills/test_killed_executors.py",  # on the same session
+        "tests/spark/stream/test_killed_executors.py",
         "tests/spark/test_memory.py",
     ),
     "programs with a Spark of their own": (
