@@ -23,7 +23,6 @@ from sparklog.client.groups import (
     GroupDescription,
     GroupMember,
     Offsets,
-    Place,
     commit_of,
     commit_offsets,
     committed,
@@ -54,6 +53,7 @@ from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.replication.epoch_history import EpochEnd
 from sparklog.core.state import ClusterState
+from sparklog.core.types import Place
 from sparklog.host.deadline import Deadline
 from sparklog.log.batch import check_compression
 from sparklog.log.record_lookup import start_of_last

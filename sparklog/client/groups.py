@@ -36,12 +36,11 @@ from sparklog.core.groups import CommittedOffset, Member, OffsetToCommit
 from sparklog.core.plan import partition_of, topic_of
 from sparklog.core.positions import Position
 from sparklog.core.state import ClusterState
-from sparklog.core.types import Offset, TopicPartition
+from sparklog.core.types import Offset, Place, TopicPartition
 from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
 
 SESSION_TIMEOUT_MS = 45_000  # Kafka's session.timeout.ms
-Place = tuple[str, int]  # topic and partition
 Offsets = Mapping[Place, int | Position]
 
 

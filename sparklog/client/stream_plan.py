@@ -15,9 +15,9 @@ from sparklog.core.errors import DataLoss, InconsistentClusterId, UnknownTopicOr
 from sparklog.core.plan import RangeToRead, offset_behind_bytes, weigh
 from sparklog.core.positions import Position, right_up_to
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.stream_positions import Place, StreamPositions
+from sparklog.core.stream_positions import StreamPositions
 from sparklog.core.trigger_limits import TriggerLimits, shares
-from sparklog.core.types import Offset, OffsetRange, TopicPartition
+from sparklog.core.types import Offset, OffsetRange, Place, TopicPartition
 from sparklog.log.stores import Stores
 from sparklog.options.typed import AssignPartitions, ReadOptions, SubscribeTopics
 
@@ -177,7 +177,7 @@ def _gone(state: ClusterState, place: Place, position: Position) -> str:
 
 
 def _positions(state: ClusterState, offsets: Iterable[tuple[Topic, Partition, Offset]]) -> StreamPositions:
-    at = {
+    at: dict[Place, Position] = {
         (topic.name, partition.partition): Position(
             state.chain_id, topic.topic_id, partition.partition, offset, partition.replication.leader_epoch
         )

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from sparklog.client.consumer.shares import Shares
-from sparklog.client.groups import Place
 from sparklog.client.unawaited_commits import UnawaitedCommits
 from sparklog.core.consumer_positions import ConsumerPositions
 from sparklog.core.errors import (
@@ -21,7 +20,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.positions import Position
-from sparklog.core.types import TopicPartition
+from sparklog.core.types import Place, TopicPartition
 
 log = logging.getLogger("sparklog")
 

@@ -25,11 +25,10 @@ from sparklog.client.consumer.options import ConsumerOptions, check_positive
 from sparklog.client.consumer.reading import Reading
 from sparklog.client.consumer.records import ConsumerRecord, records_of
 from sparklog.client.consumer.subscription import assignment, places, subscription
-from sparklog.client.groups import Place
 from sparklog.core.errors import InvalidGroupId, InvalidInput, InvalidOption, Wakeup
 from sparklog.core.positions import Position
 from sparklog.core.state import Partition
-from sparklog.core.types import Offset, TopicPartition
+from sparklog.core.types import Offset, Place, TopicPartition
 from sparklog.log.records_schema import read_schema
 
 FOREVER_MS = ALL_RECORDS = 1 << 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparklog.client.groups import Place
+from sparklog.core.types import Place
 
 
 class RebalanceListener:

@@ -16,13 +16,12 @@ from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions
 from sparklog.client.consumer.shares import Shares
 from sparklog.client.consumer.subscription import Assignment, Subscription, places
-from sparklog.client.groups import Place
 from sparklog.core.consumer_positions import AutoOffsetReset, ConsumerPositions, Unread
 from sparklog.core.errors import DataLoss, InvalidInput, SparklogError, UnknownTopicOrPartition, Wakeup
 from sparklog.core.positions import Position
 from sparklog.core.purgatory import Records
 from sparklog.core.state import Partition
-from sparklog.core.types import LeaderEpoch, Offset, TopicPartition
+from sparklog.core.types import LeaderEpoch, Offset, Place, TopicPartition
 
 log = logging.getLogger("sparklog")
 
