@@ -33,9 +33,10 @@ from sparklog.core.groups import (
 from sparklog.core.positions import Position, right_up_to
 from sparklog.core.readable import counted
 from sparklog.core.records import At, GroupChanged, GroupPartitions, OffsetsCommitted, OffsetsForgotten, Record
+from sparklog.core.slice_table import topic_partition_of
 from sparklog.core.state import ClusterState
 from sparklog.core.topic_names import check_topic_name
-from sparklog.core.types import EntryNumber, PartitionIndex, TopicId, TopicPartition
+from sparklog.core.types import EntryNumber, TopicId, TopicPartition
 
 OFFSETS_PER_COMMIT = 50_000  # they must fit into one entry
 FORGOTTEN_PER_COMMAND = 10_000  # groups and offsets; the next job forgets the rest
@@ -205,9 +206,9 @@ def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
     partitions: dict[int, list[TopicPartition]] = {}
     subscribed = {group.number: _subscribed(state, group) for group in by_number.values() if group.members}
     for number, key in zip(rows["group"][due].tolist(), rows["partition_key"][due].tolist(), strict=True):
-        if key >> 32 not in subscribed.get(number, ()):
-            place = TopicPartition(TopicId(key >> 32), PartitionIndex(key & 0xFFFFFFFF))
-            partitions.setdefault(number, []).append(place)
+        partition = topic_partition_of(key)
+        if partition.topic_id not in subscribed.get(number, ()):
+            partitions.setdefault(number, []).append(partition)
     counts = dict(zip(numbers.tolist(), counted_rows.tolist(), strict=True))
     groups = sorted(
         group.name
