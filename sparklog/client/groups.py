@@ -31,7 +31,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
 )
 from sparklog.core.group_sessions import PeerWatch, renewal_interval_ms
-from sparklog.core.group_status import GroupPartition, group_partitions
+from sparklog.core.group_status import GroupPartition, committed_offsets, group_partitions
 from sparklog.core.groups import CommittedOffset, Member, OffsetToCommit
 from sparklog.core.plan import partition_of, topic_of
 from sparklog.core.positions import Position
@@ -68,8 +68,7 @@ def describe_group(state: ClusterState, name: str) -> GroupDescription:
 
 def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:
     """What a group has committed, by topic and partition; nothing if there is no such group."""
-    group = state.groups.get(name)
-    rows = {} if group is None else state.offsets.of_group(group.number)
+    rows = committed_offsets(state, name)
     return {(state.topics[key.topic_id].name, key.partition): row for key, row in rows.items()}
 
 
@@ -98,8 +97,7 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
         known = lowest.get(key)
         if key in state.partitions and (known is None or position.offset < known.offset):
             lowest[key] = position
-    existing = state.groups.get(group)
-    has = {} if existing is None else state.offsets.of_group(existing.number)
+    has = committed_offsets(state, group)
     rows = tuple(
         OffsetToCommit(position.topic_id, position.partition, position.offset, position.leader_epoch)
         for key, position in lowest.items()

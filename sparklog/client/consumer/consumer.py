@@ -24,8 +24,11 @@ from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions, check_positive
 from sparklog.client.consumer.reading import Reading
 from sparklog.client.consumer.records import ConsumerRecord, records_of
+from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, places, subscription
-from sparklog.core.errors import InvalidGroupId, InvalidInput, InvalidOption, Wakeup
+from sparklog.client.groups import committed
+from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
+from sparklog.core.group_status import lag_of
 from sparklog.core.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition
@@ -164,12 +167,12 @@ class Consumer:
             return self._reading.position(self._key(place)).offset
 
     def lag(self, place: Place | None = None) -> int:
-        """The offsets from its position to the high watermark, in a partition or in all of its own."""
+        """The offsets that are left to read, in a partition or in all of its own, as of the newest state."""
         with self._alone():
             keys = list(self._reading.positions.share) if place is None else [self._key(place)]
             with self._connection.follower.current() as state:
                 found = [(state.partitions.get(key), self._reading.position(key).offset) for key in keys]
-            return sum(max(0, each.high_watermark - max(each.log_start, at)) for each, at in found if each is not None)
+            return sum(lag_of(at, each.log_start, each.high_watermark) for each, at in found if each is not None)
 
     def seek(self, place: Place, offset: int) -> None:
         """Go on at this offset. Raises OffsetOutOfRange unless it is in the log, InvalidInput for another's partition.
@@ -227,8 +230,10 @@ class Consumer:
     def committed(self, place: Place) -> int | None:
         """The offset at which the group goes on in a partition; None if it has committed nothing there."""
         with self._alone():
-            self._check_group()
-            return self._reading.committed((place[0], place[1]))
+            group = self._group_to_commit_to()
+            with self._connection.follower.current() as state:
+                row = committed(state, group).get((place[0], place[1]))
+            return None if row is None else row.offset
 
     # ---- its end --------------------------------------------------------------------------------
 
@@ -261,7 +266,7 @@ class Consumer:
             self._reading.seek(keys, target)
 
     def _to_commit(self, offsets: Mapping[Place, int] | None) -> dict[TopicPartition, Position]:
-        self._check_group()
+        self._group_to_commit_to()
         if offsets is None:
             return self._reading.positions.to_commit()
         rows = {}
@@ -270,9 +275,10 @@ class Consumer:
             rows[self._key(place)] = Position(at.chain_id, at.topic_id, at.partition, Offset(offset), at.leader_epoch)
         return rows
 
-    def _check_group(self) -> None:
+    def _group_to_commit_to(self) -> str:
         if self.group is None:
-            raise InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
+            raise without_group()
+        return self.group
 
     def _key(self, place: Place) -> TopicPartition:
         share = self._reading.positions.share

@@ -21,7 +21,7 @@ from sparklog.core.errors import DataLoss, InvalidInput, SparklogError, UnknownT
 from sparklog.core.positions import Position
 from sparklog.core.purgatory import Records
 from sparklog.core.state import Partition
-from sparklog.core.types import LeaderEpoch, Offset, Place, TopicPartition
+from sparklog.core.types import LeaderEpoch, Offset, TopicPartition
 
 log = logging.getLogger("sparklog")
 
@@ -235,14 +235,6 @@ class Reading:
         for key in keys:
             self.positions.pause(key, paused=paused)
         self.moves += 1
-
-    def committed(self, place: Place) -> int | None:
-        """The offset at which the group goes on in a partition."""
-        with self._connection.follower.current() as state:
-            rows = self._shares.committed(state)
-            found = (row for key, row in rows.items() if (state.topics[key.topic_id].name, key.partition) == place)
-            row = next(found, None)
-        return None if row is None else row.offset
 
     def _new_positions(self, wanted: Subscription | Assignment | None = None) -> ConsumerPositions:
         state = self._connection.follower.state

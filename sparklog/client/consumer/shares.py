@@ -10,6 +10,7 @@ from sparklog.client.consumer.subscription import Assignment, Share, Subscriptio
 from sparklog.client.groups import GroupMember, commit_offsets
 from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import InvalidGroupId
+from sparklog.core.group_status import committed_offsets
 from sparklog.core.groups import CommittedOffset, check_name
 from sparklog.core.positions import Position
 from sparklog.core.purgatory import KnownTopic
@@ -69,8 +70,7 @@ class Shares:
 
     def committed(self, state: ClusterState) -> Mapping[TopicPartition, CommittedOffset]:
         """What the group has committed; nothing without a group."""
-        group = None if self.group is None else state.groups.get(self.group)
-        return {} if group is None else state.offsets.of_group(group.number)
+        return {} if self.group is None else committed_offsets(state, self.group)
 
     def prepared(
         self, rows: Mapping[TopicPartition, Position], share: Share, generation: GroupGeneration | None, metadata: str
@@ -82,7 +82,7 @@ class Shares:
         wrong with the positions.
         """
         if self.group is None:
-            raise InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
+            raise without_group()
         offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}
         if self._member is not None and generation is not None:
             return self._member.prepared(offsets, metadata, generation.number)
@@ -94,3 +94,8 @@ class Shares:
         self.wanted = None
         if member is not None:
             member.leave()
+
+
+def without_group() -> InvalidGroupId:
+    """The error for a commit of a consumer that has no group."""
+    return InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
