@@ -85,11 +85,11 @@ def commit_of(state: ClusterState, group: str, offsets: Offsets, metadata: str =
 
 
 def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Position]) -> CommitOffsets | None:
-    """The commit of a stream's positions to a group without members, in partitions that are there; None if there is
-    nothing to commit.
+    """The commit of a stream's positions to a group without members; None if there is nothing to commit.
 
-    If there are several in a partition, the lowest counts: everything below it was consumed. Partitions in which the
-    group is exactly there already are left out, so a stream of many partitions commits only where it read.
+    If a partition has several positions, the lowest counts: everything below it was consumed. Partitions that are gone
+    are left out, and so are those in which the group is already exactly there: a stream of many partitions commits only
+    where it read.
     """
     lowest: dict[TopicPartition, Position] = {}
     for position in positions:
@@ -106,8 +106,8 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
     return CommitOffsets(state.chain_id, group, rows) if rows else None
 
 
-def follow(connection: Connection, group: str, positions: Iterable[Position]) -> None:
-    """Commit positions of a stream where its group is not there yet: it never goes back.
+def advance_group(connection: Connection, group: str, positions: Iterable[Position]) -> None:
+    """Move a group forward to a stream's positions: where it is further already, it stays.
 
     Raises UnknownMemberId if the group has members, InvalidGroupId, and what `commit_offsets` raises.
     """
@@ -211,7 +211,7 @@ class GroupMember:
         return self.generation != before
 
     def starts(self) -> dict[Place, int]:
-        """Where the group goes on in the partitions of this member, but for those in which it never committed."""
+        """The group's committed offset in each partition of this member; partitions without one are left out."""
         with self._connection.follower.current() as state:
             found = committed(state, self.group)
         return {place: found[place].offset for place in self.assigned if place in found}

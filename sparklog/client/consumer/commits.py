@@ -1,6 +1,7 @@
-"""The commits of a consumer: at once, in the background, and by themselves.
+"""The commits of a consumer: synchronous, asynchronous, and automatic.
 
-One thread makes those in the background, in their order; their outcomes are reported in the thread of the consumer.
+One background thread makes the asynchronous and the automatic ones, in order. The consumer's own thread reports how
+they ended.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Commits:
             positions.committed({key: row.offset for key, row in rows.items()})
 
     def commit_if_still_its_own(self, positions: ConsumerPositions, rows: Rows) -> bool:
-        """As `commit`; False if the group has another generation by now, or a topic is gone, which begins one."""
+        """As `commit`. False and a warning if the group has a newer generation, or a topic is gone (it begins one)."""
         try:
             self.commit(positions, rows)
         except (IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition, InvalidInput) as error:
@@ -77,10 +78,10 @@ class Commits:
         self._under_way += 1
         self._unawaited.begin(run)
 
-    def begin_by_itself(self, positions: ConsumerPositions) -> None:
-        """Commit what is not committed yet in the background, unless the last commit is still under way.
+    def begin_auto_commit(self, positions: ConsumerPositions) -> None:
+        """Commit in the background what is not committed yet, unless another commit is still under way.
 
-        Every error is only logged: what was not committed now is a part of the next commit.
+        An error is only logged: the next commit contains what this one did not commit.
         """
         if not self._under_way:
             try:
@@ -96,17 +97,17 @@ class Commits:
             done(error)
 
     def wait(self) -> None:
-        """Wait for those that are under way, and report them."""
+        """Wait for the commits that are under way, and report them."""
         self._unawaited.wait()
         self.report()
 
     def close(self) -> None:
-        """Wait for those that are under way, report them, and end the thread."""
+        """Wait for the commits that are under way, report them, and end the thread."""
         self._unawaited.close()
         self.report()
 
 
 def log_failure(offsets: Mapping[Place, int], error: Exception | None) -> None:
-    """The callback of commits that nobody else asks about."""
+    """The callback of commits without one of the caller's: log the error, if there is one."""
     if error is not None:
         log.warning("offsets were not committed, so records may be read again: %s", error)

@@ -5,8 +5,8 @@
         consumer.poll(timeout_ms=1000)           or lists of records, by topic and partition
         consumer.poll_table(timeout_ms=1000)     or an Arrow table
 
-What a call has handed out is committed by the next one, or by `commit`. `core/consumer_positions.py` decides where to
-go on and what to read, `reading.py` does it.
+What a call has handed out is committed by a later call (auto-commit), or by `commit`. `core/consumer_positions.py`
+decides where to go on and what to read, `reading.py` does it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Consumer:
     # ---- reading --------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
-        """Records by topic and partition: at most `max_records` (`max_poll_records`) together, ascending by offset.
+        """Records by topic and partition, ascending by offset; at most `max_records` (the option `max_poll_records`).
 
         Waits up to `timeout_ms` for the first one, and returns {} if there is none. Raises Wakeup; OffsetOutOfRange and
         DataLoss as the options say; Damaged; and what the stores raise. An error loses nothing: the next call begins
@@ -133,7 +133,8 @@ class Consumer:
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one by one, for ever, or until none has come for `consumer_timeout_ms`. Raises as `poll`.
 
-        While a record is being processed, the position is behind it, but a commit by itself waits until it is done.
+        While a record is being processed, the position is already behind it, but an auto-commit waits until the record
+        is done.
         """
         timeout_ms = self._options.consumer_timeout_ms or FOREVER_MS
         reading, now_ms = self._reading, self._connection.committer.clock.monotonic_ms

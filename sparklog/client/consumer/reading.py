@@ -1,4 +1,4 @@
-"""What a consumer does in a call: commit by itself, take over its share, read, and wait. `consumer.py` is its front."""
+"""What a consumer does in a call: auto-commit, take over its share, read, and wait. Users call `consumer.py`."""
 
 from __future__ import annotations
 
@@ -47,16 +47,18 @@ class Reading:
         self._connection = connection
         self._options = options
         self._shares = Shares(connection, group, options.session_timeout_ms)
-        self._commits_itself = group is not None and options.enable_auto_commit is not False
+        self._auto_commits = group is not None and options.enable_auto_commit is not False
         self._clock = connection.committer.clock
         self._watch = connection.waiting.watch()
         self._fetches = Fetches(connection, fail_on_data_loss=options.fail_on_data_loss)
         self._listener = RebalanceListener()
         self._look_due_ms = 0
-        self._commit_due_ms = 0 if self._commits_itself else NEVER_MS
+        self._commit_due_ms = 0 if self._auto_commits else NEVER_MS
         self.commits = Commits(self._shares)
         self.positions = self._new_positions()
-        self.moves = 0  # reads, seeks, pauses and rebalances so far: what was fetched before is handed out no more
+        self.moves = (
+            0  # reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it
+        )
         self.woken = threading.Event()
 
     # ---- what it reads --------------------------------------------------------------------------
@@ -69,9 +71,9 @@ class Reading:
         self.positions = self._new_positions(wanted)
 
     def end(self, *, commits: bool = True) -> None:
-        """Give up what it reads, after a last commit if it commits by itself, and leave the group."""
+        """Give up what it reads, after a last commit if it auto-commits, and leave the group."""
         try:
-            if commits and self._commits_itself:
+            if commits and self._auto_commits:
                 self.commits.commit_if_still_its_own(self.positions, self.positions.to_commit())
             self.commits.wait()
             if self.positions.share:
@@ -179,7 +181,7 @@ class Reading:
         self.commits.report()
         if now_ms >= self._commit_due_ms:
             self._commit_due_ms = now_ms + self._options.auto_commit_interval_ms
-            self.commits.begin_by_itself(self.positions)
+            self.commits.begin_auto_commit(self.positions)
         if now_ms >= self._look_due_ms or self._shares.is_stale(self.positions.generation):
             self._shares.look()
             self._look_due_ms = now_ms + self._options.heartbeat_interval_ms
@@ -221,7 +223,9 @@ class Reading:
         position = self.positions.position(key)
         if position is None:
             name = f"{self.positions.share[key]}-{key.partition}"
-            raise UnknownTopicOrPartition(f"{name}: the topic was deleted, or is another member's: poll shows which")
+            raise UnknownTopicOrPartition(
+                f"{name}: the topic was deleted, or the group has a newer generation: poll takes over the new share"
+            )
         return position
 
     def seek(self, keys: Iterable[TopicPartition], target: Callable[[Partition], int]) -> None:

@@ -42,7 +42,7 @@ class Shares:
             return
         topics = self.wanted.names(follower.state)
         if not topics:
-            return  # of its pattern: a member wants at least one, so it joins or changes once there is one
+            return  # nothing matches the pattern now, and a member needs a topic: it joins, or changes, once one does
         if self._member is None:
             timeout_ms = self._session_timeout_ms
             self._member = GroupMember(self._connection, self.group, topics, session_timeout_ms=timeout_ms)
@@ -77,9 +77,9 @@ class Shares:
     ) -> Callable[[], None]:
         """A commit of these positions, to run later, in this order, perhaps in another thread.
 
-        `share` and `generation` are those under which the positions were read. The member may know newer ones: a commit
-        under these would be of partitions that are others' by now. Raises InvalidGroupId without a group, and what is
-        wrong with the positions.
+        `share` and `generation` are those under which the positions were read. The member may know newer ones, but a
+        commit under those would be for partitions that belong to others by now. Raises InvalidGroupId without a group,
+        and what is wrong with the positions.
         """
         if self.group is None:
             raise without_group()

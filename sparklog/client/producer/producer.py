@@ -79,12 +79,12 @@ class Producer:
         self._threads: list[threading.Thread] = []
         self._idle = 0  # threads that wait for work
         self._urged = 0  # callers who wait for room, or for a flush
-        self._settling = 0  # threads that tell futures of failures
+        self._settling = 0  # threads that are settling the futures of failed flushes
         self._noticed = False  # a sender knows that something waits
         self._refusal: SparklogError | None = None  # why nothing may be sent any more
         self._renewal: Submission | None = None  # one without an answer
         self._ended = False
-        self._abandoned: SparklogError | None = None  # in a forked child: what it is told
+        self._abandoned: SparklogError | None = None  # in a forked child: the error of every call
         open_producers.add(self)
 
     @property

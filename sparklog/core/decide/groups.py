@@ -88,7 +88,7 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
 def without_members_before(state: ClusterState, floor: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
     """The groups without the members that were not renewed since entry `floor`; none while a coordinator watches them.
 
-    It was written `floor.delay.ms` ago or longer; a member whose session is longer than that is left alone.
+    That entry was written at least `floor.delay.ms` ago; a member whose session is longer than that is left alone.
     """
     if state.coordinator.in_force:  # the chain shows nothing of heartbeats
         return ()
@@ -183,7 +183,7 @@ def check_no_members(group: Group) -> None:
 
 
 def rebalanced(state: ClusterState, topic: str, size: TopicSize | None) -> tuple[GroupChanged, ...]:
-    """The groups that read this topic, divided anew now that it has another size; None: it is deleted."""
+    """The groups that read this topic, divided again now that it has another size; None: it is deleted."""
     readers = [group for group in state.groups.values() if group.reads(topic)]
     return tuple(
         GroupChanged(_divided(state, group, {topic: size})) for group in sorted(readers, key=lambda each: each.name)
