@@ -150,8 +150,8 @@ GUARDS: Final = (
         "consumer-topic-gone",
         "A consumer that commits by itself goes on when one of its topics was deleted.",
         "sparklog/client/consumer/commits.py",
-        "            except SparklogError as error:\n                log_failure({}, error)",
-        "            except ZeroDivisionError as error:\n                log_failure({}, error)",
+        "            except SparklogError as error:\n                self._log_failure({}, error)",
+        "            except ZeroDivisionError as error:\n                self._log_failure({}, error)",
         (_GROUPS + "test_a_topic_that_is_deleted_does_not_stop_a_consumer_that_commits_by_itself",),
     ),
     Guard(

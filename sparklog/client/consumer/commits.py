@@ -50,12 +50,17 @@ class Commits:
         try:
             self.commit(positions, rows)
         except (IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition, InvalidInput) as error:
-            log_failure({}, error)
+            self._log_failure({}, error)
             return False
         return True
 
-    def begin(self, positions: ConsumerPositions, rows: Rows, callback: CommitCallback, metadata: str = "") -> None:
-        """Commit these rows in the background; `report` calls `callback`. Raises what is wrong with them at once."""
+    def begin(
+        self, positions: ConsumerPositions, rows: Rows, callback: CommitCallback | None = None, metadata: str = ""
+    ) -> None:
+        """Commit these rows in the background; `report` calls `callback`, or logs an error if there is no callback.
+
+        Raises what is wrong with the rows at once.
+        """
         if not rows:
             return
         share = positions.share
@@ -65,7 +70,7 @@ class Commits:
         def done(error: Exception | None) -> None:
             if error is None:
                 positions.committed({key: row.offset for key, row in rows.items()})
-            callback(offsets, error)
+            (callback or self._log_failure)(offsets, error)
 
         def run() -> None:
             try:
@@ -85,9 +90,9 @@ class Commits:
         """
         if not self._under_way:
             try:
-                self.begin(positions, positions.to_commit(), log_failure)
+                self.begin(positions, positions.to_commit())
             except SparklogError as error:
-                log_failure({}, error)
+                self._log_failure({}, error)
 
     def report(self) -> None:
         """Call the callbacks of the commits that have ended, in their order."""
@@ -106,8 +111,8 @@ class Commits:
         self._unawaited.close()
         self.report()
 
-
-def log_failure(offsets: Mapping[Place, int], error: Exception | None) -> None:
-    """The callback of commits without one of the caller's: log the error, if there is one."""
-    if error is not None:
-        log.warning("offsets were not committed, so records may be read again: %s", error)
+    def _log_failure(self, offsets: Mapping[Place, int], error: Exception | None) -> None:
+        """The callback of commits without one of the caller's."""
+        if error is not None:
+            group = self._shares.group
+            log.warning("group %s: offsets were not committed, so records may be read again: %s", group, error)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from sparklog.client.connection import Connection
-from sparklog.client.consumer.commits import CommitCallback, log_failure
+from sparklog.client.consumer.commits import CommitCallback
 from sparklog.client.consumer.fetches import COLUMNS
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions, check_positive
@@ -219,7 +219,7 @@ class Consumer:
             self._reading.commits.commit(self._reading.positions, self._to_commit(offsets), metadata)
 
     def commit_async(
-        self, offsets: Mapping[Place, int] | None = None, callback: CommitCallback = log_failure, *, metadata: str = ""
+        self, offsets: Mapping[Place, int] | None = None, callback: CommitCallback | None = None, *, metadata: str = ""
     ) -> None:
         """As `commit`, but without waiting. A later call of this consumer calls `callback` with the offsets and error.
 

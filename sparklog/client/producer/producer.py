@@ -358,7 +358,8 @@ class Producer:
         for each in failed:
             settle_failed(each.flush, each.error)
             if self._settings.acks is Acks.NONE:
-                log.warning("records with acks=0 were not written: %s", each.error)
+                topics = ", ".join(rows_of(each.flush).topics)
+                log.warning("records of %s with acks=0 were not written: %s", topics, each.error)
         with self._lock:
             for each in failed:
                 self._free(each.flush)
