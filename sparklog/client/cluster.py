@@ -18,10 +18,9 @@ from sparklog.client.connection import Connection
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import consumer_options
+from sparklog.client.group_member import SESSION_TIMEOUT_MS, GroupMember
 from sparklog.client.groups import (
-    SESSION_TIMEOUT_MS,
     GroupDescription,
-    GroupMember,
     Offsets,
     commit_of,
     commit_offsets,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sparklog.client.groups import SESSION_TIMEOUT_MS
+from sparklog.client.group_member import SESSION_TIMEOUT_MS
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.consumer_positions import AutoOffsetReset
 from sparklog.core.errors import InvalidOption

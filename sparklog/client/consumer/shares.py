@@ -7,7 +7,8 @@ from functools import partial
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.subscription import Assignment, Share, Subscription
-from sparklog.client.groups import GroupMember, commit_offsets
+from sparklog.client.group_member import GroupMember
+from sparklog.client.groups import commit_offsets
 from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import InvalidGroupId
 from sparklog.core.group_status import committed_offsets

@@ -63,7 +63,7 @@ class Producer:
         """
         self._connection = connection
         self._settings = settings
-        allocated = connection.committer.submit(connection.committer.begin(AllocateProducer(producer_id)))
+        allocated = connection.submit(AllocateProducer(producer_id))
         assert allocated.producer_id is not None
         assert allocated.producer_epoch is not None
         self._sending = Sending(connection, Durability(settings.acks), compression, SystemDice().below(1 << 20))
