@@ -32,8 +32,8 @@ End = tuple[Offset, LeaderEpoch]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was read, and the positions behind it: `hand_out` takes them over."""
+class Fetched:
+    """What a call has read, and the positions behind it: `hand_out` takes these over."""
 
     pieces: list[Batch]
     ends: dict[TopicPartition, End]
@@ -87,7 +87,7 @@ class Reading:
 
     # ---- one round of reading -------------------------------------------------------------------
 
-    def read(self, timeout_ms: int, most_records: int) -> Found:
+    def read(self, timeout_ms: int, most_records: int) -> Fetched:
         """Batches, and the positions behind them. Waits for the first one; nothing when the time is over.
 
         Raises as `Consumer.poll`.
@@ -120,7 +120,7 @@ class Reading:
             self.positions.has_read(key, offset, epoch)
         self.positions.had_turn(ends)
 
-    def _ready(self, most_records: int) -> Found:
+    def _ready(self, most_records: int) -> Fetched:
         """What can be read now, within the limits. An error comes after the records before it, in the next call."""
         state = self._connection.follower.state
         pieces: list[Batch] = []
@@ -148,7 +148,7 @@ class Reading:
         self.positions.warnings.clear()
         if not pieces:
             self.hand_out(ends)  # gaps: there is nothing to hand out
-        return Found(pieces, ends)
+        return Fetched(pieces, ends)
 
     def _wait(self, left_ms: int) -> None:
         """Until there are records, other partitions, another generation or a wakeup, or until something is due."""
